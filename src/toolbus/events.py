@@ -56,6 +56,17 @@ class Scope(Struct, frozen=True, kw_only=True):
             force_setattr(self, "context", freeze_object(self.context, "$.context"))
 
 
+def _classes(annotation: Any) -> tuple[type, ...]:
+    """Return what `isinstance` takes for *annotation*: a class, a union of them, a generic, Any."""
+    if get_origin(annotation) in {Union, UnionType}:
+        return tuple([kind for arg in get_args(annotation) for kind in _classes(arg)])
+    if annotation is Any:
+        return (object,)
+    if annotation is None:
+        return (type(None),)
+    return (get_origin(annotation) or annotation,)
+
+
 class TransformEvent(Generic[V, R]):
     """A point where handlers may replace the value, answer or refuse; dispatched with `apply`.
 
@@ -334,14 +345,3 @@ def by_name(name: str) -> Event:
         return event
     near = get_close_matches(name, known, 1) or sorted(known)
     raise RegistrationError(f"event {name!r}", f"there is none; known: {', '.join(near)}")
-
-
-def _classes(annotation: Any) -> tuple[type, ...]:
-    """Return what `isinstance` takes for *annotation*: a class, a union of them, a generic, Any."""
-    if get_origin(annotation) in {Union, UnionType}:
-        return tuple([kind for arg in get_args(annotation) for kind in _classes(arg)])
-    if annotation is Any:
-        return (object,)
-    if annotation is None:
-        return (type(None),)
-    return (get_origin(annotation) or annotation,)
