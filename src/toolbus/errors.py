@@ -9,6 +9,7 @@ ToolbusError
 │   └── DispatchDepthError a handler dispatches its own event without end
 ├── HandlerError          a handler failed, and its policy is "raise"
 │   └── HandlerContractError a handler gave back what it must not
+├── DeadlineError         a handler or a tool took longer than it may
 ├── ToolNotRunError       a tool was executed without a runner
 ├── MessageDenied         a message was refused on its way into the transcript
 ├── ReentrantAppendError  a handler waits for the append that waits for it
@@ -107,6 +108,17 @@ class HandlerError(ToolbusError):
 
 class HandlerContractError(HandlerError):
     """A handler gave back something that its event does not take."""
+
+
+class DeadlineError(ToolbusError, TimeoutError):
+    """The time of a handler or a tool is up."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(seconds)
+
+    def __str__(self) -> str:
+        return f"timed out after {self.seconds:g} s"
 
 
 class ToolNotRunError(ToolbusError):

@@ -6,9 +6,11 @@ stopped; everything that goes through the object itself is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from operator import is_ as _is
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 from toolbus.errors import FreezeError
 
@@ -20,12 +22,19 @@ INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 MAX_DEPTH = 200
 
 
+JsonObject: TypeAlias = Mapping[str, Any]
+"""A JSON object; inside a record it is a `FrozenDict`, so assigning to its items raises."""
+
+
 class FrozenDict(dict[str, Any]):
     """A dict of frozen JSON values whose mutators raise; hashable, and equal to a like dict."""
 
-    __slots__ = ()
+    __slots__ = ("_height",)
+
+    _height: int
 
     def __new__(cls, items: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /) -> Self:
+        """Freeze *items*."""
         self = super().__new__(cls)
         dict.update(self, freeze(dict(items)))
         return self
@@ -52,8 +61,9 @@ class FrozenDict(dict[str, Any]):
         msg = "a FrozenDict cannot be changed; take a private copy with `thaw()`"
         raise TypeError(msg)
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]  # all refuse alike
-    update = pop = popitem = clear = setdefault = _refuse  # type: ignore[assignment]  # as above
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    update = pop = popitem = clear = setdefault = _refuse
+    __setattr__ = __delattr__ = _refuse
 
 
 def freeze(value: Any, path: str = "$") -> Any:
@@ -107,11 +117,14 @@ def _kind(value: Any) -> str:
 def _freeze(value: Any, depth: int) -> Any:
     """Freeze *value*; the path of an error grows from the inside out, so that success pays none."""
     match value:
-        case None | bool() | FrozenDict():
+        case None | bool():
             return value
         case str():
             check_text(value, "")
-            return str(value)
+            return _plain(value)
+        case FrozenDict():
+            _check_depth(depth + _height(value) if depth else 0)
+            return value
         case Mapping():
             return _freeze_object(value, depth + 1)
         case list() | tuple():
@@ -121,7 +134,11 @@ def _freeze(value: Any, depth: int) -> Any:
     raise FreezeError(f"expected a JSON value, got {_kind(value)}", "")
 
 
-def _freeze_number(value: float) -> float:
+# Not `str(value)`: of a member of an enumeration that is "Colour.RED" and not "red".
+_plain = str.__str__
+
+
+def _freeze_number(value: Any) -> float:
     if isinstance(value, float):
         if not isfinite(value):
             raise FreezeError(f"{value!r} is no JSON number", "")
@@ -132,33 +149,55 @@ def _freeze_number(value: float) -> float:
 
 
 def _freeze_object(value: Mapping[str, Any], depth: int) -> FrozenDict:
+    _check_depth(depth)
     frozen, key = dict.__new__(FrozenDict), ""
     try:
-        _check_depth(depth)
-        for key, item in value.items():  # noqa: B007 - the handler below names the key
+        for key, item in value.items():
             check_text(key, " (key)")
-            dict.__setitem__(frozen, str(key), _freeze(item, depth))
+            dict.__setitem__(frozen, _plain(key), _freeze(item, depth))
     except FreezeError as error:
-        error.path = f".{key}{error.path}" if key else error.path
+        error.path = _step(key) + error.path
         raise
     return frozen
 
 
 def _freeze_array(value: list[Any] | tuple[Any, ...], depth: int) -> tuple[Any, ...]:
+    _check_depth(depth)
     frozen: list[Any] = []
     try:
-        _check_depth(depth)
         for item in value:
             frozen.append(_freeze(item, depth))  # noqa: PERF401 - the handler needs the index
     except FreezeError as error:
         error.path = f"[{len(frozen)}]{error.path}"
         raise
-    return tuple(frozen)
+    return value if type(value) is tuple and all(map(_is, frozen, value)) else tuple(frozen)
+
+
+def _step(key: object) -> str:
+    """Return the step of a path to *key*, which may be anything and of any length."""
+    if isinstance(key, str) and re.fullmatch(r"[\w$-]{1,120}", key):
+        return f".{key}"
+    return f"[{key!r:.120}]"
 
 
 def _check_depth(depth: int) -> None:
     if depth > MAX_DEPTH:
         raise FreezeError(f"nested deeper than {MAX_DEPTH}", "")
+
+
+def _height(value: Any) -> int:
+    """Count the levels of the frozen *value*, once in the life of each `FrozenDict`."""
+    match value:
+        case FrozenDict():
+            try:
+                return value._height  # noqa: SLF001 - the class is this file's own
+            except AttributeError:
+                height = 1 + max(map(_height, value.values()), default=0)
+                object.__setattr__(value, "_height", height)
+                return height
+        case tuple():
+            return 1 + max(map(_height, value), default=0)
+    return 0
 
 
 EMPTY = FrozenDict()

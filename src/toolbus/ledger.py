@@ -22,7 +22,7 @@ from toolbus.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 HandlerKind = Literal["observer", "transformer", "guard"]
 HandlerStatus = Literal[
@@ -39,7 +39,9 @@ HandlerStatus = Literal[
     "skipped",
     "not_run",
 ]
-Outcome = Literal["observed", "unchanged", "changed", "answered", "denied", "asked", "rejected"]
+Outcome = Literal[
+    "observed", "unchanged", "changed", "answered", "denied", "asked", "rejected", "raised"
+]
 
 
 class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,6 +99,21 @@ class Named(Protocol):
     def kind(self) -> HandlerKind: ...
 
 
+class StepTaken(Protocol):
+    """What the ledger needs to know of one step of a handler."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def before(self) -> object: ...
+    @property
+    def after(self) -> object: ...
+    @property
+    def failed(self) -> str | None: ...
+    @property
+    def ended_ns(self) -> int: ...
+
+
 class Digests:
     """Keyed digests: equal for equal values, and no way to guess a short secret from one."""
 
@@ -117,7 +134,7 @@ class Digests:
 class Trace:
     """The record of one dispatch in the making."""
 
-    __slots__ = ("_digests", "_entries", "_original", "_scope", "_since", "_started", "_event")
+    __slots__ = ("_digests", "_entries", "_event", "_original", "_scope", "_since", "_started")
 
     def __init__(self, event: str, value: object, scope: Scope, digests: Digests) -> None:
         self._event, self._scope, self._digests = event, scope, digests
@@ -134,17 +151,46 @@ class Trace:
         reason: str | None = None,
         name: str | None = None,
         change: tuple[object, object] | None = None,
+        duration_ns: int | None = None,
     ) -> None:
         """Note what *handler* did since *since_ns*; *name* is that of its adapter, if one acted."""
+        if duration_ns is None:
+            duration_ns = perf_counter_ns() - since_ns if since_ns else 0
         entry = HandlerEntry(
             name=name or handler.name,
             priority=handler.priority,
             kind=handler.kind,
             status=status,
             reason=reason,
-            duration_ns=perf_counter_ns() - since_ns if since_ns else 0,
+            duration_ns=duration_ns,
         )
         self._entries.append(entry if change is None else self._with_change(entry, *change))
+
+    def add_steps(
+        self,
+        handler: Named,
+        steps: Sequence[StepTaken],
+        status: HandlerStatus,
+        since_ns: int,
+        reason: str | None,
+    ) -> None:
+        """Note each of a handler's *steps* under its own name, and the handler if it failed itself."""
+        for step in steps:
+            moved = changed(step.before, step.after)
+            done: HandlerStatus = "failed" if step.failed else "changed" if moved else "ran"
+            if status == "rejected" and step is steps[-1]:
+                done = status
+            self.add(
+                handler,
+                done,
+                reason=step.failed or (reason if done == "rejected" else None),
+                name=step.name,
+                change=(step.before, step.after) if moved else None,
+                duration_ns=step.ended_ns - since_ns,
+            )
+            since_ns = step.ended_ns
+        if status not in {"ran", "changed", "rejected"}:
+            self.add(handler, status, since_ns, reason=reason)
 
     def missing(self, handlers: Iterable[Named]) -> None:
         """Note that *handlers* did not get their turn."""

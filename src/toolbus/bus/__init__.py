@@ -1,0 +1,197 @@
+"""The bus: who handles which event, in which order, and the verbs that dispatch."""
+
+from __future__ import annotations
+
+import logging
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from blinker import Namespace
+
+from toolbus.bus.registry import Registry
+from toolbus.bus.taps import Tap, Taps
+from toolbus.dispatch.chain import Transform, observe, run_now
+from toolbus.dispatch.contexts import EventContext
+from toolbus.errors import DispatchDepthError, DispatchError
+from toolbus.events import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bus.channels import Channel
+    from toolbus.bus.queues import Queues
+    from toolbus.dispatch.contexts import Check
+    from toolbus.events import Event, ObserveEvent, ToolSpec, TransformEvent
+    from toolbus.ledger import DispatchRecord
+
+V = TypeVar("V")
+logger = logging.getLogger("toolbus")
+_NO_SCOPE = Scope()
+
+
+class EventBus(Registry):
+    """Handlers in one order, and the verbs that dispatch: `do`, `observe`, `apply`, `apply_sync`.
+
+    Args:
+        dry_run: verdicts are only recorded: nothing is denied and nobody asked; rewrites apply.
+        max_pending: how long an observer's queue may grow before `catch_up` waits for it.
+    """
+
+    def __init__(self, *, dry_run: bool = False, max_pending: int = 10_000) -> None:
+        self.dry_run, self.max_pending = dry_run, max_pending
+        super().__init__(Namespace().signal)
+        self._taps = Taps()
+        self._queues: Queues | None = None
+
+    async def __aenter__(self) -> EventBus:
+        import asyncio  # noqa: PLC0415 - whoever is here has loaded it
+
+        self._queue_room().adopt(asyncio.get_running_loop())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def tap(
+        self,
+        sink: Callable[[DispatchRecord], object],
+        *,
+        values: bool = False,
+        idle: bool = True,
+        without: tuple[Event, ...] = (),
+    ) -> Callable[[], None]:
+        """Give *sink* a record of every dispatch; return a function that ends it.
+
+        A sink that raises is logged and stays.
+
+        Args:
+            sink: a plain function.
+            values: put the values into the records, not only their digests.
+            idle: also record dispatches that have no handler.
+            without: events to leave out.
+        """
+        return self._taps.add(Tap(sink, values, idle, without))
+
+    def do(self, event: ObserveEvent[V], value: V, *, scope: Scope = _NO_SCOPE) -> None:
+        """Show *value* to the observers of *event*; async ones see it later, in order.
+
+        Raises only `NoLoopError`, before any handler ran: async observers, and no loop for them.
+        """
+        channel = self._channel(event, "do")
+        if any([binding.is_async for binding in channel.bindings]):
+            self._queue_room().ready(event.name)
+        run_now(self._observe(channel, value, scope, self._queues))
+
+    async def observe(self, event: ObserveEvent[V], value: V, *, scope: Scope = _NO_SCOPE) -> None:
+        """Show *value* to the observers of *event*, one after another, and wait for them."""
+        await self._observe(self._channel(event, "observe"), value, scope, None)
+
+    async def apply(
+        self,
+        event: TransformEvent[V, Any],
+        value: V,
+        *,
+        scope: Scope = _NO_SCOPE,
+        tool: ToolSpec | None = None,
+        check: Check | None = None,
+    ) -> EventContext[V]:
+        """Let the handlers of *event* change or refuse *value*; return how it ended.
+
+        Raises `HandlerError` if a handler with the policy "raise" fails.
+
+        Args:
+            event: what happens.
+            value: what it happens to.
+            scope: who speaks.
+            tool: the spec of the tool in question, for `EventContext.tool`.
+            check: judges each replacement: gets the turn's context and the new value, returns
+                why it is refused. That ends the dispatch, see `EventContext.rejected`.
+        """
+        channel = self._channel(event, "apply")
+        context = EventContext(event, value, scope=scope, tool=tool, check=check)
+        await self._transform(channel, context, blocking=False)
+        return context
+
+    def apply_sync(
+        self,
+        event: TransformEvent[V, Any],
+        value: V,
+        *,
+        scope: Scope = _NO_SCOPE,
+        tool: ToolSpec | None = None,
+        check: Check | None = None,
+    ) -> EventContext[V]:
+        """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
+        channel = self._channel(event, "apply_sync")
+        for binding in channel.bindings:
+            if binding.blocking is None:
+                reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
+                raise DispatchError(event.name, reason)
+        context = EventContext(event, value, scope=scope, tool=tool, check=check)
+        run_now(self._transform(channel, context, blocking=True))
+        return context
+
+    @property
+    def pending(self) -> int:
+        """How many events wait in the queues of async observers."""
+        return 0 if self._queues is None else self._queues.pending
+
+    async def drain(self) -> None:
+        """Wait until the async observers have seen all that is queued now."""
+        await self._queue_room().drain()
+
+    async def catch_up(self) -> None:
+        """Wait until no async observer is more than `max_pending` events behind."""
+        if self._queues is not None:
+            await self._queues.below(self.max_pending)
+
+    async def aclose(self) -> None:
+        """Drain, and refuse events for async observers from then on."""
+        await self._queue_room().close()
+
+    def _queue_room(self) -> Queues:
+        if self._queues is None:
+            from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
+
+            self._queues = Queues()
+        return self._queues
+
+    async def _observe(
+        self, channel: Channel, value: object, scope: Scope, queues: Queues | None
+    ) -> None:
+        context = EventContext(channel.event, value, scope=scope)
+        trace = self._taps.trace(channel, context)
+        with channel.deeper():
+            enqueue = None if queues is None else queues.put
+            await observe(channel.bindings, context, trace=trace, enqueue=enqueue)
+        self._tell_strangers(channel, context)
+        if trace is not None:
+            self._taps.record(channel, trace.finish("observed"))
+
+    async def _transform(
+        self, channel: Channel, context: EventContext[Any], *, blocking: bool
+    ) -> None:
+        trace = self._taps.trace(channel, context)
+        transform = Transform(context, trace=trace, dry_run=self.dry_run, blocking=blocking)
+        try:
+            with channel.deeper():
+                await transform.run(channel.bindings)
+            self._tell_strangers(channel, context)
+        finally:
+            if trace is not None:
+                self._taps.record(channel, trace.finish(*transform.outcome))
+
+    def _tell_strangers(self, channel: Channel, context: EventContext[Any]) -> None:
+        """Show the end of a dispatch to plain blinker receivers."""
+        agent_id = context.scope.agent_id
+        for receiver in channel.strangers(agent_id):
+            try:
+                result = receiver(agent_id, ctx=context.turn("observer"))
+            except DispatchDepthError:
+                raise
+            except Exception:
+                logger.exception("blinker receiver %r of %r failed", receiver, channel.event.name)
+            else:
+                if iscoroutine(result):
+                    result.close()
+                    logger.warning("blinker receiver %r is async; use `bus.on`", receiver)

@@ -1,0 +1,111 @@
+"""Records to bytes and back, as JSON and as MessagePack; what is no record is a `DecodeError`."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import msgspec
+
+from toolbus.errors import DecodeError, FreezeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_encode_json = msgspec.json.Encoder().encode
+_encode_msgpack = msgspec.msgpack.Encoder().encode
+
+# What msgspec appends to its reasons. Text of the data may look the same, but never at the end.
+_OFFSET = re.compile(r" \(byte (\d+)\)$")
+_PATH = re.compile(r" - at (?:`(key)` in )?`\$([^`]*)`$")
+
+
+def encode(record: Any) -> bytes:
+    """Return *record*, a message or any other record, as JSON."""
+    return _encode_json(record)
+
+
+def encode_msgpack(record: Any) -> bytes:
+    """Return *record*, a message or any other record, as MessagePack."""
+    return _encode_msgpack(record)
+
+
+@overload
+def decoder(kind: type[T]) -> Callable[[bytes | str], T]: ...
+@overload
+def decoder(kind: object) -> Callable[[bytes | str], Any]: ...
+def decoder(kind: Any) -> Callable[[bytes | str], Any]:
+    """Return a function that decodes the JSON of one *kind* of record, or raises `DecodeError`."""
+    return partial(_decoded, msgspec.json.Decoder(kind).decode)
+
+
+@overload
+def msgpack_decoder(kind: type[T]) -> Callable[[bytes], T]: ...
+@overload
+def msgpack_decoder(kind: object) -> Callable[[bytes], Any]: ...
+def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
+    """Do for MessagePack what `decoder` does for JSON."""
+    return partial(_decoded, msgspec.msgpack.Decoder(kind).decode)
+
+
+def changed(before: Any, after: Any) -> bool:
+    """Tell whether two records differ: by identity, then by encoding, so 1, True and 1.0 do.
+
+    Values that have no encoding differ unless they are the same object.
+    """
+    if before is after:
+        return False
+    try:
+        return _encode_json(before) != _encode_json(after)
+    except (TypeError, ValueError, RecursionError):
+        return True
+
+
+def _decoded(decode: Callable[[Any], T], data: bytes | str) -> T:
+    try:
+        return decode(data)
+    except RecursionError:
+        raise DecodeError("nested too deeply", "$") from None
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        text = error.object if isinstance(error.object, bytes) else b""
+        raise DecodeError(f"no UTF-8, {error.reason}", None, _no_utf8(_raw(data), text)) from None
+    except msgspec.ValidationError as error:
+        raise _refusal(error) from None
+    except msgspec.DecodeError as error:
+        raise _damage(str(error), data) from None
+
+
+def _no_utf8(data: bytes, text: bytes) -> int:
+    """Return the place in *data* of the first byte of *text* that is no UTF-8."""
+    # Text with escapes is not found. It is JSON, where all must be UTF-8, so all is searched.
+    start = max(data.find(text), 0)
+    try:
+        data[start:].decode()
+    except UnicodeDecodeError as found:
+        start += found.start
+    return start
+
+
+def _refusal(error: msgspec.ValidationError) -> DecodeError:
+    """Return *error* with one path: msgspec puts its own behind that of a `FreezeError`."""
+    text, cause = str(error), error.__cause__
+    outer = text.removeprefix(str(cause)) if isinstance(cause, FreezeError) else text
+    found = _PATH.search(outer)
+    key, path = found.groups() if found else (None, "")
+    if isinstance(cause, FreezeError):
+        return DecodeError(cause.reason, f"${path}{cause.path.removeprefix('$')}")
+    reason = _PATH.sub("", text)
+    return DecodeError(reason[:1].lower() + reason[1:], f"${path}{' (key)' if key else ''}")
+
+
+def _damage(text: str, data: bytes | str) -> DecodeError:
+    if found := _OFFSET.search(text):
+        return DecodeError(text[: found.start()], None, int(found[1]))
+    return DecodeError("input data was truncated", None, len(_raw(data)))
+
+
+def _raw(data: bytes | str) -> bytes:
+    return data.encode(errors="surrogatepass") if isinstance(data, str) else bytes(data)

@@ -1,0 +1,190 @@
+"""What a handler is given: `EventContext`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+from toolbus.errors import HandlerContractError
+from toolbus.events import Ask, Deny, Scope, TransformEvent
+
+if TYPE_CHECKING:
+    from toolbus.events import Event, ToolSpec
+
+V_co = TypeVar("V_co", covariant=True)
+logger = logging.getLogger("toolbus")
+
+_UNSET: Any = object()
+_NO_SCOPE = Scope()
+
+
+class Rejected(Exception):
+    """A dispatch's check refused what *handler* left; it ends the dispatch, whatever the policy."""
+
+    def __init__(self, handler: str, reason: str) -> None:
+        self.handler, self.reason = handler, reason
+        super().__init__(handler, reason)
+
+
+class Step:
+    """What one of several steps of a handler, an adapter, did to the value."""
+
+    __slots__ = ("after", "before", "ended_ns", "failed", "name")
+
+    def __init__(
+        self, name: str, before: object, after: object, failed: str | None, ended_ns: int
+    ) -> None:
+        self.name, self.before, self.after = name, before, after
+        self.failed, self.ended_ns = failed, ended_ns
+
+
+class EventContext(Generic[V_co]):
+    """What a handler is given: the event, the value as earlier handlers left it, and the scope.
+
+    Make one yourself to call a handler in a test. Each transformer has a context of its own, so
+    what it writes after its turn reaches nobody.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_asked",
+        "_check",
+        "_denied",
+        "_event",
+        "_mine",
+        "_original",
+        "_output",
+        "_rejected",
+        "_role",
+        "_scope",
+        "_steps",
+        "_tool",
+        "_value",
+    )
+
+    def __init__(
+        self,
+        event: Event,
+        value: V_co,
+        *,
+        scope: Scope = _NO_SCOPE,
+        tool: ToolSpec | None = None,
+        check: Check | None = None,
+    ) -> None:
+        self._event, self._scope, self._tool, self._check = event, scope, tool, check
+        self._value = self._original = value
+        self._output: Any = None
+        self._mine: Any = _UNSET
+        self._answer: Any = None
+        self._denied: Deny | None = None
+        self._asked: Ask | None = None
+        self._rejected: Rejected | None = None
+        self._role: Literal["transformer", "guard", "observer", "over"] = (
+            "transformer" if isinstance(event, TransformEvent) else "observer"
+        )
+        self._steps: list[Step] | None = None
+
+    @property
+    def event(self) -> Event:
+        """The event that is dispatched."""
+        return self._event
+
+    @property
+    def value(self) -> V_co:
+        """The value as earlier handlers left it."""
+        return self._value
+
+    @property
+    def original(self) -> V_co:
+        """The value as it was dispatched."""
+        return self._original
+
+    @property
+    def output(self) -> Any:
+        """The replacement, None until somebody replaced; assign to it to replace the value."""
+        return self._output if self._mine is _UNSET else self._mine
+
+    @output.setter
+    def output(self, value: object) -> None:
+        match self._role:
+            case "transformer":
+                self._mine = _UNSET if value is None else value
+            case "guard":
+                reason = "is a guard and cannot replace the value; subscribe it with `on`"
+                raise HandlerContractError(self._event.name, "this handler", reason)
+            case "observer":
+                self._mine = None
+            case "over":
+                logger.debug("output assigned after the handler's turn is dropped")
+
+    @property
+    def answer(self) -> Any:
+        """What a handler gave instead of going on, or None."""
+        return self._answer
+
+    @property
+    def denied(self) -> Deny | None:
+        """The refusal, if there is one."""
+        return self._denied
+
+    @property
+    def asked(self) -> Ask | None:
+        """What guards want to have asked about the final value; several prompts stand on lines."""
+        return self._asked
+
+    @property
+    def rejected(self) -> Rejected | None:
+        """The handler whose replacement the dispatch's check refused, and why."""
+        return self._rejected
+
+    @property
+    def scope(self) -> Scope:
+        """Who is speaking."""
+        return self._scope
+
+    @property
+    def tool(self) -> ToolSpec | None:
+        """The tool's spec that is in force here; None on events without a tool."""
+        return self._tool
+
+    def step(
+        self, name: str, value: object, *, tool: ToolSpec | None = None, failed: str | None = None
+    ) -> None:
+        """Say that *name*, one of several parts of this handler, left *value*.
+
+        The ledger gets an entry for it, *tool* becomes the spec in force, and the dispatch's
+        check judges the value; what it refuses is blamed on *name*.
+        """
+        steps = self._steps if self._steps is not None else []
+        before = steps[-1].after if steps else self._value
+        self._tool = tool or self._tool
+        self._steps = [*steps, Step(name, before, value, failed, perf_counter_ns())]
+        if self._check and value is not before and (reason := self._check(self, value)):
+            raise Rejected(name, reason)
+
+    def turn(self, role: Literal["transformer", "guard", "observer"]) -> EventContext[V_co]:
+        """Return a context for one handler, or for the caller, at this point of the dispatch."""
+        turn = EventContext(
+            self._event, self._value, scope=self._scope, tool=self._tool, check=self._check
+        )
+        turn._original, turn._output, turn._role = self._original, self._output, role
+        turn._answer, turn._denied, turn._asked = self._answer, self._denied, self._asked
+        return turn
+
+    def was_tried(self) -> bool:
+        """Tell, once, whether an observer assigned an output."""
+        tried, self._mine = self._mine is not _UNSET, _UNSET
+        return tried
+
+    def take(self, result: object) -> Any:
+        """End the turn; return what the handler gave: its *result*, else its output, else None."""
+        self._role = "over"
+        if result is not None or self._mine is _UNSET:
+            return result
+        return self._mine
+
+
+Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]
+"""Judges a replacement: gets the turn's context and the new value, returns why it is refused."""

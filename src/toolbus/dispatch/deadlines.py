@@ -1,0 +1,116 @@
+"""Run something with a deadline: a coroutine in a task of its own, a function in a daemon thread.
+
+Whoever waits is set free at once when the time is up. What did not end in time is told to stop,
+not waited for, and what it brings later is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from toolbus.errors import DeadlineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+T = TypeVar("T")
+
+
+class Stuck:
+    """The count of threads that nobody waits for any more and that still run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def watch(self, work: Future[Any]) -> None:
+        """Count *work* until it ends."""
+        self._add(1)
+        work.add_done_callback(lambda _: self._add(-1))
+
+    def _add(self, number: int) -> None:
+        with self._lock:
+            self.count += number
+
+
+async def within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what *coroutine* returns, or raise `DeadlineError` after *seconds*."""
+    task = asyncio.ensure_future(coroutine)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_forget)
+    if not task.done():
+        raise DeadlineError(seconds)
+    return task.result()
+
+
+def start(function: Callable[..., T], *args: object) -> Future[T]:
+    """Start *function* in a daemon thread, with this context's variables."""
+    work: Future[T] = Future()
+    work.set_running_or_notify_cancel()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            work.set_result(context.run(function, *args))
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it, whatever it is
+            work.set_exception(error)
+
+    # A pool would join its threads at exit, so that one stuck function keeps the process alive.
+    threading.Thread(target=run, name=f"toolbus {function!r}", daemon=True).start()
+    return work
+
+
+async def in_thread(
+    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Stuck
+) -> T:
+    """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
+
+    A thread that is left behind, by the deadline or by cancellation, is counted in *stuck*.
+    """
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake(_: object) -> None:
+        # The loop may be closed by the time that an abandoned thread ends.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended.set)
+
+    work = start(function, *args)
+    work.add_done_callback(wake)
+    try:
+        async with asyncio.timeout(seconds):
+            await ended.wait()
+    except TimeoutError:
+        raise DeadlineError(seconds or 0) from None
+    finally:
+        if not work.done():
+            stuck.watch(work)
+    return work.result()
+
+
+def in_thread_now(
+    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Stuck
+) -> T:
+    """Do as `in_thread` does, and block the calling thread meanwhile."""
+    work = start(function, *args)
+    try:
+        return work.result(seconds)
+    except TimeoutError:
+        if work.done():
+            raise
+        stuck.watch(work)
+        raise DeadlineError(seconds or 0) from None
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    # Asking for the exception keeps asyncio from reporting it as never retrieved.
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,59 @@
+"""What a record does with its fields when it is made: check them and freeze them.
+
+Records are made by msgspec, which checks types when it decodes and never when Python calls the
+class; so every record checks here what it needs, and `FreezeError` names the field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import force_setattr
+
+from toolbus.errors import FreezeError
+from toolbus.immutable import FrozenDict, check_text, freeze, freeze_object
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+
+def check_texts(record: Struct, *fields: str, optional: bool = False) -> None:
+    """Raise `FreezeError` unless *fields* hold text, or None if they are *optional*."""
+    for field in fields:
+        value = getattr(record, field)
+        if not (optional and value is None):
+            check_text(value, f"$.{field}")
+
+
+def check_kind(record: Struct, field: str, kind: type, *, optional: bool = False) -> None:
+    """Raise `FreezeError` unless *field* holds exactly a *kind*, or None if it is *optional*."""
+    value = getattr(record, field)
+    if type(value) is not kind and not (optional and value is None):
+        reason = f"expected `{kind.__name__}`, got `{type(value).__name__}`"
+        raise FreezeError(reason, f"$.{field}")
+
+
+def freeze_json(record: Struct, field: str) -> None:
+    """Freeze the JSON value in *field*."""
+    force_setattr(record, field, freeze(getattr(record, field), f"$.{field}"))
+
+
+def freeze_objects(record: Struct, *fields: str, optional: bool = False) -> None:
+    """Freeze the JSON objects in *fields*, which may hold None if they are *optional*."""
+    for field in fields:
+        value = getattr(record, field)
+        if type(value) is not FrozenDict and not (optional and value is None):
+            force_setattr(record, field, freeze_object(value, f"$.{field}"))
+
+
+def freeze_items(record: Struct, field: str, kinds: type | tuple[type, ...]) -> None:
+    """Make a tuple of the sequence in *field*, whose items must be of *kinds*."""
+    items = getattr(record, field)
+    if not isinstance(items, tuple | list):
+        raise FreezeError(f"expected array, got `{type(items).__name__}`", f"$.{field}")
+    for index, item in enumerate(items):
+        if not isinstance(item, kinds):
+            reason = f"`{type(item).__name__}` does not belong here"
+            raise FreezeError(reason, f"$.{field}[{index}]")
+    if type(items) is not tuple:
+        force_setattr(record, field, tuple(items))

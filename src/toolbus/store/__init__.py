@@ -1,0 +1,75 @@
+"""The Store protocol: where the messages of a session are kept, and what is kept beside them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from toolbus.ledger import DispatchRecord
+from toolbus.messages import Message
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    """What one append writes, all or nothing: a message, ledger records, or both.
+
+    Of *records* the digests are kept and the values dropped: what a guard refused must not
+    come back through the ledger.
+    """
+
+    message: Message | None = None
+    records: tuple[DispatchRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "records", tuple([_bare(record) for record in self.records]))
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """A line of the list of sessions; times are nanoseconds since the epoch."""
+
+    id: str
+    messages: int
+    created_ns: int
+    updated_ns: int
+
+
+class Store(Protocol):
+    """Keeps sessions: appends to them, reads them back, never changes what is there.
+
+    Every method may be called from any thread and event loop; after `close` each raises
+    `ClosedError`. What cannot be read or written raises `StoreError`.
+    """
+
+    @property
+    def durable(self) -> bool:
+        """Whether what was appended outlives the process."""
+
+    async def append(self, session_id: str, stored: Stored) -> None:
+        """Add *stored* to the end of the session, which its first append makes.
+
+        When it returns, the append is as durable as the store ever makes it; when it raises
+        `StoreError`, nothing of it is there. Cancelling it does not take the write back.
+        """
+
+    async def read(self, session_id: str) -> tuple[Message, ...]:
+        """Return the messages of the session, in order; of an unknown session none."""
+        ...
+
+    async def sessions(self) -> tuple[SessionInfo, ...]:
+        """Return all sessions, the oldest first."""
+        ...
+
+    async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
+        """Return the ledger records of the session, in order; of an unknown session none."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of everything; a second call does nothing."""
+
+
+def _bare(record: DispatchRecord) -> DispatchRecord:
+    for entry in record.entries:
+        if entry.value_before is not None or entry.value_after is not None:
+            return record.without_values()
+    return record

@@ -1,0 +1,86 @@
+"""A store that lasts as long as the process."""
+
+from __future__ import annotations
+
+from time import time_ns
+from typing import TYPE_CHECKING, Self
+
+from toolbus.errors import ClosedError
+from toolbus.store import SessionInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.ledger import DispatchRecord
+    from toolbus.messages import Message
+    from toolbus.store import Stored
+
+
+class MemoryStore:
+    """Sessions in lists; *clock* returns nanoseconds since the epoch."""
+
+    durable = False
+
+    def __init__(self, *, clock: Callable[[], int] = time_ns) -> None:
+        self._clock, self._closed = clock, False
+        self._sessions: dict[str, _Session] = {}
+
+    async def append(self, session_id: str, stored: Stored) -> None:
+        """Add *stored* to the end of the session."""
+        now, sessions = self._clock(), self._opened()
+        session = sessions.setdefault(session_id, _Session(now))
+        session.updated_ns = max(session.updated_ns, now)
+        session.records.extend(stored.records)
+        if stored.message is not None:
+            session.messages.append(stored.message)
+
+    async def read(self, session_id: str) -> tuple[Message, ...]:
+        """Return the messages of the session, in order."""
+        session = self._opened().get(session_id)
+        return () if session is None else tuple(session.messages)
+
+    async def sessions(self) -> tuple[SessionInfo, ...]:
+        """Return all sessions, the oldest first."""
+        # A thread may add a session while this one counts: `list` takes a copy in one step.
+        sessions = list(self._opened().items())
+        return tuple([session.info(session_id) for session_id, session in sessions])
+
+    async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
+        """Return the ledger records of the session, in order."""
+        session = self._opened().get(session_id)
+        return () if session is None else tuple(session.records)
+
+    async def close(self) -> None:
+        """Forget everything."""
+        self._closed = True
+        self._sessions.clear()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _opened(self) -> dict[str, _Session]:
+        if self._closed:
+            raise ClosedError("the memory store")
+        return self._sessions
+
+
+class _Session:
+    """What one session holds."""
+
+    __slots__ = ("created_ns", "messages", "records", "updated_ns")
+
+    def __init__(self, now_ns: int) -> None:
+        self.created_ns = self.updated_ns = now_ns
+        self.messages: list[Message] = []
+        self.records: list[DispatchRecord] = []
+
+    def info(self, session_id: str) -> SessionInfo:
+        return SessionInfo(
+            id=session_id,
+            messages=len(self.messages),
+            created_ns=self.created_ns,
+            updated_ns=self.updated_ns,
+        )
