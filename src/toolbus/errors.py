@@ -12,7 +12,7 @@ ToolbusError
 ├── DeadlineError         a handler or a tool took longer than it may
 ├── ToolNotRunError       a tool was executed without a runner
 ├── MessageDenied         a message was refused on its way into the transcript
-├── ReentrantAppendError  a handler waits for the append that waits for it
+├── AppendError           a message cannot enter the transcript now
 ├── StoreError            the store cannot read or write
 └── ClosedError           a bus or an agent is used after its end
 
@@ -146,18 +146,15 @@ class MessageDenied(ToolbusError):  # noqa: N818 - a verdict, not a defect; DESI
         return f"{self.role} message {self.message_id!r} was denied: {self.reason}"
 
 
-class ReentrantAppendError(ToolbusError):
-    """A handler of a transcript's own dispatch appends to that transcript."""
+class AppendError(ToolbusError):
+    """A message cannot enter a session now; `agent.enqueue` keeps it until it can."""
 
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        super().__init__(session_id)
+    def __init__(self, session_id: str, reason: str) -> None:
+        self.session_id, self.reason = session_id, reason
+        super().__init__(session_id, reason)
 
     def __str__(self) -> str:
-        return (
-            f"append to session {self.session_id!r} from inside one of its own dispatches would "
-            "wait for itself; use `agent.enqueue(message)`"
-        )
+        return f"append to session {self.session_id!r}: {self.reason}"
 
 
 class StoreError(ToolbusError):

@@ -1,17 +1,73 @@
-"""The named points in an agent's life, the values that pass them, and what handlers may say."""
+"""The named points in an agent's life, and what handlers may say there."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, overload
+from typing import Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
 from toolbus.errors import RegistrationError
-from toolbus.immutable import EMPTY, FrozenDict, freeze_object
-from toolbus.messages import AssistantMessage, JsonObject, Message, ToolCall, ToolResponse
+from toolbus.fields import freeze_items, freeze_objects
+from toolbus.immutable import EMPTY, JsonObject
+from toolbus.messages import AssistantMessage, Message, ToolCall, ToolResponse
+from toolbus.values import (
+    ModelDelta,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+    RunFailure,
+    RunResult,
+    RunStart,
+    RunStatus,
+    ToolCallFailure,
+    ToolCallOutcome,
+    ToolCallPersist,
+    ToolSpec,
+    ToolStatus,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "MESSAGE_APPEND_AFTER",
+    "MESSAGE_APPEND_BEFORE",
+    "MESSAGE_PERSIST_BEFORE",
+    "MODEL_CALL_AFTER",
+    "MODEL_CALL_BEFORE",
+    "MODEL_CALL_DELTA",
+    "MODEL_CALL_ERROR",
+    "RUN_AFTER",
+    "RUN_BEFORE",
+    "RUN_ERROR",
+    "TOOLS_PROVIDE",
+    "TOOL_CALL_AFTER",
+    "TOOL_CALL_BEFORE",
+    "TOOL_CALL_ERROR",
+    "TOOL_CALL_PERSIST_AFTER",
+    "TOOL_CALL_PERSIST_BEFORE",
+    "Ask",
+    "Deny",
+    "Event",
+    "ModelDelta",
+    "ModelFailure",
+    "ModelReply",
+    "ModelRequest",
+    "ObserveEvent",
+    "Retry",
+    "RunFailure",
+    "RunResult",
+    "RunStart",
+    "RunStatus",
+    "Scope",
+    "ToolCallFailure",
+    "ToolCallOutcome",
+    "ToolCallPersist",
+    "ToolSpec",
+    "ToolStatus",
+    "TransformEvent",
+    "by_name",
+]
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -52,19 +108,8 @@ class Scope(Struct, frozen=True, kw_only=True):
     context: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        if type(self.context) is not FrozenDict:
-            force_setattr(self, "context", freeze_object(self.context, "$.context"))
-
-
-def _classes(annotation: Any) -> tuple[type, ...]:
-    """Return what `isinstance` takes for *annotation*: a class, a union of them, a generic, Any."""
-    if get_origin(annotation) in {Union, UnionType}:
-        return tuple([kind for arg in get_args(annotation) for kind in _classes(arg)])
-    if annotation is Any:
-        return (object,)
-    if annotation is None:
-        return (type(None),)
-    return (get_origin(annotation) or annotation,)
+        freeze_items(self, "lineage", str)
+        freeze_objects(self, "context")
 
 
 class TransformEvent(Generic[V, R]):
@@ -74,7 +119,7 @@ class TransformEvent(Generic[V, R]):
     *asks* says that guards may return `Ask`. `R` is all that a handler may return but None.
     """
 
-    __slots__ = ("_accepted", "answer", "asks", "name", "value")
+    __slots__ = ("_accepted", "_items", "answer", "asks", "name", "value")
 
     @overload
     def __init__(self: TransformEvent[T, T | Deny], name: str, value: type[T]) -> None: ...
@@ -95,22 +140,26 @@ class TransformEvent(Generic[V, R]):
         self, name: str, value: object, *, answer: object = None, asks: bool = False
     ) -> None:
         self.name, self.value, self.asks = name, value, asks
-        self.answer = () if answer is None else _classes(answer)
-        self._accepted = _classes(value)
+        self.answer = () if answer is None else _checked_classes(name, answer)
+        self._accepted = _checked_classes(name, value)
+        is_sequence = get_origin(value) is tuple and get_args(value)[1:] == (...,)
+        self._items = _checked_classes(name, get_args(value)[0]) if is_sequence else None
 
     def __repr__(self) -> str:
         return f"<TransformEvent {self.name}>"
 
     def accepts(self, value: object) -> bool:
-        """Tell whether *value* is of the event's type; of a tuple every item is looked at."""
-        if get_origin(self.value) is not tuple:
+        """Tell whether *value* is of the event's type; of `tuple[X, ...]` every item must be."""
+        if self._items is None or not isinstance(value, tuple):
             return isinstance(value, self._accepted)
-        items = _classes(get_args(self.value)[0])
-        return isinstance(value, tuple) and all(isinstance(item, items) for item in value)
+        return all(isinstance(item, self._items) for item in value)
 
 
 class ObserveEvent(Generic[V]):
-    """A point that handlers see and cannot change; dispatched with `do`, *awaited* ones with `observe`."""
+    """A point that handlers see and cannot change.
+
+    It is dispatched with `do`, or with `observe` if it is *awaited*.
+    """
 
     __slots__ = ("awaited", "name", "value")
 
@@ -127,153 +176,27 @@ class ObserveEvent(Generic[V]):
         return f"<ObserveEvent {self.name}>"
 
 
-class ToolSpec(Struct, frozen=True, kw_only=True):
-    """What a model is told of a tool."""
-
-    name: str
-    description: str = ""
-    input_schema: JsonObject = FrozenDict({"type": "object"})
-    output_schema: JsonObject | None = None
-    annotations: JsonObject = EMPTY
-
-    def __post_init__(self) -> None:
-        for field in ("input_schema", "output_schema", "annotations"):
-            value = getattr(self, field)
-            if value is not None and type(value) is not FrozenDict:
-                force_setattr(self, field, freeze_object(value, f"$.{field}"))
+def _checked_classes(event: str, annotation: Any) -> tuple[type, ...]:
+    """Return what `isinstance` takes for *annotation*; raises `RegistrationError`."""
+    kinds = _classes(annotation)
+    try:
+        for kind in kinds:
+            isinstance(None, kind)
+    except TypeError:
+        reason = f"no value can be checked against {annotation!r}; take a class or a union of them"
+        raise RegistrationError(f"event {event!r}", reason) from None
+    return kinds
 
 
-class RunStart(Struct, frozen=True, kw_only=True):
-    """The caller's *prompt*, and the messages that the session held before it."""
-
-    prompt: str
-    messages: tuple[Message, ...] = ()
-
-
-RunStatus = Literal["ok", "denied", "error", "cancelled", "max_turns"]
-
-
-class RunResult(Struct, frozen=True, kw_only=True):
-    """How a run ended: *message* is the model's last answer, *reason* says why if not "ok".
-
-    *usage* sums the counts of all answers, *messages* are those that the run appended.
-    """
-
-    status: RunStatus
-    message: AssistantMessage | None = None
-    turns: int = 0
-    usage: JsonObject = EMPTY
-    messages: tuple[Message, ...] = ()
-    reason: str | None = None
-
-    def __post_init__(self) -> None:
-        if type(self.usage) is not FrozenDict:
-            force_setattr(self, "usage", freeze_object(self.usage, "$.usage"))
-
-    @property
-    def text(self) -> str:
-        """The text of the last answer, empty if there is none."""
-        return "" if self.message is None else self.message.text
-
-
-class RunFailure(Struct, frozen=True, kw_only=True):
-    """An exception that is about to leave a run."""
-
-    start: RunStart
-    error_type: str
-    error_text: str
-    attempts: int = 1
-
-
-class ModelRequest(Struct, frozen=True, kw_only=True):
-    """What is sent to the model."""
-
-    model: str
-    messages: tuple[Message, ...]
-    tools: tuple[ToolSpec, ...] = ()
-    settings: JsonObject = EMPTY
-
-    def __post_init__(self) -> None:
-        if type(self.settings) is not FrozenDict:
-            force_setattr(self, "settings", freeze_object(self.settings, "$.settings"))
-
-
-class ModelReply(Struct, frozen=True, kw_only=True):
-    """A model's answer, and the request that it answers."""
-
-    request: ModelRequest
-    message: AssistantMessage
-    duration_ns: int
-
-
-class ModelDelta(Struct, frozen=True, kw_only=True):
-    """A piece of a streamed answer; *index* counts the tool calls of the answer."""
-
-    kind: Literal["text", "reasoning", "tool_call"]
-    text: str
-    index: int = 0
-
-
-class ModelFailure(Struct, frozen=True, kw_only=True):
-    """A model call that raised."""
-
-    request: ModelRequest
-    error_type: str
-    error_text: str
-    attempts: int = 1
-
-
-class ToolCallFailure(Struct, frozen=True, kw_only=True):
-    """A tool that raised, timed out or returned an error; *response* is what the model would read."""
-
-    call: ToolCall
-    response: ToolResponse
-    error_type: str
-    error_text: str
-    attempts: int = 1
-
-
-ToolStatus = Literal[
-    "ok",
-    "error",
-    "denied",
-    "answered",
-    "unknown_tool",
-    "invalid_arguments",
-    "timeout",
-    "cancelled",
-    "interrupted",
-]
-
-
-class ToolCallOutcome(Struct, frozen=True, kw_only=True):
-    """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
-
-    *status* tells what happened to the tool, also when a fallback answered.
-    """
-
-    requested: ToolCall
-    executed: ToolCall | None
-    response: ToolResponse
-    status: ToolStatus
-    attempts: int = 0
-    duration_ns: int = 0
-
-
-class ToolCallPersist(Struct, frozen=True, kw_only=True):
-    """A tool's result on its way into the store; *tool_result* is None before it was written.
-
-    *tool_input* are the arguments as executed, or as requested if the tool never ran.
-    """
-
-    session_key: str
-    agent_id: str
-    tool_name: str
-    tool_call_id: str
-    tool_input: JsonObject
-    tool_result: ToolResponse | None
-    message_id: str
-    tool_message_id: str
+def _classes(annotation: Any) -> tuple[type, ...]:
+    """Return the classes of *annotation*: a class, a union of them, a generic, None or Any."""
+    if get_origin(annotation) in {Union, UnionType}:
+        return tuple([kind for arg in get_args(annotation) for kind in _classes(arg)])
+    if annotation is Any:
+        return (object,)
+    if annotation is None:
+        return (type(None),)
+    return (get_origin(annotation) or annotation,)
 
 
 RUN_BEFORE: TransformEvent[RunStart, RunStart | Deny] = TransformEvent(
@@ -297,9 +220,9 @@ MODEL_CALL_AFTER: ObserveEvent[ModelReply] = ObserveEvent("model:call:after", Mo
 TOOL_CALL_BEFORE: TransformEvent[ToolCall, ToolCall | ToolResponse | Deny] = TransformEvent(
     "tool:call:before", ToolCall, answer=ToolResponse, asks=True
 )
-TOOL_CALL_ERROR: TransformEvent[
-    ToolCallFailure, ToolCallFailure | ToolResponse | Retry | Deny
-] = TransformEvent("tool:call:error", ToolCallFailure, answer=ToolResponse | Retry)
+TOOL_CALL_ERROR: TransformEvent[ToolCallFailure, ToolCallFailure | ToolResponse | Retry | Deny] = (
+    TransformEvent("tool:call:error", ToolCallFailure, answer=ToolResponse | Retry)
+)
 TOOL_CALL_AFTER: ObserveEvent[ToolCallOutcome] = ObserveEvent("tool:call:after", ToolCallOutcome)
 MESSAGE_APPEND_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(
     "message:append:before", Message
@@ -315,7 +238,7 @@ TOOL_CALL_PERSIST_AFTER: ObserveEvent[ToolCallPersist] = ObserveEvent(
 )
 MESSAGE_APPEND_AFTER: ObserveEvent[Message] = ObserveEvent("message:append:after", Message)
 
-Event = TransformEvent[Any, Any] | ObserveEvent[Any]
+Event: TypeAlias = TransformEvent[Any, Any] | ObserveEvent[Any]
 
 CATALOGUE: tuple[Event, ...] = (
     RUN_BEFORE,

@@ -101,6 +101,11 @@ def check_text(value: Any, path: str) -> None:
             raise FreezeError(f"lone surrogate U+{code:04X} at character {at}", path) from None
 
 
+def escape_surrogates(text: str) -> str:
+    """Return *text* with its lone surrogates written as escapes, so that UTF-8 can carry it."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def thaw(value: Any) -> Any:
     """Return a plain private copy of a frozen JSON value: dicts and lists, free to change."""
     if isinstance(value, Mapping):

@@ -92,26 +92,40 @@ class Named(Protocol):
     """What the ledger needs to know of a handler."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What people call it."""
+
     @property
-    def priority(self) -> int: ...
+    def priority(self) -> int:
+        """Its place in the order; higher runs first."""
+
     @property
-    def kind(self) -> HandlerKind: ...
+    def kind(self) -> HandlerKind:
+        """What it may do."""
 
 
 class StepTaken(Protocol):
     """What the ledger needs to know of one step of a handler."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The adapter's name."""
+
     @property
-    def before(self) -> object: ...
+    def before(self) -> object:
+        """The value that it got."""
+
     @property
-    def after(self) -> object: ...
+    def after(self) -> object:
+        """The value that it left."""
+
     @property
-    def failed(self) -> str | None: ...
+    def failed(self) -> str | None:
+        """Why it failed, or None."""
+
     @property
-    def ended_ns(self) -> int: ...
+    def ended_ns(self) -> int:
+        """When it was done, by `perf_counter_ns`."""
 
 
 class Digests:
@@ -174,7 +188,7 @@ class Trace:
         since_ns: int,
         reason: str | None,
     ) -> None:
-        """Note each of a handler's *steps* under its own name, and the handler if it failed itself."""
+        """Note each of the *steps* under its own name, and *handler* if it failed itself."""
         for step in steps:
             moved = changed(step.before, step.after)
             done: HandlerStatus = "failed" if step.failed else "changed" if moved else "ran"

@@ -12,26 +12,23 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import partial
 from math import inf, isfinite
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import unquote
-
-# A level takes up to five frames of Python's stack, which has room for a thousand.
-_LEVELS = 100
 
 
 def problem(schema: Mapping[str, Any], value: Any) -> str | None:
     """Return the first problem of *value* in one line, with its JSON path, or None if it fits.
 
-    The line names properties and types but tells no value, which may be a secret. *schema* must
-    be one that `check_schema` finds sound. What needs more than 100 schemas inside each other,
-    such as a chain of references without end, does not fit.
+    The line tells names and types but no value, which may be a secret. *schema* must be one that
+    `check_schema` finds sound. What takes more than 100 schemas inside each other does not fit.
     """
     try:
-        misfit = _check(schema, value, _Spot(schema, schema, (), _LEVELS))
-    except _TooDeepError:
+        misfit = _check(schema, value, _Spot(schema, schema))
+    except RecursionError:
         misfit = _Misfit("nested too deeply", ())
-    return misfit and f"{misfit.text} - at `${''.join(map(_render, misfit.path))}`"
+    return str(misfit) if misfit else None
 
 
 def check_schema(schema: object) -> str | None:
@@ -43,13 +40,13 @@ def check_schema(schema: object) -> str | None:
     return problem({**_META, "document": schema}, schema)
 
 
-class _TooDeepError(Exception):
-    """No level is left; an exception, lest `not` or `anyOf` take it for an answer."""
-
-
 class _Misfit(NamedTuple):
     text: str
     path: tuple[str | int, ...]
+
+    def __str__(self) -> str:
+        steps = (f"[{step}]" if isinstance(step, int) else f".{_line(step)}" for step in self.path)
+        return f"{self.text} - at `${''.join(steps)}`"
 
 
 class _Spot(NamedTuple):
@@ -57,23 +54,19 @@ class _Spot(NamedTuple):
 
     root: Mapping[str, Any]
     schema: Mapping[str, Any]
-    path: tuple[str | int, ...]
-    levels: int
+    path: tuple[str | int, ...] = ()
+    levels: int = 100  # A level takes up to five frames of Python's stack, which holds 1000.
 
     def wrong(self, text: str) -> _Misfit:
         return _Misfit(text, self.path)
 
 
-_Schema: TypeAlias = Mapping[str, Any] | bool
-_Keyword: TypeAlias = Callable[[Any, Any, _Spot], _Misfit | None]
-
-
-def _check(schema: _Schema, value: Any, spot: _Spot, *step: str | int) -> _Misfit | None:
+def _check(schema: Any, value: Any, at: _Spot, *step: str | int) -> _Misfit | None:
     if isinstance(schema, bool):
-        return None if schema else _Misfit("no value is allowed", spot.path + step)
-    if not spot.levels:
-        raise _TooDeepError
-    here = _Spot(spot.root, schema, spot.path + step, spot.levels - 1)
+        return None if schema else _Misfit("no value is allowed", at.path + step)
+    if not at.levels:
+        raise RecursionError  # no misfit, lest `not` or `anyOf` take it for an answer
+    here = _Spot(at.root, schema, at.path + step, at.levels - 1)
     kinds = ("", "number" if (kind := _kind(value)) == "integer" else kind)
     rows = ((word, row) for word, row in _KEYWORDS.items() if word in schema and row[0] in kinds)
     return _first(check(schema[word], value, here) for word, (_, _, check) in rows)
@@ -86,33 +79,22 @@ def _first(misfits: Iterable[_Misfit | None]) -> _Misfit | None:
 def _kind(value: Any) -> str:
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
-    kinds = (kind for types, kind in _KINDS if isinstance(value, types))
+    kinds = (kind for kind, types in _TYPES.items() if isinstance(value, types))
     return next(kinds, f"`{type(value).__name__}`")
 
 
-def _frozen(value: Any, levels: int = _LEVELS) -> Any:
+def _frozen(value: Any) -> Any:
     """Return what equals another's exactly if both are equal in JSON: 1 is 1.0, but not true."""
-    if not levels:
-        raise _TooDeepError
-    match value:
-        case bool():
-            return "boolean", value
-        case Mapping():
-            return frozenset((name, _frozen(value[name], levels - 1)) for name in value)
-        case list() | tuple():
-            return tuple(_frozen(item, levels - 1) for item in value)
-    return value
+    if isinstance(value, Mapping):
+        return frozenset((name, _frozen(value[name])) for name in value)
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    return (bool, value) if isinstance(value, bool) else value
 
 
 def _line(text: str, room: int = 120) -> str:
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:room])
     return shown if len(text) <= room else f"{shown}…"
-
-
-def _render(step: str | int) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    return f".{step}" if re.fullmatch(r"[\w$-]{1,120}", step) else f"['{_line(step)}']"
 
 
 def _target(document: Any, reference: str) -> Any:
@@ -121,43 +103,29 @@ def _target(document: Any, reference: str) -> Any:
     target, path = {"#": document}[start], iter(steps)
     for keyword in path:
         target = target[keyword]
-        if _RULES[keyword] in _HOLDERS:
+        if _HOLDERS[keyword] is not _PART:
             step = next(path, "").replace("~1", "/").replace("~0", "~")
-            target = target[step if isinstance(target, Mapping) else int(step)]
-        elif _RULES[keyword] is not _PART:
-            raise LookupError(reference)
+            target = target[step] if isinstance(target, Mapping) else target[int(step)]
     return target
 
 
-def _sound(what: str, text: str, spot: _Spot) -> _Misfit | None:
+def _sound(what: str, text: str, at: _Spot) -> _Misfit | None:
     try:
-        re.compile(text) if what == "pattern" else _target(spot.root["document"], text)
+        re.compile(text) if what == "pattern" else _target(at.root["document"], text)
     except (re.error, LookupError, OverflowError, RecursionError, TypeError, ValueError):
-        return spot.wrong(f"unusable {what} `{_line(text)}`")
+        return at.wrong(f"unusable {what} `{_line(text)}`")
     return None
 
 
-def _leaf(text: str, holds: Callable[[Any, Any], object]) -> _Keyword:
-    def check(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
-        if holds(value, rule):
-            return None
-        shown = rule if isinstance(rule, str) else json.dumps(rule, ensure_ascii=False)
-        return spot.wrong(f"expected {text.format(_line(shown))}")
-
-    return check
+def _test(text: str, fits: Callable[..., Any], rule: Any, value: Any, at: _Spot) -> _Misfit | None:
+    if fits(value, rule):
+        return None
+    shown = _line(json.dumps(rule, ensure_ascii=False, default=str))
+    return at.wrong(f"expected {text} {shown}")
 
 
-def _choice(most: float) -> _Keyword:
-    """Make a keyword for which up to *most* schemas may fit; if none does, the closest ones tell."""
-
-    def check(schemas: list[_Schema], value: Any, spot: _Spot) -> _Misfit | None:
-        misfits = [misfit for schema in schemas if (misfit := _check(schema, value, spot))]
-        if fitting := len(schemas) - len(misfits):
-            return spot.wrong(f"fits {fitting} alternatives, not one") if fitting > most else None
-        path = max((misfit.path for misfit in misfits), key=len)
-        return _Misfit(" or ".join({m.text: 0 for m in misfits if m.path == path}), path)
-
-    return check
+def _is_among(value: Any, allowed: list[Any]) -> bool:
+    return _frozen(value) in map(_frozen, allowed)
 
 
 def _is_multiple(value: float, unit: float) -> bool:
@@ -165,97 +133,122 @@ def _is_multiple(value: float, unit: float) -> bool:
     return isfinite(value) and Fraction(str(value)) % Fraction(str(unit)) == 0
 
 
-def _type(names: str | list[str], value: Any, spot: _Spot) -> _Misfit | None:
+def _type(names: str | list[str], value: Any, at: _Spot) -> _Misfit | None:
     allowed, kind = [names] if isinstance(names, str) else names, _kind(value)
     fits = kind in allowed or (kind == "integer" and "number" in allowed)
-    return None if fits else spot.wrong(f"expected {' or '.join(allowed)}, got {kind}")
+    return None if fits else at.wrong(f"expected {' or '.join(allowed)}, got {kind}")
 
 
-def _ref(reference: str, value: Any, spot: _Spot) -> _Misfit | None:
-    return _check(_target(spot.root, reference), value, spot)
+def _unique(wanted: bool, value: Any, at: _Spot) -> _Misfit | None:  # noqa: FBT001 - as in JSON
+    repeats = wanted and len(set(map(_frozen, value))) < len(value)
+    return at.wrong("expected unique items") if repeats else None
 
 
-def _all_of(schemas: list[_Schema], value: Any, spot: _Spot) -> _Misfit | None:
-    return _first(_check(schema, value, spot) for schema in schemas)
+def _prefix(rules: list[Any], value: Any, at: _Spot) -> _Misfit | None:
+    return _first(_check(rules[i], item, at, i) for i, item in enumerate(value[: len(rules)]))
 
 
-def _not(schema: _Schema, value: Any, spot: _Spot) -> _Misfit | None:
-    return None if _check(schema, value, spot) else spot.wrong("excluded by `not`")
+def _items(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
+    start = len(at.schema.get("prefixItems", ()))
+    return _first(_check(rule, value[i], at, i) for i in range(start, len(value)))
 
 
-def _if(schema: _Schema, value: Any, spot: _Spot) -> _Misfit | None:
-    branch = "else" if _check(schema, value, spot) else "then"
-    return _check(spot.schema.get(branch, True), value, spot)
+def _required(names: list[str], value: Any, at: _Spot) -> _Misfit | None:
+    missing = (_line(name) for name in names if name not in value)
+    return _first(at.wrong(f"missing required property `{name}`") for name in missing)
 
 
-def _required(names: list[str], value: Any, spot: _Spot) -> _Misfit | None:
-    missing = (f"missing required property `{_line(n)}`" for n in names if n not in value)
-    return _first(map(spot.wrong, missing))
+def _names(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
+    found = ((_line(name), _check(rule, name, at)) for name in value)
+    return _first(at.wrong(f"bad property name `{name}`: {m.text}") for name, m in found if m)
 
 
-def _properties(schemas: Any, value: Any, spot: _Spot) -> _Misfit | None:
-    return _first(_check(schemas[n], value[n], spot, n) for n in schemas if n in value)
+def _properties(rules: Any, value: Any, at: _Spot) -> _Misfit | None:
+    return _first(_check(rules[n], value[n], at, n) for n in rules if n in value)
 
 
-def _patterns(schemas: Any, value: Any, spot: _Spot) -> _Misfit | None:
-    pairs = ((p, name) for p in schemas for name in value if re.search(p, name))
-    return _first(_check(schemas[p], value[name], spot, name) for p, name in pairs)
+def _patterns(rules: Any, value: Any, at: _Spot) -> _Misfit | None:
+    return _first(
+        _check(rules[p], value[n], at, n) for p in rules for n in value if re.search(p, n)
+    )
 
 
-def _additional(schema: _Schema, value: Any, spot: _Spot) -> _Misfit | None:
-    known, patterns = (spot.schema.get(k, ()) for k in ("properties", "patternProperties"))
+def _additional(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
+    known, patterns = (at.schema.get(k, ()) for k in ("properties", "patternProperties"))
     extra = [n for n in value if n not in known and not any(re.search(p, n) for p in patterns)]
-    if extra and schema is False:
-        return spot.wrong(f"unknown property `{_line(extra[0])}`")
-    return _first(_check(schema, value[name], spot, name) for name in extra)
+    if extra and rule is False:
+        return at.wrong(f"unknown property `{_line(extra[0])}`")
+    return _first(_check(rule, value[name], at, name) for name in extra)
 
 
-def _names(schema: _Schema, value: Any, spot: _Spot) -> _Misfit | None:
-    found = ((name, _check(schema, name, spot)) for name in value)
-    texts = (f"bad property name `{_line(n)}`: {misfit.text}" for n, misfit in found if misfit)
-    return _first(map(spot.wrong, texts))
+def _some_of(most: float, rules: list[Any], value: Any, at: _Spot) -> _Misfit | None:
+    """Let 1 to *most* schemas fit; if none does, those whose misfit lies deepest were meant."""
+    misfits = [misfit for rule in rules if (misfit := _check(rule, value, at))]
+    if fitting := len(rules) - len(misfits):
+        return at.wrong(f"fits {fitting} alternatives, not one") if fitting > most else None
+    path = max((misfit.path for misfit in misfits), key=len)
+    return _Misfit(" or ".join({m.text: 0 for m in misfits if m.path == path}), path)
 
 
-def _items(schema: _Schema, value: Any, spot: _Spot) -> _Misfit | None:
-    start = len(spot.schema.get("prefixItems", ()))
-    return _first(_check(schema, value[i], spot, i) for i in range(start, len(value)))
+def _if(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
+    branch = "else" if _check(rule, value, at) else "then"
+    return _check(at.schema.get(branch, True), value, at)
 
 
-def _prefix(schemas: list[_Schema], value: Any, spot: _Spot) -> _Misfit | None:
-    pairs = enumerate(zip(schemas, value, strict=False))
-    return _first(_check(schema, item, spot, index) for index, (schema, item) in pairs)
+_TYPES: dict[str, Any] = {"boolean": bool, "integer": int, "string": str, "null": type(None)}
+_TYPES |= {"array": (list, tuple), "object": Mapping}
 
-
-_KINDS = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (str, "string"),
-    (list | tuple, "array"),
-    (Mapping, "object"),
-    (type(None), "null"),
-)
-
-# What the keywords' own rules must be.
+# What a keyword's own rule must be.
 _PART = {"$ref": "#/$defs/schema"}
 _MANY = {"type": "array", "items": _PART, "minItems": 1}
 _NAMED = {"type": "object", "additionalProperties": _PART, "propertyNames": {"type": "string"}}
-_BY_PATTERN = {**_NAMED, "propertyNames": {"type": "string", "sound": "pattern"}}
-_NAMES = {"type": "array", "items": {"type": "string"}}
+_PATTERN = {"type": "string", "toolbus:sound": "pattern"}
+_PATTERNS = {**_NAMED, "propertyNames": _PATTERN}
+_REFERENCE = {"type": "string", "toolbus:sound": "reference"}
 _SIZE = {"type": "integer", "minimum": 0}
 _REAL = {"type": "number"}
-_KIND = {"enum": ["array", "boolean", "integer", "null", "number", "object", "string"]}
+_UNIT = {"type": "number", "exclusiveMinimum": 0}
+_KIND = {"enum": [*_TYPES, "number"]}
+_KINDS = {"if": {"type": "array"}, "then": {"items": _KIND}, "else": _KIND}
 
-# A keyword's row: the type of values it is for, what its rule must be, and the function.
-_KEYWORDS: dict[str, tuple[str, Any, _Keyword]] = {
-    "sound": ("string", {}, _sound),
-    "type": ("", {"if": {"type": "array"}, "then": {"items": _KIND}, "else": _KIND}, _type),
-    "enum": ("", {"type": "array"}, _leaf("one of {}", lambda v, each: _frozen(v) in map(_frozen, each))),
-    "const": ("", {}, _leaf("{}", lambda v, rule: _frozen(v) == _frozen(rule))),
-    "required": ("object", _NAMES, _required),
-    "minProperties": ("object", _SIZE, _leaf("an object of length >= {}", lambda v, n: len(v) >= n)),
-    "maxProperties": ("object", _SIZE, _leaf("an object of length <= {}", lambda v, n: len(v) <= n)),
-    "minItems": ("array", _SIZE, _leaf("an array of length >= {}", lambda v, n: len(v) >= n)),
-    "maxItems": ("array", _SIZE, _leaf("an array of length <= {}", lambda v, n: len(v) <= n)),
-    "minLength": ("string", _SIZE, _leaf("a string of length >= {}", lambda v, n: len(v) >= n)),
-    "maxLength": ("string", _SIZE, _leaf("a string of length <= {}", lambda v, n: len(v) <= n)),
+_at_least = partial(_test, "length >=", lambda value, size: len(value) >= size)
+_at_most = partial(_test, "length <=", lambda value, size: len(value) <= size)
+
+# The type of values a keyword is for ("": all), what its rule must be, its check; in their order.
+_KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]]] = {
+    "toolbus:sound": ("string", True, _sound),
+    "type": ("", _KINDS, _type),
+    "enum": ("", {"type": "array"}, partial(_test, "one of", _is_among)),
+    "const": ("", True, partial(_test, "the constant", lambda v, only: _is_among(v, [only]))),
+    "minLength": ("string", _SIZE, _at_least),
+    "maxLength": ("string", _SIZE, _at_most),
+    "pattern": ("string", _PATTERN, partial(_test, "match of", lambda v, p: re.search(p, v))),
+    "minimum": ("number", _REAL, partial(_test, "number >=", operator.ge)),
+    "maximum": ("number", _REAL, partial(_test, "number <=", operator.le)),
+    "exclusiveMinimum": ("number", _REAL, partial(_test, "number >", operator.gt)),
+    "exclusiveMaximum": ("number", _REAL, partial(_test, "number <", operator.lt)),
+    "multipleOf": ("number", _UNIT, partial(_test, "multiple of", _is_multiple)),
+    "minItems": ("array", _SIZE, _at_least),
+    "maxItems": ("array", _SIZE, _at_most),
+    "uniqueItems": ("array", {"type": "boolean"}, _unique),
+    "prefixItems": ("array", _MANY, _prefix),
+    "items": ("array", _PART, _items),
+    "required": ("object", {"type": "array", "items": {"type": "string"}}, _required),
+    "minProperties": ("object", _SIZE, _at_least),
+    "maxProperties": ("object", _SIZE, _at_most),
+    "propertyNames": ("object", _PART, _names),
+    "properties": ("object", _NAMED, _properties),
+    "patternProperties": ("object", _PATTERNS, _patterns),
+    "additionalProperties": ("object", _PART, _additional),
+    "$ref": ("", _REFERENCE, lambda ref, v, at: _check(_target(at.root, ref), v, at)),
+    "allOf": ("", _MANY, lambda rules, v, at: _first(_check(rule, v, at) for rule in rules)),
+    "anyOf": ("", _MANY, partial(_some_of, inf)),
+    "oneOf": ("", _MANY, partial(_some_of, 1)),
+    "not": ("", _PART, lambda no, v, at: None if _check(no, v, at) else at.wrong("excluded value")),
+    "if": ("", _PART, _if),
 }
+_RULES = {keyword: rule for keyword, (_, rule, _) in _KEYWORDS.items()}
+_RULES |= {"then": _PART, "else": _PART, "$defs": _NAMED, "definitions": _NAMED}
+_HOLDERS = {k: v for k, v in _RULES.items() if v in (_PART, _MANY, _NAMED, _PATTERNS)}
+_SCHEMA = {"type": ["object", "boolean"], "properties": _RULES}
+_META = {"type": "object", **_PART, "$defs": {"schema": _SCHEMA}}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.channels import Channel
     from toolbus.bus.queues import Queues
-    from toolbus.dispatch.contexts import Check
+    from toolbus.dispatch.contexts import Check, Signatures
     from toolbus.events import Event, ObserveEvent, ToolSpec, TransformEvent
     from toolbus.ledger import DispatchRecord
 
@@ -94,6 +94,7 @@ class EventBus(Registry):
         scope: Scope = _NO_SCOPE,
         tool: ToolSpec | None = None,
         check: Check | None = None,
+        signatures: Signatures | None = None,
     ) -> EventContext[V]:
         """Let the handlers of *event* change or refuse *value*; return how it ended.
 
@@ -106,9 +107,12 @@ class EventBus(Registry):
             tool: the spec of the tool in question, for `EventContext.tool`.
             check: judges each replacement: gets the turn's context and the new value, returns
                 why it is refused. That ends the dispatch, see `EventContext.rejected`.
+            signatures: tells the spec that an adapter was given, for `EventContext.step`.
         """
         channel = self._channel(event, "apply")
-        context = EventContext(event, value, scope=scope, tool=tool, check=check)
+        context = EventContext(
+            event, value, scope=scope, tool=tool, check=check, signatures=signatures
+        )
         await self._transform(channel, context, blocking=False)
         return context
 
@@ -120,6 +124,7 @@ class EventBus(Registry):
         scope: Scope = _NO_SCOPE,
         tool: ToolSpec | None = None,
         check: Check | None = None,
+        signatures: Signatures | None = None,
     ) -> EventContext[V]:
         """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
         channel = self._channel(event, "apply_sync")
@@ -127,7 +132,9 @@ class EventBus(Registry):
             if binding.blocking is None:
                 reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
                 raise DispatchError(event.name, reason)
-        context = EventContext(event, value, scope=scope, tool=tool, check=check)
+        context = EventContext(
+            event, value, scope=scope, tool=tool, check=check, signatures=signatures
+        )
         run_now(self._transform(channel, context, blocking=True))
         return context
 

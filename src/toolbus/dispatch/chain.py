@@ -124,23 +124,27 @@ class Transform:
                 self._adopt(binding, turn, result, since)
 
     def _adopt_nothing(self, binding: Binding, turn: EventContext[Any], since: int) -> None:
-        self._context._tool = turn._tool
+        self._keep_steps(turn)
         self._note(binding, "ran", turn, since)
 
     def _adopt(self, binding: Binding, turn: EventContext[Any], result: Any, since: int) -> None:
         if problem := mismatch(turn._event, turn._value, result):
             raise _nonsense(binding, result, problem)
         context = self._context
-        stepped = turn._steps is not None and turn._steps[-1].after is result
+        stepped = bool(turn._steps) and turn._steps[-1].after is result
         if context._check and not stepped and result is not turn._value:  # noqa: SIM102 - reads better
             if reason := context._check(turn, result):
                 raise Rejected(binding.name, reason)
-        context._tool = turn._tool
+        self._keep_steps(turn)
         if result is turn._value:
             self._note(binding, "ran", turn, since)
             return
         context._value = context._output = result
         self._note(binding, "changed", turn, since, change=(turn._value, result))
+
+    def _keep_steps(self, turn: EventContext[Any]) -> None:
+        self._context._tool = turn._tool
+        self._context._steps = [*self._context._steps, *turn._steps]
 
     def _ask(self, binding: Binding, turn: EventContext[Any], ask: Ask, since: int) -> None:
         event = self._context._event
@@ -200,7 +204,7 @@ class Transform:
     ) -> None:
         if self._trace is None:
             return
-        steps = turn._steps if turn is not None else None
+        steps = turn._steps if turn is not None else ()
         if not steps:
             self._trace.add(binding, status, since, reason=reason, change=change)
         else:

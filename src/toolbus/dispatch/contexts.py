@@ -31,13 +31,20 @@ class Rejected(Exception):
 class Step:
     """What one of several steps of a handler, an adapter, did to the value."""
 
-    __slots__ = ("after", "before", "ended_ns", "failed", "name")
+    __slots__ = ("actor", "after", "before", "ended_ns", "failed", "name")
 
     def __init__(
-        self, name: str, before: object, after: object, failed: str | None, ended_ns: int
+        self,
+        name: str,
+        before: object,
+        after: object,
+        *,
+        actor: object,
+        failed: str | None,
+        ended_ns: int,
     ) -> None:
         self.name, self.before, self.after = name, before, after
-        self.failed, self.ended_ns = failed, ended_ns
+        self.actor, self.failed, self.ended_ns = actor, failed, ended_ns
 
 
 class EventContext(Generic[V_co]):
@@ -59,6 +66,7 @@ class EventContext(Generic[V_co]):
         "_rejected",
         "_role",
         "_scope",
+        "_signatures",
         "_steps",
         "_tool",
         "_value",
@@ -72,8 +80,10 @@ class EventContext(Generic[V_co]):
         scope: Scope = _NO_SCOPE,
         tool: ToolSpec | None = None,
         check: Check | None = None,
+        signatures: Signatures | None = None,
     ) -> None:
         self._event, self._scope, self._tool, self._check = event, scope, tool, check
+        self._signatures = signatures
         self._value = self._original = value
         self._output: Any = None
         self._mine: Any = _UNSET
@@ -84,7 +94,7 @@ class EventContext(Generic[V_co]):
         self._role: Literal["transformer", "guard", "observer", "over"] = (
             "transformer" if isinstance(event, TransformEvent) else "observer"
         )
-        self._steps: list[Step] | None = None
+        self._steps: list[Step] = []
 
     @property
     def event(self) -> Event:
@@ -149,25 +159,36 @@ class EventContext(Generic[V_co]):
         """The tool's spec that is in force here; None on events without a tool."""
         return self._tool
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What `step` was told, by this handler or, after a dispatch, by all of them."""
+        return tuple(self._steps)
+
     def step(
-        self, name: str, value: object, *, tool: ToolSpec | None = None, failed: str | None = None
+        self, name: str, value: object, *, actor: object = None, failed: str | None = None
     ) -> None:
         """Say that *name*, one of several parts of this handler, left *value*.
 
-        The ledger gets an entry for it, *tool* becomes the spec in force, and the dispatch's
-        check judges the value; what it refuses is blamed on *name*.
+        The ledger gets an entry for it. The spec in force becomes the one that *actor*, an
+        adapter, was given; the dispatch's check judges the value, and blames *name*.
         """
-        steps = self._steps if self._steps is not None else []
-        before = steps[-1].after if steps else self._value
-        self._tool = tool or self._tool
-        self._steps = [*steps, Step(name, before, value, failed, perf_counter_ns())]
+        before = self._steps[-1].after if self._steps else self._value
+        if self._signatures is not None:
+            self._tool = self._signatures(actor, value) or self._tool
+        step = Step(name, before, value, actor=actor, failed=failed, ended_ns=perf_counter_ns())
+        self._steps = [*self._steps, step]
         if self._check and value is not before and (reason := self._check(self, value)):
             raise Rejected(name, reason)
 
     def turn(self, role: Literal["transformer", "guard", "observer"]) -> EventContext[V_co]:
         """Return a context for one handler, or for the caller, at this point of the dispatch."""
         turn = EventContext(
-            self._event, self._value, scope=self._scope, tool=self._tool, check=self._check
+            self._event,
+            self._value,
+            scope=self._scope,
+            tool=self._tool,
+            check=self._check,
+            signatures=self._signatures,
         )
         turn._original, turn._output, turn._role = self._original, self._output, role
         turn._answer, turn._denied, turn._asked = self._answer, self._denied, self._asked
@@ -188,3 +209,6 @@ class EventContext(Generic[V_co]):
 
 Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]
 """Judges a replacement: gets the turn's context and the new value, returns why it is refused."""
+
+Signatures: TypeAlias = Callable[[object, Any], "ToolSpec | None"]
+"""Tells the spec that an adapter was given for the tool of a call, None if that is not known."""

@@ -52,6 +52,27 @@ async def within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+async def to_the_end(
+    coroutine: Coroutine[Any, Any, T], on_cancel: Callable[[], object] = lambda: None
+) -> T:
+    """Return what *coroutine* returns; being cancelled, also twice, does not reach it.
+
+    *on_cancel* is called each time; once the coroutine has ended, `CancelledError` goes on.
+    """
+    task = asyncio.ensure_future(coroutine)
+    cancelled = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            on_cancel()
+    if cancelled is not None:
+        _forget(task)
+        raise cancelled
+    return task.result()
+
+
 def start(function: Callable[..., T], *args: object) -> Future[T]:
     """Start *function* in a daemon thread, with this context's variables."""
     work: Future[T] = Future()

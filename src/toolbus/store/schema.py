@@ -67,9 +67,8 @@ ADD_RECORD = """INSERT INTO records (session, seq, message, subject, call_id, ve
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
 # Bodies are read as the bytes that they are, so that damaged text reaches the decoder.
-BODIES = {
-    table: f"""SELECT seq, version, CAST(body AS BLOB) FROM {table}
+MESSAGES = """SELECT seq, version, CAST(body AS BLOB) FROM messages
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
-    for table in ("messages", "records")
-}
+RECORDS = """SELECT seq, version, CAST(body AS BLOB) FROM records
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
 SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
+from collections.abc import Callable
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from toolbus.errors import DecodeError, StoreError
-from toolbus.ledger import DispatchRecord
-from toolbus.messages import AssistantMessage, ToolMessage, decode, decoder, encode
-from toolbus.store import SessionInfo, schema
+from toolbus.errors import StoreError
+from toolbus.store import SessionInfo, rows, schema
+from toolbus.store.paths import READ_ONLY, checked_path, is_unfinished
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
+    from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
     from toolbus.store import Stored
 
 T = TypeVar("T")
+
+Query = Callable[[sqlite3.Connection], T]
 
 _BATCH = 512
 """How many appends share a commit at most."""
@@ -49,10 +51,10 @@ class SqliteStore:
         clock: Callable[[], int] = time_ns,
     ) -> None:
         self._where, self._clock = os.fspath(path), clock
-        _check_path(self._where, must_exist=read_only)
-        connect = partial(_connect, os.path.realpath(self._where), timeout)
+        file = checked_path(self._where, read_only=read_only)
+        connect = partial(_connect, file, timeout)
         with _worded(self._where), ExitStack() as opened:
-            _check_contents(self._where, connect, must_exist=read_only)
+            _check_contents(self._where, file, connect, read_only=read_only)
             self._writes = None if read_only else _Writes(self._where, connect("rwc"))
             if self._writes:
                 opened.callback(self._writes.close)
@@ -60,10 +62,11 @@ class SqliteStore:
             reads = _Reads(self._where, connect("ro" if read_only else "rw"))
             opened.pop_all()
         name = f"store {self._where!r}"
-        self._reader: Worker[_Query[Any], Any] = Worker(name, reads.serve, reads.close)
-        self._writer = self._writes and Worker(
-            name, self._writes.serve, self._writes.close, most=_BATCH
-        )
+        self._reader: Worker[Query[Any], Any] = Worker(name, reads.serve, reads.close)
+        self._writer: Worker[_Append, None] | None = None
+        if self._writes:
+            write, end = self._writes.serve, self._writes.close
+            self._writer = Worker(name, write, end, most=_BATCH)
 
     @property
     def commits(self) -> int:
@@ -74,13 +77,11 @@ class SqliteStore:
         """Add *stored* to the end of the session; it survives the process once this returns."""
         if self._writer is None:
             raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
-        with _worded(self._where):
-            entry = _entry(session_id, self._clock(), stored)
-        await self._writer.submit(entry)
+        await self._writer.submit(_Append(session_id, self._clock(), stored))
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
-        return await self._query(partial(_read, "messages", decode, session_id))
+        return await self._query(partial(_read_messages, session_id))
 
     async def sessions(self) -> tuple[SessionInfo, ...]:
         """Return all sessions, the oldest first."""
@@ -88,7 +89,7 @@ class SqliteStore:
 
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order."""
-        return await self._query(partial(_read, "records", _decode_record, session_id))
+        return await self._query(partial(_read_records, session_id))
 
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""
@@ -102,19 +103,17 @@ class SqliteStore:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _query(self, query: _Query[T]) -> T:
+    async def _query(self, query: Query[T]) -> T:
         answer: T = await self._reader.submit(query)
         return answer
 
 
-class _Entry(NamedTuple):
-    """One append, encoded: rows without the numbers that only the writer knows."""
+class _Append(NamedTuple):
+    """What `append` was given, and when."""
 
     session_id: str
     now_ns: int
-    message: tuple[str, int, str] | None
-    calls: tuple[str, ...]
-    records: list[tuple[str, str, int, str]]
+    stored: Stored
 
 
 class _Writes:
@@ -125,7 +124,7 @@ class _Writes:
         self._execute, self.close = connection.execute, connection.close
 
     def prepare(self) -> None:
-        """Make the tables if the file is empty; fails if it cannot be written."""
+        """Make the tables if the file is empty."""
         # First of all: so a process killed in here leaves an empty file, never half a store.
         if self._execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
@@ -136,45 +135,46 @@ class _Writes:
                 self._execute(statement)
         self._execute("COMMIT")
 
-    def serve(self, entries: Sequence[_Entry]) -> list[StoreError | None]:
-        """Write *entries* in one transaction; those that fail alone are left out of it."""
+    def serve(self, appends: Sequence[_Append]) -> list[StoreError | None]:
+        """Write *appends* in one transaction; those that fail alone are left out of it."""
         try:
             self._execute("BEGIN IMMEDIATE")
-            failures = [self._write(entry) for entry in entries]
+            failures = [self._write(append) for append in appends]
             self._execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
             with suppress(sqlite3.Error):
                 self._connection.rollback()
-            return [_failure(self._where, error) for _ in entries]
+            return [_failure(self._where, error) for _ in appends]
         self.commits += 1
         return failures
 
-    def _write(self, entry: _Entry) -> StoreError | None:
-        self._execute("SAVEPOINT entry")
+    def _write(self, append: _Append) -> StoreError | None:
+        self._execute("SAVEPOINT append")
         failure = None
         try:
-            self._insert(entry)
+            self._insert(*append)
         except Exception as error:
             # A full disk or a failing one may have ended the whole transaction.
             if not self._connection.in_transaction:
                 raise
             failure = _failure(self._where, error)
-            self._execute("ROLLBACK TO entry")
-        self._execute("RELEASE entry")
+            self._execute("ROLLBACK TO append")
+        self._execute("RELEASE append")
         return failure
 
-    def _insert(self, entry: _Entry) -> None:
-        session_id, now_ns, message, calls, records = entry
+    def _insert(self, session_id: str, now_ns: int, stored: Stored) -> None:
+        message, records = stored.message, stored.records
         new = (session_id, int(message is not None), len(records), now_ns, now_ns)
         self._execute(schema.COUNT_UP, new)
-        session, seq, count = self._execute(schema.COUNTED, (session_id,)).fetchone()
+        session, seq, last = self._execute(schema.COUNTED, (session_id,)).fetchone()
         key = None
         if message is not None:
-            key = self._execute(schema.ADD_MESSAGE, (session, seq, *message)).lastrowid
-            self._connection.executemany(schema.ADD_CALL, [(call, key) for call in calls])
-        first = count - len(records) + 1
-        rows = [(session, at, key, *record) for at, record in enumerate(records, first)]
-        self._connection.executemany(schema.ADD_RECORD, rows)
+            row = (session, seq, *rows.message_row(message))
+            key = self._execute(schema.ADD_MESSAGE, row).lastrowid
+            calls = [(call_id, key) for call_id in rows.call_ids(message)]
+            self._connection.executemany(schema.ADD_CALL, calls)
+        for at, record in enumerate(records, last - len(records) + 1):
+            self._execute(schema.ADD_RECORD, (session, at, key, *rows.record_row(record)))
 
 
 class _Reads:
@@ -183,52 +183,103 @@ class _Reads:
     def __init__(self, where: str, connection: sqlite3.Connection) -> None:
         self._where, self._connection, self.close = where, connection, connection.close
 
-    def serve(self, queries: Sequence[_Query[Any]]) -> list[Any]:
+    def serve(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """Answer *queries*."""
         return [self._answer(query) for query in queries]
 
-    def _answer(self, query: _Query[T]) -> T | StoreError:
+    def _answer(self, query: Query[T]) -> T | StoreError:
         try:
             return query(self._connection)
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
             return _failure(self._where, error)
 
 
-_decode_record = decoder(DispatchRecord)
+def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
+    return rows.read_messages(session_id, connection.execute(schema.MESSAGES, (session_id,)))
 
 
-def _entry(session_id: str, now_ns: int, stored: Stored) -> _Entry:
-    message, records = stored.message, stored.records
-    return _Entry(
-        session_id,
-        now_ns,
-        None if message is None else (message.id, schema.VERSION, encode(message).decode()),
-        _calls(message),
-        [(r.subject, r.call_id, schema.VERSION, encode(r).decode()) for r in records],
-    )
-
-
-def _calls(message: Message | None) -> tuple[str, ...]:
-    match message:
-        case ToolMessage(tool_call_id=call_id):
-            return (call_id,)
-        case AssistantMessage(tool_calls=calls):
-            return tuple([call.id for call in calls])
-    return ()
-
-
-def _read(
-    table: str, decode: Callable[[bytes], T], session_id: str, connection: sqlite3.Connection
-) -> tuple[T, ...]:
-    rows = connection.execute(schema.BODIES[table], (session_id,))
-    return tuple([_row(f"{table}, session {session_id!r}, row", decode, *row) for row in rows])
-
-
-def _row(name: str, decode: Callable[[bytes], T], seq: int, version: object, body: bytes) -> T:
-    if version != schema.VERSION:
-        ...
+def _read_records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
+    return rows.read_records(session_id, connection.execute(schema.RECORDS, (session_id,)))
 
 
 def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
-    rows = connection.execute(schema.SESSIONS)
-    return tuple([SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in rows])
+    found = connection.execute(schema.SESSIONS)
+    return tuple(
+        [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in found]
+    )
+
+
+def _connect(file: Path, timeout: float, mode: str) -> sqlite3.Connection:
+    uri = f"{file.as_uri()}?mode={mode}"
+    # Made here and used in one thread, but not in the same; transactions begin where we say so.
+    return sqlite3.connect(uri, timeout, uri=True, isolation_level=None, check_same_thread=False)
+
+
+def _check_contents(
+    where: str, file: Path, connect: Callable[[str], sqlite3.Connection], *, read_only: bool
+) -> None:
+    """Refuse a file that is no store, or a newer one, and leave every byte as it is."""
+    if not file.exists():
+        return
+    # Who closes a writable connection carries the log into the file, and who closes a
+    # read-only one leaves empty files beside it: each is used where it does nothing.
+    with closing(connect("ro" if is_unfinished(file) else "rw")) as connection:
+        connection.execute("BEGIN")
+        marks = _marks(connection)
+    application_id, version, _ = marks
+    if marks == _EMPTY and read_only:
+        raise StoreError(where, "it is empty; give the path of a store")
+    if marks != _EMPTY and application_id != schema.APPLICATION_ID:
+        raise StoreError(where, "it is another application's database; give another path")
+    if version > schema.VERSION:
+        known = schema.VERSION
+        raise StoreError(where, f"it has version {version}, newer than {known}; update toolbus")
+
+
+_EMPTY = (0, 0, 0)
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return the file's application id, its version and the number of its tables."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return application_id, version, tables
+
+
+_FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
+_ROOM = "make room and try again"
+
+_REASONS = {
+    "SQLITE_BUSY": "it is locked by another program; let that finish and try again",
+    "SQLITE_CANTOPEN": _FOLDER,
+    "SQLITE_CORRUPT": "it is damaged; restore it from a copy",
+    "SQLITE_FULL": f"the disk is full, or the file as big as it may be; {_ROOM}",
+    "SQLITE_IOERR": "the disk failed; see to it and try again",
+    "SQLITE_IOERR_WRITE": f"the disk or a quota is full, or the disk failed; {_ROOM}",
+    "SQLITE_NOTADB": "it is no SQLite database, or damaged; give another path or restore it",
+    "SQLITE_READONLY": READ_ONLY,
+    "SQLITE_READONLY_CANTINIT": _FOLDER,
+    "SQLITE_READONLY_DIRECTORY": _FOLDER,
+    "SQLITE_READONLY_ROLLBACK": "another program left a write unfinished; open it there first",
+    "SQLITE_TOOBIG": "what was appended is too big for SQLite; shorten it",
+}
+"""What SQLite's result codes mean to who uses a store; a longer code falls back to its head."""
+
+
+def _failure(where: str, error: Exception) -> StoreError:
+    """Return *error* as a `StoreError` about *where*."""
+    # Errors of the module itself, about how it is used, have no code.
+    code = getattr(error, "sqlite_errorname", "")
+    reason = _REASONS.get(code) or _REASONS.get("_".join(code.split("_")[:2])) or str(error)
+    failure = StoreError(where, reason)
+    failure.__cause__ = error
+    return failure
+
+
+@contextmanager
+def _worded(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise _failure(where, error) from error

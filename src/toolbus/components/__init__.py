@@ -1,0 +1,250 @@
+"""Components: tools, handlers and adapters that are installed on an agent as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import is_
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from toolbus.adapters.running import run_adapter
+from toolbus.components.marks import guard as guard
+from toolbus.components.marks import marked, tool_names
+from toolbus.components.marks import on as on
+from toolbus.errors import RegistrationError
+from toolbus.events import (
+    MESSAGE_APPEND_BEFORE,
+    TOOL_CALL_BEFORE,
+    TOOLS_PROVIDE,
+    Deny,
+    Scope,
+    ToolSpec,
+)
+from toolbus.immutable import EMPTY
+from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse
+from toolbus.tools import Toolset
+
+if TYPE_CHECKING:
+    from toolbus.adapters import ToolAdapter
+    from toolbus.bus import EventBus
+    from toolbus.components.marks import Mark
+    from toolbus.dispatch import EventContext
+    from toolbus.messages import Message
+
+PROVIDE_PRIORITY = 200
+APPEND_PRIORITY = 50
+
+
+class Host(Protocol):
+    """What a component is installed on: an agent, or anything else that offers these three."""
+
+    @property
+    def bus(self) -> EventBus:
+        """Where its handlers are subscribed."""
+
+    @property
+    def tools(self) -> Toolset:
+        """Where its tools are added."""
+
+    @property
+    def scope(self) -> Scope:
+        """Whose events its handlers hear, sub-agents included."""
+
+
+class AgentComponent:
+    """Tools, handlers and adapters, installed together; a subclass marks its methods.
+
+    `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool. *requires*
+    names component classes that must be there too. *enabled* may be switched at any time.
+    """
+
+    requires: tuple[type[AgentComponent], ...] = ()
+    enabled: bool = True
+
+    _adapters: tuple[ToolAdapter, ...]
+    _undo: list[Callable[[], object]]
+    _installed: bool
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Make its state here, so that a subclass need not call our `__init__`."""
+        self = super().__new__(cls)
+        self._adapters, self._undo, self._installed = (), [], False
+        return self
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self.enabled = enabled
+
+    @property
+    def name(self) -> str:
+        """Its name in errors and logs."""
+        return type(self).__name__
+
+    @property
+    def adapters(self) -> tuple[ToolAdapter, ...]:
+        """Its adapters in the order in which they see signatures and responses."""
+        return self._adapters
+
+    def register_tool_adapter(self, adapter: ToolAdapter) -> None:
+        """Add *adapter*; also after installation."""
+        if adapter in self._adapters:
+            raise RegistrationError(f"adapter {adapter.name!r}", f"{self.name} has it already")
+        # Sorting is stable, so equal priorities stay in order of registration.
+        self._adapters = tuple(sorted((*self._adapters, adapter), key=lambda one: -one.priority))
+
+    def unregister_tool_adapter(self, adapter: ToolAdapter) -> None:
+        """Take *adapter* out; one that is not there is ignored."""
+        self._adapters = tuple([one for one in self._adapters if one is not adapter])
+
+    def setup(self, agent: Host) -> None:
+        """Subscribe the handlers and add the tools; called when the agent is made."""
+        if self._installed:
+            raise RegistrationError(f"component {self.name!r}", "it is installed already")
+        self._installed = True
+        try:
+            self._subscribe_adapters(agent)
+            for name, mark in marked(type(self)):
+                self._subscribe(agent, mark, getattr(self, name))
+            for name in tool_names(type(self)):
+                added = agent.tools.add(getattr(self, name), offered=lambda: self.enabled)
+                self._undo.append(partial(agent.tools.remove, added.spec.name))
+        except BaseException:
+            self.teardown()
+            raise
+
+    def teardown(self) -> None:
+        """Undo `setup`: nothing of the component stays behind."""
+        for undo in self._undo:
+            undo()
+        self._undo, self._installed = [], False
+
+    async def install(self, agent: Host) -> None:
+        """Acquire what needs a running loop; called before the agent's first step."""
+
+    async def close(self) -> None:
+        """Release what `install` acquired."""
+
+    async def _on_tools_provide_adapter(
+        self, ctx: EventContext[tuple[ToolSpec, ...]]
+    ) -> tuple[ToolSpec, ...] | None:
+        """Let each adapter reword the specs of its tools; one that fails hides only its tool."""
+        specs = ctx.value
+        if not self.enabled or not self._adapters:
+            return None
+        for adapter in self._adapters:
+            method = adapter.adapt_signature
+            done = [
+                await run_adapter(adapter, TOOLS_PROVIDE, spec.name, method, spec) for spec in specs
+            ]
+            kept = tuple([one.value for one in done if not one.withhold])
+            specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
+            failed = next((one.failed for one in done if one.failed), None)
+            ctx.step(adapter.name, specs, actor=adapter, failed=failed)
+        return None if specs is ctx.value else specs
+
+    async def _on_tool_call_before_adapter(
+        self, ctx: EventContext[ToolCall]
+    ) -> ToolCall | Deny | None:
+        """Let each adapter turn the arguments into those of the signature that it was given."""
+        call = ctx.value
+        if not self.enabled or not self._adapters:
+            return None
+        for adapter in reversed(self._adapters):
+            method = adapter.adapt_parameters
+            done = await run_adapter(adapter, TOOL_CALL_BEFORE, call.name, method, call)
+            call = done.value
+            if done.concerned:
+                ctx.step(adapter.name, call, actor=adapter, failed=done.failed)
+            if done.withhold:
+                return Deny(f"adapter {adapter.name!r} {done.failed}", done.detail)
+        return None if call is ctx.value else call
+
+    async def _on_message_append_before_adapter(
+        self, ctx: EventContext[Message]
+    ) -> ToolMessage | None:
+        """Let each adapter change the response of a tool message, and nothing else."""
+        message = ctx.value
+        if not self.enabled or not self._adapters:
+            return None
+        if not isinstance(message, ToolMessage) or message.tool_response is None:
+            return None
+        for adapter in self._adapters:
+            response = message.tool_response
+            call = ToolCall(
+                id=message.tool_call_id,
+                name=message.tool_name,
+                arguments=response.parameters or EMPTY,
+            )
+            method = adapter.adapt_response
+            done = await run_adapter(
+                adapter, MESSAGE_APPEND_BEFORE, call.name, method, response, call
+            )
+            response = withheld(response, adapter.name) if done.withhold else done.value
+            if response is not message.tool_response:
+                message = message.with_tool_response(response)
+            if done.concerned:
+                ctx.step(adapter.name, message, actor=adapter, failed=done.failed)
+            if done.withhold:
+                break
+        if message is ctx.value:
+            return None
+        ctx.output = message
+        return message
+
+    def _subscribe_adapters(self, agent: Host) -> None:
+        # One above the last on this bus, so that parameters pass the components in reverse.
+        others = [
+            one.priority
+            for one in agent.bus.handlers(TOOL_CALL_BEFORE)
+            if one.name.endswith("._on_tool_call_before_adapter")
+        ]
+        bus, last = agent.bus, max(others, default=PROVIDE_PRIORITY)
+        for event, handler, priority in (
+            (TOOLS_PROVIDE, self._on_tools_provide_adapter, PROVIDE_PRIORITY),
+            (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, last + 1),
+            (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
+        ):
+            subscribe: Any = bus.on  # a loop over three events has no single type
+            sender = agent.scope.agent_id
+            subscription = subscribe(
+                event, handler, priority=priority, on_error="closed", sender=sender
+            )
+            self._undo.append(subscription.cancel)
+
+    def _subscribe(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
+        """Subscribe a marked method for the time that the component is enabled."""
+        options = mark.options.copy()
+        wanted = options.get("when")
+        options["when"] = lambda ctx: self.enabled and (wanted is None or wanted(ctx))
+        options.setdefault("sender", agent.scope.agent_id)
+        subscribe: Any = agent.bus.guard if mark.kind == "guard" else agent.bus.on
+        self._undo.append(subscribe(mark.event, handler, **options).cancel)
+
+
+def withheld(response: ToolResponse, adapter: str) -> ToolResponse:
+    """Return what stands for a response that *adapter* should have changed and could not.
+
+    Not a verdict but a replacement, so that it holds in a dry run too. Whatever the response
+    said, its parameters included, is not in it.
+    """
+    return ToolResponse(
+        content=(TextPart(text=f"the result was withheld: adapter {adapter!r} failed"),),
+        is_error=True,
+        error_type="withheld",
+        tool_name=response.tool_name,
+        tool_call_id=response.tool_call_id,
+        duration_ns=response.duration_ns,
+    )
+
+
+def check_requires(components: Iterable[AgentComponent]) -> None:
+    """Raise `RegistrationError` if one of *components* requires what is not among them."""
+    present = tuple(components)
+    for component in present:
+        missing = [
+            wanted.__name__
+            for wanted in component.requires
+            if not any(isinstance(one, wanted) for one in present)
+        ]
+        if missing:
+            reason = f"it requires {', '.join(missing)}; install that too"
+            raise RegistrationError(f"component {component.name!r}", reason)

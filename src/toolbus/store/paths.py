@@ -1,0 +1,62 @@
+"""Whether a path can be a store's file, told before SQLite opens it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+from toolbus.errors import StoreError
+
+READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
+
+# Who the process acts as, where the system can tell, and not who started it.
+_EFFECTIVE = os.access in os.supports_effective_ids
+
+
+def checked_path(where: str, *, read_only: bool) -> Path:
+    """Return the file that *where* leads to; raises `StoreError` if it can be no store's."""
+    if where == ":memory:":
+        raise StoreError(where, "this store keeps a file; for memory use `MemoryStore()`")
+    try:
+        file = Path(os.path.realpath(where))
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        return _checked_absence(where, read_only=read_only)
+    except (OSError, ValueError) as error:
+        raise StoreError(where, f"cannot go there ({error}); give another path") from error
+    if S_ISDIR(mode):
+        raise StoreError(where, "it is a directory; give the path of a file in it")
+    # SQLite would wait for ever for the other end of a pipe.
+    if not S_ISREG(mode):
+        raise StoreError(where, "it is no regular file; give the path of one")
+    # SQLite would find out too, but only after it made files beside this one.
+    if not os.access(file, os.R_OK, effective_ids=_EFFECTIVE):
+        raise StoreError(where, "it is not readable; change its permissions")
+    if not (read_only or os.access(file, os.W_OK, effective_ids=_EFFECTIVE)):
+        raise StoreError(where, READ_ONLY)
+    return file
+
+
+def is_unfinished(file: Path) -> bool:
+    """Tell whether a write waits beside *file*, in a log or in a journal.
+
+    The journal of a file that was empty does not count: there is nothing to lose. Its header
+    is described at https://sqlite.org/fileformat2.html#the_rollback_journal.
+    """
+    with suppress(FileNotFoundError):
+        if Path(f"{file}-wal").stat().st_size:
+            return True
+    with suppress(FileNotFoundError), Path(f"{file}-journal").open("rb") as journal:
+        return journal.read(20)[16:] not in {b"", bytes(4)}
+    return False
+
+
+def _checked_absence(where: str, *, read_only: bool) -> Path:
+    file = Path(os.path.realpath(where))
+    if not file.parent.is_dir():
+        raise StoreError(where, f"there is no folder {str(file.parent)!r}; make it first")
+    if read_only:
+        raise StoreError(where, "there is no such file; give the path of a store")
+    return file

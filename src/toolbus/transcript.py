@@ -1,0 +1,230 @@
+"""The transcript: the only way in which a message enters a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, overload
+
+from msgspec.structs import replace
+
+from toolbus.admission import admit, without_stale_content
+from toolbus.dispatch.deadlines import to_the_end
+from toolbus.errors import AppendError
+from toolbus.events import (
+    MESSAGE_APPEND_AFTER,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+    TOOL_CALL_PERSIST_BEFORE,
+    ToolCallPersist,
+)
+from toolbus.immutable import EMPTY
+from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+
+if TYPE_CHECKING:
+    from toolbus.bus import EventBus
+    from toolbus.dispatch import EventContext
+    from toolbus.events import Scope, ToolSpec
+
+
+class Messages(Sequence[Message]):
+    """The messages of a transcript at one moment: of fixed length, and free to take."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: list[Message]) -> None:
+        # The list is shared and only grows, so a view of its first messages never changes.
+        self._items, self._length = items, len(items)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        where = range(self._length)[index]
+        if isinstance(where, range):
+            return tuple([self._items[one] for one in where])
+        return self._items[where]
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(self._items, self._length)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like a list: compared by its messages
+
+    def __repr__(self) -> str:
+        return f"<Messages: {self._length}>"
+
+
+class Transcript:
+    """The messages of one session, append-only; *write* puts a message into the store."""
+
+    def __init__(
+        self,
+        bus: EventBus,
+        session_id: str,
+        write: Callable[[Message], Awaitable[None]],
+        messages: Sequence[Message] = (),
+    ) -> None:
+        self._bus, self.session_id, self._write = bus, session_id, write
+        self._items: list[Message] = []
+        self._askers: dict[str, str] = {}
+        self._open: dict[str, ToolCall] = {}
+        self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        for message in messages:
+            self._remember(message)
+
+    @property
+    def messages(self) -> Messages:
+        """The messages so far; the view does not grow with the transcript."""
+        return Messages(self._items)
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls that a model asked for and that have no tool message yet, in order."""
+        return tuple(self._open.values())
+
+    async def append(self, message: Message, scope: Scope, tool: ToolSpec | None = None) -> Message:
+        """Append *message* and return it as it was appended, after transformers and guards.
+
+        *tool* is the spec of the tool that a tool message answers for.
+
+        Raises:
+            MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
+            StoreError: the store failed; nothing was appended.
+            AppendError: from inside this transcript's own dispatches, or before open calls are
+                answered.
+        """
+        if not isinstance(message, Message):
+            reason = f"expected a message, got `{type(message).__name__}`"
+            raise AppendError(self.session_id, reason)
+        with self._visit():
+            async with self._lock():
+                self._check_pairing(message)
+                message = await admit(self._bus, message, scope, tool)
+                copy = await self._stored_copy(message, scope)
+                await self._tell_persist(copy, scope, after=False)
+                await to_the_end(self._keep(message, copy, scope))
+        return message
+
+    async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
+        await self._write(copy)
+        self._remember(message)
+        await self._tell_persist(copy, scope, after=True)
+        self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+
+    def _remember(self, message: Message) -> None:
+        self._items.append(message)
+        match message:
+            case AssistantMessage(id=own, tool_calls=calls):
+                self._askers.update({call.id: own for call in calls})
+                self._open.update({call.id: call for call in calls})
+            case ToolMessage(tool_call_id=call_id):
+                self._open.pop(call_id, None)
+
+    async def _stored_copy(self, message: Message, scope: Scope) -> Message:
+        context = await self._bus.apply(
+            MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls
+        )
+        if context.rejected:
+            return stub(message, f"handler {context.rejected.handler!r} {context.rejected.reason}")
+        if context.denied:
+            return stub(message, context.denied.reason)
+        return without_stale_content(context.value)
+
+    async def _tell_persist(self, copy: Message, scope: Scope, *, after: bool) -> None:
+        if not isinstance(copy, ToolMessage):
+            return
+        result = copy.tool_response or ToolResponse.from_text(copy.content)
+        facts = ToolCallPersist(
+            session_key=self.session_id,
+            agent_id=scope.agent_id,
+            tool_name=copy.tool_name,
+            tool_call_id=copy.tool_call_id,
+            tool_input=result.parameters or EMPTY,
+            tool_result=result if after else None,
+            message_id=self._askers.get(copy.tool_call_id, ""),
+            tool_message_id=copy.id,
+        )
+        event = TOOL_CALL_PERSIST_AFTER if after else TOOL_CALL_PERSIST_BEFORE
+        await self._bus.observe(event, facts, scope=scope)
+
+    def _check_pairing(self, message: Message) -> None:
+        """Keep every call next to its answer: providers refuse a history where they are apart."""
+        if self._open and not isinstance(message, ToolMessage):
+            reason = (
+                f"{len(self._open)} tool calls have no answer yet; "
+                "use `agent.enqueue(message)`, it enters after them"
+            )
+            raise AppendError(self.session_id, reason)
+
+    @contextmanager
+    def _visit(self) -> Iterator[None]:
+        """Mark that this context appends; an append inside it would wait for itself."""
+        outer = _visit.get()
+        if outer is not None and outer.transcript is self and outer.lasts:
+            reason = "from inside one of its own dispatches it waits for itself; "
+            raise AppendError(self.session_id, reason + "use `agent.enqueue(message)`")
+        visit = Visit(self)
+        token = _visit.set(visit)
+        try:
+            yield
+        finally:
+            visit.lasts = False
+            _visit.reset(token)
+
+    def _lock(self) -> asyncio.Lock:
+        # A lock belongs to the loop in which it was first waited for; `run_sync` makes new loops.
+        loop = asyncio.get_running_loop()
+        if loop not in self._locks:
+            self._locks = {loop: asyncio.Lock()}
+        return self._locks[loop]
+
+
+class Visit:
+    """An append under way; *lasts* turns false at its end, also for tasks that it left behind."""
+
+    __slots__ = ("lasts", "transcript")
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript, self.lasts = transcript, True
+
+
+_visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
+
+
+def stub(message: Message, reason: str) -> Message:
+    """Return what is stored in place of *message*: its role, ids and call ids, and the reason."""
+    match message:
+        case AssistantMessage(id=own, tool_calls=calls):
+            bare = tuple([ToolCall(id=call.id, name=call.name) for call in calls])
+            return AssistantMessage(id=own, content=reason, tool_calls=bare)
+        case ToolMessage(tool_response=ToolResponse() as response):
+            said = ToolResponse(
+                is_error=response.is_error,
+                tool_name=response.tool_name,
+                tool_call_id=response.tool_call_id,
+                duration_ns=response.duration_ns,
+            )
+            return replace(
+                message, content="", tool_response=said.with_text(reason), metadata=EMPTY
+            )
+    return replace(message, content=reason, metadata=EMPTY)
+
+
+def _check_calls(turn: EventContext[Any], after: Message) -> str | None:
+    """Refuse a stored copy that lost a call: reading it back would pair calls and results wrongly."""
+    if not isinstance(after, AssistantMessage):
+        return None
+    before = [call.id for call in turn.value.tool_calls]
+    if before == [call.id for call in after.tool_calls]:
+        return None
+    return "changed the calls of the stored message"
