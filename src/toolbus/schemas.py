@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import partial
-from math import inf, isfinite
+from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -34,8 +34,7 @@ def problem(schema: Mapping[str, Any], value: Any) -> str | None:
 def check_schema(schema: object) -> str | None:
     """Return the first flaw of *schema* in one line, with its JSON path, or None if it is sound.
 
-    A `$ref` to another document is a flaw, and so is one to a place that holds no schema: what
-    it means is undefined (JSON Schema 2020-12, Core, 9.4.2).
+    A `$ref` must lead to a schema of the same document (JSON Schema 2020-12, Core, 9.4.2).
     """
     return problem({**_META, "document": schema}, schema)
 
@@ -55,7 +54,7 @@ class _Spot(NamedTuple):
     root: Mapping[str, Any]
     schema: Mapping[str, Any]
     path: tuple[str | int, ...] = ()
-    levels: int = 100  # A level takes up to five frames of Python's stack, which holds 1000.
+    levels: int = 100  # A level takes up to four frames of Python's stack, which holds 1000.
 
     def wrong(self, text: str) -> _Misfit:
         return _Misfit(text, self.path)
@@ -67,9 +66,11 @@ def _check(schema: Any, value: Any, at: _Spot, *step: str | int) -> _Misfit | No
     if not at.levels:
         raise RecursionError  # no misfit, lest `not` or `anyOf` take it for an answer
     here = _Spot(at.root, schema, at.path + step, at.levels - 1)
-    kinds = ("", "number" if (kind := _kind(value)) == "integer" else kind)
-    rows = ((word, row) for word, row in _KEYWORDS.items() if word in schema and row[0] in kinds)
-    return _first(check(schema[word], value, here) for word, (_, _, check) in rows)
+    kinds = ("", _kind(value))
+    for word, (kind, _, check) in _KEYWORDS.items():
+        if word in schema and kind in kinds and (misfit := check(schema[word], value, here)):
+            return misfit
+    return None
 
 
 def _first(misfits: Iterable[_Misfit | None]) -> _Misfit | None:
@@ -77,8 +78,6 @@ def _first(misfits: Iterable[_Misfit | None]) -> _Misfit | None:
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
     kinds = (kind for kind, types in _TYPES.items() if isinstance(value, types))
     return next(kinds, f"`{type(value).__name__}`")
 
@@ -120,8 +119,7 @@ def _sound(what: str, text: str, at: _Spot) -> _Misfit | None:
 def _test(text: str, fits: Callable[..., Any], rule: Any, value: Any, at: _Spot) -> _Misfit | None:
     if fits(value, rule):
         return None
-    shown = _line(json.dumps(rule, ensure_ascii=False, default=str))
-    return at.wrong(f"expected {text} {shown}")
+    return at.wrong(f"expected {text} {_line(json.dumps(rule, ensure_ascii=False, default=str))}")
 
 
 def _is_among(value: Any, allowed: list[Any]) -> bool:
@@ -130,12 +128,12 @@ def _is_among(value: Any, allowed: list[Any]) -> bool:
 
 def _is_multiple(value: float, unit: float) -> bool:
     # By their digits, as JSON writes them: 0.3 is three times 0.1. Infinities have none.
-    return isfinite(value) and Fraction(str(value)) % Fraction(str(unit)) == 0
+    return abs(value) < inf and Fraction(str(value)) % Fraction(str(unit)) == 0
 
 
 def _type(names: str | list[str], value: Any, at: _Spot) -> _Misfit | None:
     allowed, kind = [names] if isinstance(names, str) else names, _kind(value)
-    fits = kind in allowed or (kind == "integer" and "number" in allowed)
+    fits = kind in allowed or (kind == "number" and "integer" in allowed and value % 1 == 0)
     return None if fits else at.wrong(f"expected {' or '.join(allowed)}, got {kind}")
 
 
@@ -168,9 +166,8 @@ def _properties(rules: Any, value: Any, at: _Spot) -> _Misfit | None:
 
 
 def _patterns(rules: Any, value: Any, at: _Spot) -> _Misfit | None:
-    return _first(
-        _check(rules[p], value[n], at, n) for p in rules for n in value if re.search(p, n)
-    )
+    pairs = ((p, name) for p in rules for name in value if re.search(p, name))
+    return _first(_check(rules[p], value[name], at, name) for p, name in pairs)
 
 
 def _additional(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
@@ -195,8 +192,10 @@ def _if(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
     return _check(at.schema.get(branch, True), value, at)
 
 
-_TYPES: dict[str, Any] = {"boolean": bool, "integer": int, "string": str, "null": type(None)}
-_TYPES |= {"array": (list, tuple), "object": Mapping}
+_TYPES: dict[str, Any] = {"boolean": bool, "number": (int, float), "string": str}
+_TYPES |= {"null": type(None), "array": (list, tuple), "object": Mapping}
+_at_least = partial(_test, "length >=", lambda value, size: len(value) >= size)
+_at_most = partial(_test, "length <=", lambda value, size: len(value) <= size)
 
 # What a keyword's own rule must be.
 _PART = {"$ref": "#/$defs/schema"}
@@ -207,12 +206,9 @@ _PATTERNS = {**_NAMED, "propertyNames": _PATTERN}
 _REFERENCE = {"type": "string", "toolbus:sound": "reference"}
 _SIZE = {"type": "integer", "minimum": 0}
 _REAL = {"type": "number"}
-_UNIT = {"type": "number", "exclusiveMinimum": 0}
-_KIND = {"enum": [*_TYPES, "number"]}
-_KINDS = {"if": {"type": "array"}, "then": {"items": _KIND}, "else": _KIND}
-
-_at_least = partial(_test, "length >=", lambda value, size: len(value) >= size)
-_at_most = partial(_test, "length <=", lambda value, size: len(value) <= size)
+_UNIT = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": inf}
+_KIND = {"enum": [*_TYPES, "integer"]}
+_KINDS = {"if": {"type": "array"}, "then": {"items": _KIND, "minItems": 1}, "else": _KIND}
 
 # The type of values a keyword is for ("": all), what its rule must be, its check; in their order.
 _KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]]] = {

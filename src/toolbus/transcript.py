@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +21,7 @@ from toolbus.events import (
     ToolCallPersist,
 )
 from toolbus.immutable import EMPTY
+from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Transcript:
         self._items: list[Message] = []
         self._askers: dict[str, str] = {}
         self._open: dict[str, ToolCall] = {}
-        self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        self._lock = LoopLock()
         for message in messages:
             self._remember(message)
 
@@ -107,7 +107,7 @@ class Transcript:
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
         with self._visit():
-            async with self._lock():
+            async with self._lock.here():
                 self._check_pairing(message)
                 message = await admit(self._bus, message, scope, tool)
                 copy = await self._stored_copy(message, scope)
@@ -170,10 +170,10 @@ class Transcript:
     def _visit(self) -> Iterator[None]:
         """Mark that this context appends; an append inside it would wait for itself."""
         outer = _visit.get()
-        if outer is not None and outer.transcript is self and outer.lasts:
+        if outer is not None and outer.holds(self):
             reason = "from inside one of its own dispatches it waits for itself; "
             raise AppendError(self.session_id, reason + "use `agent.enqueue(message)`")
-        visit = Visit(self)
+        visit = Visit(self, outer)
         token = _visit.set(visit)
         try:
             yield
@@ -181,21 +181,20 @@ class Transcript:
             visit.lasts = False
             _visit.reset(token)
 
-    def _lock(self) -> asyncio.Lock:
-        # A lock belongs to the loop in which it was first waited for; `run_sync` makes new loops.
-        loop = asyncio.get_running_loop()
-        if loop not in self._locks:
-            self._locks = {loop: asyncio.Lock()}
-        return self._locks[loop]
-
 
 class Visit:
-    """An append under way; *lasts* turns false at its end, also for tasks that it left behind."""
+    """An append under way, inside *outer*; *lasts* turns false at its end."""
 
-    __slots__ = ("lasts", "transcript")
+    __slots__ = ("_outer", "_transcript", "lasts")
 
-    def __init__(self, transcript: Transcript) -> None:
-        self.transcript, self.lasts = transcript, True
+    def __init__(self, transcript: Transcript, outer: Visit | None) -> None:
+        self._transcript, self._outer, self.lasts = transcript, outer, True
+
+    def holds(self, transcript: Transcript) -> bool:
+        """Tell whether *transcript* is being appended to, here or further out."""
+        if self.lasts and self._transcript is transcript:
+            return True
+        return self._outer is not None and self._outer.holds(transcript)
 
 
 _visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)

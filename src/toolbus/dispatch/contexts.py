@@ -1,20 +1,19 @@
-"""What a handler is given: `EventContext`."""
+"""What a handler is given, `EventContext`, and what it must not do to a value."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from toolbus.errors import HandlerContractError
 from toolbus.events import Ask, Deny, Scope, TransformEvent
+from toolbus.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
     from toolbus.events import Event, ToolSpec
 
 V_co = TypeVar("V_co", covariant=True)
-logger = logging.getLogger("toolbus")
+Role: TypeAlias = Literal["transformer", "guard", "observer", "over"]
 
 _UNSET: Any = object()
 _NO_SCOPE = Scope()
@@ -91,10 +90,8 @@ class EventContext(Generic[V_co]):
         self._denied: Deny | None = None
         self._asked: Ask | None = None
         self._rejected: Rejected | None = None
-        self._role: Literal["transformer", "guard", "observer", "over"] = (
-            "transformer" if isinstance(event, TransformEvent) else "observer"
-        )
-        self._steps: list[Step] = []
+        self._role: Role = "transformer" if isinstance(event, TransformEvent) else "observer"
+        self._steps: tuple[Step, ...] = ()
 
     @property
     def event(self) -> Event:
@@ -118,16 +115,12 @@ class EventContext(Generic[V_co]):
 
     @output.setter
     def output(self, value: object) -> None:
+        # What a guard assigns is refused when it returns, so that it cannot swallow the refusal.
         match self._role:
-            case "transformer":
+            case "transformer" | "guard":
                 self._mine = _UNSET if value is None else value
-            case "guard":
-                reason = "is a guard and cannot replace the value; subscribe it with `on`"
-                raise HandlerContractError(self._event.name, "this handler", reason)
             case "observer":
                 self._mine = None
-            case "over":
-                logger.debug("output assigned after the handler's turn is dropped")
 
     @property
     def answer(self) -> Any:
@@ -162,7 +155,7 @@ class EventContext(Generic[V_co]):
     @property
     def steps(self) -> tuple[Step, ...]:
         """What `step` was told, by this handler or, after a dispatch, by all of them."""
-        return tuple(self._steps)
+        return self._steps
 
     def step(
         self, name: str, value: object, *, actor: object = None, failed: str | None = None
@@ -170,36 +163,38 @@ class EventContext(Generic[V_co]):
         """Say that *name*, one of several parts of this handler, left *value*.
 
         The ledger gets an entry for it. The spec in force becomes the one that *actor*, an
-        adapter, was given; the dispatch's check judges the value, and blames *name*.
+        adapter, was given; the dispatch's check judges the value, and blames *name*. After the
+        handler's turn nothing happens.
         """
+        if self._role == "over":
+            return
         before = self._steps[-1].after if self._steps else self._value
         if self._signatures is not None:
             self._tool = self._signatures(actor, value) or self._tool
         step = Step(name, before, value, actor=actor, failed=failed, ended_ns=perf_counter_ns())
-        self._steps = [*self._steps, step]
+        self._steps = (*self._steps, step)
         if self._check and value is not before and (reason := self._check(self, value)):
-            raise Rejected(name, reason)
+            # Kept as well, because the handler may catch it.
+            self._rejected = Rejected(name, reason)
+            raise self._rejected
 
-    def turn(self, role: Literal["transformer", "guard", "observer"]) -> EventContext[V_co]:
-        """Return a context for one handler, or for the caller, at this point of the dispatch."""
-        turn = EventContext(
-            self._event,
-            self._value,
-            scope=self._scope,
-            tool=self._tool,
-            check=self._check,
-            signatures=self._signatures,
-        )
-        turn._original, turn._output, turn._role = self._original, self._output, role
+    def _turn(self, role: Role) -> EventContext[V_co]:
+        """Return a context for one handler at this point of the dispatch."""
+        # Once per handler and dispatch, so without the detour through `__init__`.
+        turn: EventContext[V_co] = object.__new__(EventContext)
+        turn._event, turn._scope, turn._tool = self._event, self._scope, self._tool
+        turn._check, turn._signatures = self._check, self._signatures
+        turn._value, turn._original, turn._output = self._value, self._original, self._output
         turn._answer, turn._denied, turn._asked = self._answer, self._denied, self._asked
+        turn._rejected, turn._role, turn._mine, turn._steps = self._rejected, role, _UNSET, ()
         return turn
 
-    def was_tried(self) -> bool:
-        """Tell, once, whether an observer assigned an output."""
+    def _forget_attempt(self) -> bool:
+        """Tell whether an observer assigned an output since it was last asked."""
         tried, self._mine = self._mine is not _UNSET, _UNSET
         return tried
 
-    def take(self, result: object) -> Any:
+    def _take(self, result: object) -> Any:
         """End the turn; return what the handler gave: its *result*, else its output, else None."""
         self._role = "over"
         if result is not None or self._mine is _UNSET:
@@ -212,3 +207,22 @@ Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]
 
 Signatures: TypeAlias = Callable[[object, Any], "ToolSpec | None"]
 """Tells the spec that an adapter was given for the tool of a call, None if that is not known."""
+
+
+def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
+    """Return what *after*, a replacement of *before*, must not change and did, or None."""
+    if not event.accepts(after):
+        return f"returned `{type(after).__name__}`, which the event does not take"
+    kept: tuple[str, ...] = ()
+    match before:
+        case ToolMessage():
+            kept = ("role", "id", "tool_call_id")
+        case SystemMessage() | UserMessage() | AssistantMessage():
+            kept = ("role", "id")
+        case ToolCall():
+            kept = ("id",)
+    for field in kept:
+        # An event may take other types than messages as well, and those lack the field.
+        if getattr(after, field, None) != getattr(before, field):
+            return f"changed the {field}"
+    return None

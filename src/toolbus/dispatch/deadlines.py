@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolbus.errors import DeadlineError
 
@@ -38,8 +38,15 @@ class Stuck:
             self.count += number
 
 
-async def within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what *coroutine* returns, or raise `DeadlineError` after *seconds*."""
+class Watcher(Protocol):
+    """Is told of work that nobody waits for any more."""
+
+    def watch(self, work: Future[Any]) -> None:
+        """Take note of *work*, which still runs."""
+
+
+async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what *coroutine* returns, or raise `DeadlineError` after *seconds* (None: never)."""
     task = asyncio.ensure_future(coroutine)
     try:
         await asyncio.wait({task}, timeout=seconds)
@@ -48,7 +55,7 @@ async def within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
             task.cancel()
             task.add_done_callback(_forget)
     if not task.done():
-        raise DeadlineError(seconds)
+        raise DeadlineError(seconds or 0)
     return task.result()
 
 
@@ -91,7 +98,7 @@ def start(function: Callable[..., T], *args: object) -> Future[T]:
 
 
 async def in_thread(
-    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Stuck
+    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Watcher
 ) -> T:
     """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
 
@@ -118,7 +125,7 @@ async def in_thread(
 
 
 def in_thread_now(
-    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Stuck
+    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Watcher
 ) -> T:
     """Do as `in_thread` does, and block the calling thread meanwhile."""
     work = start(function, *args)

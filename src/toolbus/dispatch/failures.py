@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from toolbus.errors import DeadlineError, HandlerContractError
+from toolbus.errors import (
+    DeadlineError,
+    DispatchDepthError,
+    HandlerContractError,
+    ToolbusError,
+)
 
 if TYPE_CHECKING:
     from toolbus.ledger import HandlerStatus
@@ -17,16 +22,24 @@ class PredicateError(Exception):
     """A predicate raised; the error is its cause."""
 
 
-def explain(error: Exception) -> tuple[HandlerStatus, str]:
+def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStatus, str]:
     """Return the ledger's status of a handler's failure, and its wording without the error's text."""
     match error:
         case DeadlineError():
             return "timeout", str(error)
-        case HandlerContractError():
+        # That of another handler, whose dispatch this one started, is an error like any other.
+        case HandlerContractError() if (error.event, error.handler) == (event, handler):
             return "contract", error.reason
         case PredicateError():
             return "failed", "has a predicate that raised an error"
-    return "failed", "raised an error"
+        case Exception():
+            return "failed", "raised an error"
+    return "failed", f"was ended by {type(error).__name__}"
+
+
+def passes(error: BaseException) -> bool:
+    """Tell whether *error* goes on to the caller, whatever the handler's policy."""
+    return not isinstance(error, Exception) or isinstance(error, DispatchDepthError)
 
 
 def detail_of(error: Exception) -> str:
@@ -38,15 +51,15 @@ def detail_of(error: Exception) -> str:
 def log_failure(
     event: str, handler: str, error: Exception, reason: str, *, silent: bool = False
 ) -> None:
-    """Log that the handler failed; *silent* leaves out the error's text, for it may quote the value."""
-    what = type(root_of(error)).__name__ + _place(root_of(error))
+    """Log that a handler failed; *silent* leaves out the error's text: it may quote the value."""
+    root = root_of(error)
     logger.warning(
         "handler %r of %r %s (%s)",
         handler,
         event,
         reason,
-        what,
-        exc_info=None if silent else error,
+        type(root).__name__ + _place(root),
+        exc_info=None if silent else root,
         extra={"event": event, "handler": handler},
     )
 
@@ -57,7 +70,10 @@ def root_of(error: Exception) -> BaseException:
 
 
 def _place(error: BaseException) -> str:
+    """Return " at file:line" of where *error* was raised, "" if that is our own code."""
     place = error.__traceback__
-    while place is not None and place.tb_next is not None:
+    if place is None or isinstance(error, ToolbusError):
+        return ""
+    while place.tb_next is not None:
         place = place.tb_next
-    return "" if place is None else f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
+    return f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}"

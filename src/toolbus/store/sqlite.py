@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
-from time import time_ns
+from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
@@ -29,6 +29,9 @@ Query = Callable[[sqlite3.Connection], T]
 
 _BATCH = 512
 """How many appends share a commit at most."""
+
+_PAUSE = 0.005
+"""Seconds between two attempts to start the log of a new file."""
 
 
 class SqliteStore:
@@ -58,7 +61,7 @@ class SqliteStore:
             self._writes = None if read_only else _Writes(self._where, connect("rwc"))
             if self._writes:
                 opened.callback(self._writes.close)
-                self._writes.prepare()
+                self._writes.prepare(timeout)
             reads = _Reads(self._where, connect("ro" if read_only else "rw"))
             opened.pop_all()
         name = f"store {self._where!r}"
@@ -123,10 +126,10 @@ class _Writes:
         self._where, self._connection, self.commits = where, connection, 0
         self._execute, self.close = connection.execute, connection.close
 
-    def prepare(self) -> None:
+    def prepare(self, timeout: float) -> None:
         """Make the tables if the file is empty."""
         # First of all: so a process killed in here leaves an empty file, never half a store.
-        if self._execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+        if self._start_log(monotonic() + timeout) != ("wal",):
             raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
         self._execute("PRAGMA synchronous = FULL")
         self._execute("BEGIN IMMEDIATE")
@@ -134,6 +137,17 @@ class _Writes:
             for statement in schema.TABLES:
                 self._execute(statement)
         self._execute("COMMIT")
+
+    def _start_log(self, until: float) -> object:
+        # Two that open a new file may each hold what the other waits for. SQLite then fails
+        # at once, whatever its timeout, and the one that failed has to come again.
+        while True:
+            try:
+                return self._execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > until:
+                    raise
+            sleep(_PAUSE)
 
     def serve(self, appends: Sequence[_Append]) -> list[StoreError | None]:
         """Write *appends* in one transaction; those that fail alone are left out of it."""

@@ -1,0 +1,177 @@
+"""The runner: every tool call, single, parallel, nested or direct, takes this way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.admission import admit
+from toolbus.dispatch.deadlines import to_the_end
+from toolbus.events import TOOL_CALL_AFTER, Scope
+from toolbus.ids import new_id
+from toolbus.immutable import EMPTY
+from toolbus.lifecycle.approvals import Approvals
+from toolbus.lifecycle.calls import CallInProgress, Means
+from toolbus.messages import ToolCall, ToolMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from toolbus.bus import EventBus
+    from toolbus.events import ToolCallOutcome, ToolSpec
+    from toolbus.lifecycle.approvals import Approver
+    from toolbus.lifecycle.offers import Offer
+    from toolbus.messages import JsonObject, Message, ToolResponse
+    from toolbus.tools import Progress, Toolset
+
+logger = logging.getLogger("toolbus")
+
+
+def _log_progress(call_id: str, text: str, part: float | None) -> None:
+    logger.debug("tool call %s: %s (%s)", call_id, text, part)
+
+
+class ToolRunner:
+    """Runs tool calls past the handlers of *bus*, for an agent or for a program without one.
+
+    Args:
+        bus: whose handlers see the calls.
+        toolset: the tools.
+        scope: who calls.
+        approver: decides what guards ask; without one, what is asked is denied.
+        append: takes each tool message into a transcript and returns it as it was appended;
+            without one, a result passes `MESSAGE_APPEND_BEFORE` and is kept nowhere.
+        max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
+        progress: gets what tools tell of their progress.
+        ids: makes the ids of calls and messages.
+    """
+
+    def __init__(
+        self,
+        bus: EventBus,
+        toolset: Toolset,
+        scope: Scope | None = None,
+        *,
+        approver: Approver | Approvals | None = None,
+        append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
+        max_attempts: int = 3,
+        progress: Progress = _log_progress,
+        ids: Callable[[], str] = new_id,
+    ) -> None:
+        self._bus, self._scope, self._ids = bus, scope or Scope(), ids
+        self._append = append or partial(admit, bus)
+        self._means = Means(
+            bus,
+            toolset,
+            self._scope,
+            approver if isinstance(approver, Approvals) else Approvals(approver),
+            max_attempts=max_attempts,
+            progress=progress,
+            nested=self._call_nested,
+        )
+
+    async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
+        """Call a tool as a program does, which sees all tools; return what became of it.
+
+        The outcome's response is what a model would read. A tool's failure is in the outcome,
+        never raised; raises `HandlerError` for a handler that fails with the policy "raise".
+        """
+        call = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        (outcome,) = await self.call_all([call])
+        return outcome
+
+    async def call_all(
+        self, calls: Sequence[ToolCall], offer: Offer | None = None
+    ) -> tuple[ToolCallOutcome, ...]:
+        """Run *calls* at the same time; append their messages in the order of the calls.
+
+        *offer* is what the model was told, None for a program, which sees all. Cancelling this
+        cancels the tools; every call still gets its message before `CancelledError` goes on.
+        """
+        under_way: list[CallInProgress] = []
+        for call in calls:
+            earlier = [one.passed for one in under_way]
+            under_way.append(CallInProgress(call, self._means, offer, earlier))
+        tasks = [asyncio.ensure_future(self._complete(one)) for one in under_way]
+
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+
+        return await to_the_end(self._append_all(under_way, tasks), cancel)
+
+    async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
+        """Answer *calls*, which a former process left open, as interrupted; run none of them."""
+        for call in calls:
+            one = CallInProgress(call, self._means, None)
+            one.interrupt()
+            self._bus.do(TOOL_CALL_AFTER, one.outcome, scope=self._scope)
+            await self._append(self._message(one.outcome), self._scope, None)
+
+    async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
+        """Take a call to its end and tell the observers; cancelled, it ends as cancelled."""
+        work = asyncio.ensure_future(one.walk())
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError:
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work})
+        if work.cancelled():
+            one.cancel()
+        else:
+            work.result()
+        outcome = one.outcome
+        self._bus.do(TOOL_CALL_AFTER, outcome, scope=self._scope)
+        return outcome
+
+    async def _append_all(
+        self, under_way: list[CallInProgress], tasks: list[asyncio.Task[ToolCallOutcome]]
+    ) -> tuple[ToolCallOutcome, ...]:
+        outcomes: list[ToolCallOutcome] = []
+        errors: list[Exception] = []
+        for one, task in zip(under_way, tasks, strict=True):
+            outcome = await task
+            if one.error is not None:
+                errors.append(one.error)
+            try:
+                message = await self._append(self._message(outcome), self._scope, one.spec)
+                outcome = replace(outcome, response=_response_of(message, outcome))
+            except Exception as error:  # noqa: BLE001 - its siblings are appended first
+                errors.append(error)
+            outcomes.append(outcome)
+        if errors:
+            raise errors[0]
+        return tuple(outcomes)
+
+    async def _call_nested(self, name: str, arguments: JsonObject) -> ToolResponse:
+        """Run a call for a tool: no message, since no model asked; the tool reads the response."""
+        call = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        one = CallInProgress(call, self._means, None)
+        task = asyncio.ensure_future(self._complete(one))
+        outcome = await to_the_end(_result(task), task.cancel)
+        if one.error is not None:
+            raise one.error
+        return outcome.response
+
+    def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
+        return ToolMessage(
+            id=self._ids(),
+            tool_call_id=outcome.requested.id,
+            tool_name=outcome.response.tool_name or outcome.requested.name,
+            tool_response=outcome.response,
+        )
+
+
+async def _result(task: asyncio.Task[ToolCallOutcome]) -> ToolCallOutcome:
+    return await task
+
+
+def _response_of(message: Message, outcome: ToolCallOutcome) -> ToolResponse:
+    if isinstance(message, ToolMessage) and message.tool_response is not None:
+        return message.tool_response
+    return outcome.response

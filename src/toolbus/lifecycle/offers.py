@@ -1,0 +1,70 @@
+"""What a model was offered in one turn, and the signature that each adapter was given for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolbus.dispatch import EventContext
+    from toolbus.events import ToolSpec
+    from toolbus.messages import ToolCall
+    from toolbus.tools import Toolset
+
+
+class Offer:
+    """The specs that a model was told in one turn; None of them: no tools."""
+
+    def __init__(
+        self,
+        specs: Sequence[ToolSpec],
+        given: Mapping[int, Mapping[str, ToolSpec]] | None = None,
+    ) -> None:
+        self.specs = {spec.name: spec for spec in specs}
+        self._given = given or {}
+
+    @classmethod
+    def of(cls, context: EventContext[tuple[ToolSpec, ...]]) -> Offer:
+        """Return what a dispatch of `TOOLS_PROVIDE` left; a denial leaves no tools."""
+        given = {
+            id(step.actor): {spec.name: spec for spec in step.before}
+            for step in context.steps
+            if isinstance(step.before, tuple)
+        }
+        return cls(() if context.denied else context.value, given)
+
+    def given(self, adapter: object, call: ToolCall) -> ToolSpec | None:
+        """Return the spec that *adapter* was given for the tool of *call*, None if none was."""
+        return self._given.get(id(adapter), {}).get(call.name)
+
+
+class ArgumentsCheck:
+    """Judges rewritten calls: who turns fitting arguments into unfitting ones is to blame.
+
+    Arguments fit if the spec in force at that depth, or the tool's own, takes them.
+    """
+
+    def __init__(self, toolset: Toolset) -> None:
+        self._toolset = toolset
+
+    def __call__(self, turn: EventContext[ToolCall], after: ToolCall) -> str | None:
+        """Return why *after* is refused, or None."""
+        problem = self.problem(after, turn.tool)
+        if problem is None:
+            return None
+        steps: Any = turn.steps
+        before = steps[-1].before if steps and steps[-1].after is after else turn.value
+        return None if self.problem(before, turn.tool) else problem
+
+    def problem(self, call: ToolCall, spec: ToolSpec | None = None) -> str | None:
+        """Return why the arguments of *call* fit neither its tool's own schema nor *spec*."""
+        if call.raw is not None:
+            return "expected a JSON object - at `$`"
+        tool = self._toolset.get(call.name)
+        problem = None if tool is None else tool.problem(call.arguments)
+        if problem is None or spec is None or spec.name != call.name:
+            return problem
+        return problem if schemas.problem(spec.input_schema, call.arguments) else None
