@@ -13,6 +13,7 @@ ToolbusError
 ├── ToolNotRunError       a tool was executed without a runner
 ├── MessageDenied         a message was refused on its way into the transcript
 ├── AppendError           a message cannot enter the transcript now
+├── ModelError            a model has no answer
 ├── StoreError            the store cannot read or write
 └── ClosedError           a bus or an agent is used after its end
 
@@ -155,6 +156,17 @@ class AppendError(ToolbusError):
 
     def __str__(self) -> str:
         return f"append to session {self.session_id!r}: {self.reason}"
+
+
+class ModelError(ToolbusError):
+    """The model *model* cannot answer."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        self.model, self.reason = model, reason
+        super().__init__(model, reason)
+
+    def __str__(self) -> str:
+        return f"model {self.model!r}: {self.reason}"
 
 
 class StoreError(ToolbusError):

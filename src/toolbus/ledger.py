@@ -8,7 +8,7 @@ from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from toolbus.events import ModelReply, Scope, ToolCallFailure, ToolCallOutcome, ToolCallPersist
 from toolbus.messages import (
@@ -84,7 +84,12 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def without_values(self) -> DispatchRecord:
         """Return this record with digests only."""
-        bare = [replace(entry, value_before=None, value_after=None) for entry in self.entries]
+        bare = [
+            entry
+            if entry.value_before is None and entry.value_after is None
+            else replace(entry, value_before=None, value_after=None)
+            for entry in self.entries
+        ]
         return replace(self, entries=tuple(bare))
 
 
@@ -146,15 +151,26 @@ class Digests:
 
 
 class Trace:
-    """The record of one dispatch in the making."""
+    """The record of one dispatch in the making; *turns* counts the handlers that are in it."""
 
-    __slots__ = ("_digests", "_entries", "_event", "_original", "_scope", "_since", "_started")
+    __slots__ = (
+        "_digests",
+        "_entries",
+        "_event",
+        "_latest",
+        "_original",
+        "_scope",
+        "_since",
+        "_started",
+        "turns",
+    )
 
     def __init__(self, event: str, value: object, scope: Scope, digests: Digests) -> None:
         self._event, self._scope, self._digests = event, scope, digests
-        self._original = (value, digests.of(value))
+        self._original = self._latest = (value, digests.of(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._since = time_ns(), perf_counter_ns()
+        self.turns = 0
 
     def add(
         self,
@@ -165,20 +181,14 @@ class Trace:
         reason: str | None = None,
         name: str | None = None,
         change: tuple[object, object] | None = None,
-        duration_ns: int | None = None,
     ) -> None:
-        """Note what *handler* did since *since_ns*; *name* is that of its adapter, if one acted."""
-        if duration_ns is None:
-            duration_ns = perf_counter_ns() - since_ns if since_ns else 0
-        entry = HandlerEntry(
-            name=name or handler.name,
-            priority=handler.priority,
-            kind=handler.kind,
-            status=status,
-            reason=reason,
-            duration_ns=duration_ns,
-        )
-        self._entries.append(entry if change is None else self._with_change(entry, *change))
+        """Note what *handler* did since *since_ns*; *name* is that of its adapter, if one acted.
+
+        A *change* between values that are encoded alike is none.
+        """
+        self.turns += 1
+        duration_ns = perf_counter_ns() - since_ns if since_ns else 0
+        self._enter(handler, status, reason, name or handler.name, change, duration_ns)
 
     def add_steps(
         self,
@@ -187,24 +197,30 @@ class Trace:
         status: HandlerStatus,
         since_ns: int,
         reason: str | None,
+        change: tuple[object, object] | None = None,
     ) -> None:
-        """Note each of the *steps* under its own name, and *handler* if it failed itself."""
+        """Note each of the *steps* under its own name, and what *handler* did besides.
+
+        *change* is what the handler made of all; "rejected" without one is the last step's.
+        """
+        self.turns += 1
+        step_rejected = status == "rejected" and change is None
         for step in steps:
-            moved = changed(step.before, step.after)
+            moved = (step.before, step.after) if step.after is not step.before else None
             done: HandlerStatus = "failed" if step.failed else "changed" if moved else "ran"
-            if status == "rejected" and step is steps[-1]:
+            if step_rejected and step is steps[-1]:
                 done = status
-            self.add(
-                handler,
-                done,
-                reason=step.failed or (reason if done == "rejected" else None),
-                name=step.name,
-                change=(step.before, step.after) if moved else None,
-                duration_ns=step.ended_ns - since_ns,
-            )
+            why = step.failed or (reason if done == "rejected" else None)
+            self._enter(handler, done, why, step.name, moved, step.ended_ns - since_ns)
             since_ns = step.ended_ns
-        if status not in {"ran", "changed", "rejected"}:
-            self.add(handler, status, since_ns, reason=reason)
+        duration_ns, left = perf_counter_ns() - since_ns, steps[-1].after
+        if not step_rejected and status not in {"ran", "changed"}:
+            self._enter(handler, status, reason, handler.name, change, duration_ns)
+            return
+        # It made another value of what the steps left, or dropped that.
+        end = change[1] if change else steps[0].before if status == "ran" else left
+        if end is not left:
+            self._enter(handler, "changed", None, handler.name, (left, end), duration_ns)
 
     def missing(self, handlers: Iterable[Named]) -> None:
         """Note that *handlers* did not get their turn."""
@@ -228,22 +244,53 @@ class Trace:
             entries=tuple(self._entries),
         )
 
+    def _enter(
+        self,
+        handler: Named,
+        status: HandlerStatus,
+        reason: str | None,
+        name: str,
+        change: tuple[object, object] | None,
+        duration_ns: int,
+    ) -> None:
+        entry = HandlerEntry(
+            name=name,
+            priority=handler.priority,
+            kind=handler.kind,
+            status=status,
+            reason=reason,
+            duration_ns=duration_ns,
+        )
+        if change is not None and changed(*change):
+            entry = self._with_change(entry, *change)
+        elif status == "changed":
+            entry = replace(entry, status="ran")
+        self._entries.append(entry)
+
     def _with_change(self, entry: HandlerEntry, before: object, after: object) -> HandlerEntry:
         return replace(
             entry,
             fields=changed_fields(before, after),
-            before=self._digests.of(before),
-            after=self._digests.of(after),
+            before=self._digest(before),
+            after=self._digest(after),
             value_before=before,
             value_after=after,
         )
+
+    def _digest(self, value: object) -> str:
+        # What one handler left is what the next one gets, so most digests are known.
+        if value is not self._latest[0]:
+            self._latest = (value, self._digests.of(value))
+        return self._latest[1]
 
 
 def changed_fields(before: object, after: object) -> tuple[str, ...]:
     """Return the names of the fields in which two records of one type differ."""
     if type(before) is not type(after) or not isinstance(before, Struct):
         return ()
-    names = [field.name for field in fields(before)]
+    # Not `msgspec.structs.fields`: that evaluates annotations, and those of users may be for
+    # type checkers only.
+    names = before.__struct_fields__
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
     return tuple([name for name, old, new in pairs if changed(old, new)])
 

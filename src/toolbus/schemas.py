@@ -22,7 +22,7 @@ def problem(schema: Mapping[str, Any], value: Any) -> str | None:
     """Return the first problem of *value* in one line, with its JSON path, or None if it fits.
 
     The line tells names and types but no value, which may be a secret. *schema* must be one that
-    `check_schema` finds sound. What takes more than 100 schemas inside each other does not fit.
+    `check_schema` finds sound. Beyond 100 schemas inside each other a value is "nested too deeply".
     """
     try:
         misfit = _check(schema, value, _Spot(schema, schema))
@@ -91,9 +91,9 @@ def _frozen(value: Any) -> Any:
     return (bool, value) if isinstance(value, bool) else value
 
 
-def _line(text: str, room: int = 120) -> str:
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:room])
-    return shown if len(text) <= room else f"{shown}…"
+def _line(text: object, room: int = 120) -> str:
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text)[: room + 1])
+    return line if len(line) <= room else f"{line[:room]}…"
 
 
 def _target(document: Any, reference: str) -> Any:
@@ -184,7 +184,7 @@ def _some_of(most: float, rules: list[Any], value: Any, at: _Spot) -> _Misfit | 
     if fitting := len(rules) - len(misfits):
         return at.wrong(f"fits {fitting} alternatives, not one") if fitting > most else None
     path = max((misfit.path for misfit in misfits), key=len)
-    return _Misfit(" or ".join({m.text: 0 for m in misfits if m.path == path}), path)
+    return _Misfit("; or ".join({m.text: 0 for m in misfits if m.path == path}), path)
 
 
 def _if(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
@@ -197,7 +197,7 @@ _TYPES |= {"null": type(None), "array": (list, tuple), "object": Mapping}
 _at_least = partial(_test, "length >=", lambda value, size: len(value) >= size)
 _at_most = partial(_test, "length <=", lambda value, size: len(value) <= size)
 
-# What a keyword's own rule must be.
+# The schemas of the keywords' own rules.
 _PART = {"$ref": "#/$defs/schema"}
 _MANY = {"type": "array", "items": _PART, "minItems": 1}
 _NAMED = {"type": "object", "additionalProperties": _PART, "propertyNames": {"type": "string"}}
@@ -210,7 +210,7 @@ _UNIT = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": inf}
 _KIND = {"enum": [*_TYPES, "integer"]}
 _KINDS = {"if": {"type": "array"}, "then": {"items": _KIND, "minItems": 1}, "else": _KIND}
 
-# The type of values a keyword is for ("": all), what its rule must be, its check; in their order.
+# In the order of the checks: the type of values it is for ("": all), its rule's schema, its check.
 _KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]]] = {
     "toolbus:sound": ("string", True, _sound),
     "type": ("", _KINDS, _type),

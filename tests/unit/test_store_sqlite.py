@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from toolbus.events import Scope
 from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, encode
 from toolbus.store import Stored, schema
-from toolbus.store.sqlite import SqliteStore
+from toolbus.store.sqlite import SqliteStore, _Writes
 from toolbus.store.worker import Worker
 
 
@@ -348,6 +348,26 @@ def test_a_new_file_may_be_opened_by_many_at_once(path):
             assert sorted(await ids(store)) == [f"m{at}" for at in range(8)]
 
     asyncio.run(look())
+
+
+@pytest.mark.parametrize(("attempts", "timeout"), [(1, -1), (3, 60)])
+def test_a_log_that_two_start_at_once_is_started_again(path, attempts, timeout):
+    busy = sqlite3.OperationalError("database is locked")
+    busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    failures = [busy] * 2
+
+    def execute(statement):
+        if failures and "journal_mode" in statement:
+            raise failures.pop()
+        return connection.execute(statement)
+
+    with raw(path) as connection:
+        writes = _Writes(str(path), connection)
+        writes._execute = execute
+        with nullcontext() if timeout > 0 else pytest.raises(sqlite3.OperationalError):
+            writes.prepare(timeout)
+
+    assert len(failures) == 2 - min(attempts, 2)
 
 
 async def test_closing_waits_for_appends_and_leaves_one_file(path):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from blinker import Namespace
 
 from toolbus.bus.registry import Registry
 from toolbus.bus.taps import Tap, Taps
-from toolbus.dispatch.chain import Transform, observe, run_now
+from toolbus.dispatch.bindings import is_async
+from toolbus.dispatch.chain import Transform, observe, run_now, tell
 from toolbus.dispatch.contexts import EventContext
-from toolbus.errors import DispatchDepthError, DispatchError
+from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events import Scope
 
 if TYPE_CHECKING:
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
     from toolbus.bus.channels import Channel
     from toolbus.bus.queues import Queues
+    from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import Check, Signatures
     from toolbus.events import Event, ObserveEvent, ToolSpec, TransformEvent
-    from toolbus.ledger import DispatchRecord
+    from toolbus.ledger import DispatchRecord, Outcome
 
 V = TypeVar("V")
-logger = logging.getLogger("toolbus")
 _NO_SCOPE = Scope()
 
 
@@ -43,10 +42,8 @@ class EventBus(Registry):
         self._taps = Taps()
         self._queues: Queues | None = None
 
-    async def __aenter__(self) -> EventBus:
-        import asyncio  # noqa: PLC0415 - whoever is here has loaded it
-
-        self._queue_room().adopt(asyncio.get_running_loop())
+    async def __aenter__(self) -> Self:
+        self._queue_room().open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -62,7 +59,7 @@ class EventBus(Registry):
     ) -> Callable[[], None]:
         """Give *sink* a record of every dispatch; return a function that ends it.
 
-        A sink that raises is logged and stays.
+        It is called in the thread of the dispatch, at its end. One that raises is logged and stays.
 
         Args:
             sink: a plain function.
@@ -70,21 +67,31 @@ class EventBus(Registry):
             idle: also record dispatches that have no handler.
             without: events to leave out.
         """
-        return self._taps.add(Tap(sink, values, idle, without))
+        if not callable(sink) or is_async(sink):
+            raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
+        return self._taps.add(Tap(sink, values, idle, tuple(without)))
 
     def do(self, event: ObserveEvent[V], value: V, *, scope: Scope = _NO_SCOPE) -> None:
         """Show *value* to the observers of *event*; async ones see it later, in order.
 
-        Raises only `NoLoopError`, before any handler ran: async observers, and no loop for them.
+        Raises before any handler ran: `NoLoopError` (async observers, and no loop for them),
+        `ClosedError` (async observers, and the bus is closed), `DispatchDepthError`.
         """
         channel = self._channel(event, "do")
-        if any([binding.is_async for binding in channel.bindings]):
-            self._queue_room().ready(event.name)
-        run_now(self._observe(channel, value, scope, self._queues))
+        bindings = channel.bindings
+        enqueue = None
+        for binding in bindings:
+            if binding.is_async and binding.alive:
+                queues = self._queue_room()
+                queues.ready(event.name)
+                enqueue = queues.put
+                break
+        run_now(self._observe(channel, bindings, value, scope, enqueue))
 
     async def observe(self, event: ObserveEvent[V], value: V, *, scope: Scope = _NO_SCOPE) -> None:
         """Show *value* to the observers of *event*, one after another, and wait for them."""
-        await self._observe(self._channel(event, "observe"), value, scope, None)
+        channel = self._channel(event, "observe")
+        await self._observe(channel, channel.bindings, value, scope, None)
 
     async def apply(
         self,
@@ -113,7 +120,7 @@ class EventBus(Registry):
         context = EventContext(
             event, value, scope=scope, tool=tool, check=check, signatures=signatures
         )
-        await self._transform(channel, context, blocking=False)
+        await self._transform(channel, event, channel.bindings, context, blocking=False)
         return context
 
     def apply_sync(
@@ -128,14 +135,15 @@ class EventBus(Registry):
     ) -> EventContext[V]:
         """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
         channel = self._channel(event, "apply_sync")
-        for binding in channel.bindings:
-            if binding.blocking is None:
+        bindings = channel.bindings
+        for binding in bindings:
+            if binding.blocking is None and binding.alive:
                 reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
                 raise DispatchError(event.name, reason)
         context = EventContext(
             event, value, scope=scope, tool=tool, check=check, signatures=signatures
         )
-        run_now(self._transform(channel, context, blocking=True))
+        run_now(self._transform(channel, event, bindings, context, blocking=True))
         return context
 
     @property
@@ -144,8 +152,12 @@ class EventBus(Registry):
         return 0 if self._queues is None else self._queues.pending
 
     async def drain(self) -> None:
-        """Wait until the async observers have seen all that is queued now."""
-        await self._queue_room().drain()
+        """Wait until the async observers have seen all that is queued now.
+
+        Raises `DispatchError` inside an async observer, which would wait for itself.
+        """
+        if self._queues is not None:
+            await self._queues.drain()
 
     async def catch_up(self) -> None:
         """Wait until no async observer is more than `max_pending` events behind."""
@@ -160,45 +172,47 @@ class EventBus(Registry):
         if self._queues is None:
             from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
 
-            self._queues = Queues()
+            with self._making:
+                self._queues = self._queues or Queues()
         return self._queues
 
     async def _observe(
-        self, channel: Channel, value: object, scope: Scope, queues: Queues | None
+        self,
+        channel: Channel,
+        bindings: tuple[Binding, ...],
+        value: object,
+        scope: Scope,
+        enqueue: Callable[[Binding, EventContext[Any]], None] | None,
     ) -> None:
-        context = EventContext(channel.event, value, scope=scope)
-        trace = self._taps.trace(channel, context)
         with channel.deeper():
-            enqueue = None if queues is None else queues.put
-            await observe(channel.bindings, context, trace=trace, enqueue=enqueue)
-        self._tell_strangers(channel, context)
-        if trace is not None:
-            self._taps.record(channel, trace.finish("observed"))
+            context = EventContext(channel.event, value, scope=scope)
+            trace = self._taps.trace(context, bindings)
+            outcome: Outcome = "raised"
+            try:
+                await observe(bindings, context, trace=trace, enqueue=enqueue)
+                tell(channel.strangers(scope.agent_id), context)
+                outcome = "observed"
+            finally:
+                if trace is not None:
+                    self._taps.record(trace, channel.event, bindings, outcome)
 
     async def _transform(
-        self, channel: Channel, context: EventContext[Any], *, blocking: bool
+        self,
+        channel: Channel,
+        event: TransformEvent[Any, Any],
+        bindings: tuple[Binding, ...],
+        context: EventContext[Any],
+        *,
+        blocking: bool,
     ) -> None:
-        trace = self._taps.trace(channel, context)
-        transform = Transform(context, trace=trace, dry_run=self.dry_run, blocking=blocking)
-        try:
-            with channel.deeper():
-                await transform.run(channel.bindings)
-            self._tell_strangers(channel, context)
-        finally:
-            if trace is not None:
-                self._taps.record(channel, trace.finish(*transform.outcome))
-
-    def _tell_strangers(self, channel: Channel, context: EventContext[Any]) -> None:
-        """Show the end of a dispatch to plain blinker receivers."""
-        agent_id = context.scope.agent_id
-        for receiver in channel.strangers(agent_id):
+        with channel.deeper():
+            trace = self._taps.trace(context, bindings)
+            transform = Transform(
+                event, context, trace=trace, dry_run=self.dry_run, blocking=blocking
+            )
             try:
-                result = receiver(agent_id, ctx=context.turn("observer"))
-            except DispatchDepthError:
-                raise
-            except Exception:
-                logger.exception("blinker receiver %r of %r failed", receiver, channel.event.name)
-            else:
-                if iscoroutine(result):
-                    result.close()
-                    logger.warning("blinker receiver %r is async; use `bus.on`", receiver)
+                await transform.run(bindings)
+                tell(channel.strangers(context.scope.agent_id), context)
+            finally:
+                if trace is not None:
+                    self._taps.record(trace, event, bindings, *transform.outcome)

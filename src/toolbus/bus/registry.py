@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from msgspec import Struct
 
 from toolbus.bus.channels import Channel
-from toolbus.dispatch.bindings import Binding, Options, Policy, Speaker, check_handler
+from toolbus.dispatch.bindings import (
+    Binding,
+    Options,
+    Policy,
+    Speaker,
+    check_handler,
+    check_options,
+)
 from toolbus.dispatch.contexts import EventContext
 from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
+from toolbus.ledger import HandlerKind
 
 if TYPE_CHECKING:
     from blinker import Signal
 
     from toolbus.dispatch.deadlines import Stuck
     from toolbus.events import Event
-    from toolbus.ledger import HandlerKind
 
 V = TypeVar("V")
 R = TypeVar("R")
+C = TypeVar("C")
+T = TypeVar("T")
+C_co = TypeVar("C_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
 
-Verdict = Deny | Ask | None
-TransformHandler: TypeAlias = Callable[[EventContext[V]], R | None | Awaitable[R | None]]
-GuardHandler: TypeAlias = Callable[[EventContext[V]], Verdict | Awaitable[Verdict]]
-ObserveHandler: TypeAlias = Callable[[EventContext[V]], None | Awaitable[None]]
+Verdict: TypeAlias = Deny | Ask | None
+TransformReturn: TypeAlias = R | Awaitable[R | None] | None
+GuardReturn: TypeAlias = Verdict | Awaitable[Verdict]
+ObserveReturn: TypeAlias = Awaitable[None] | None
 
 
 class HandlerOptions(TypedDict, total=False):
@@ -62,7 +84,7 @@ class Subscription:
     def __init__(self, channel: Channel, binding: Binding) -> None:
         self._channel, self._binding = channel, binding
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,36 +95,48 @@ class Subscription:
         self._channel.remove(self._binding)
 
 
-class Registry:
-    """The subscriptions of one bus; *signals* makes the signal that holds those of one event."""
+class Subscribe(Generic[C_co, T_contra]):
+    """A decorator that subscribes a function and gives it back unchanged.
 
-    def __init__(self, signals: Callable[[str], Signal]) -> None:
-        self._signals = signals
-        self._channels: dict[Event, Channel] = {}
-        self._stuck: Stuck | None = None
+    The variances let a checker refuse what is no handler of the event, and keep the types of what
+    is: a handler takes `C_co` or anything wider, and returns `T_contra` or anything narrower.
+    """
+
+    __slots__ = ("_subscribe",)
+
+    def __init__(self, subscribe: Callable[[Callable[..., Any]], object]) -> None:
+        self._subscribe = subscribe
+
+    def __call__(self: Subscribe[C, T], handler: Callable[[C], T], /) -> Callable[[C], T]:
+        self._subscribe(handler)
+        return handler
+
+
+class Subscribing:
+    """The two ways to subscribe, for whatever keeps subscriptions or passes them on."""
 
     @overload
     def on(
         self,
         event: TransformEvent[V, R],
-        handler: TransformHandler[V, R],
+        handler: Callable[[EventContext[V]], TransformReturn[R]],
         **options: Unpack[HandlerOptions],
     ) -> Subscription: ...
     @overload
     def on(
         self,
         event: ObserveEvent[V],
-        handler: ObserveHandler[V],
+        handler: Callable[[EventContext[V]], ObserveReturn],
         **options: Unpack[HandlerOptions],
     ) -> Subscription: ...
     @overload
     def on(
         self, event: TransformEvent[V, R], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Callable[[TransformHandler[V, R]], TransformHandler[V, R]]: ...
+    ) -> Subscribe[EventContext[V], TransformReturn[R]]: ...
     @overload
     def on(
         self, event: ObserveEvent[V], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Callable[[ObserveHandler[V]], ObserveHandler[V]]: ...
+    ) -> Subscribe[EventContext[V], ObserveReturn]: ...
     def on(
         self,
         event: Event,
@@ -129,13 +163,13 @@ class Registry:
     def guard(
         self,
         event: TransformEvent[V, Any],
-        handler: GuardHandler[V],
+        handler: Callable[[EventContext[V]], GuardReturn],
         **options: Unpack[HandlerOptions],
     ) -> Subscription: ...
     @overload
     def guard(
         self, event: TransformEvent[V, Any], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Callable[[GuardHandler[V]], GuardHandler[V]]: ...
+    ) -> Subscribe[EventContext[V], GuardReturn]: ...
     def guard(
         self,
         event: TransformEvent[V, Any],
@@ -144,6 +178,27 @@ class Registry:
     ) -> Any:
         """Subscribe a judge of the final value, as `on` does; its failure denies ("closed")."""
         return self._subscribe(event, handler, "guard", options)
+
+    def _subscribe(
+        self,
+        event: Event,
+        handler: Callable[..., Any] | None,
+        kind: HandlerKind,
+        options: HandlerOptions,
+    ) -> Any:
+        """Subscribe *handler*, or return a decorator that does."""
+        raise NotImplementedError
+
+
+class Registry(Subscribing):
+    """The subscriptions of one bus; *signals* makes the signal that holds those of one event."""
+
+    def __init__(self, signals: Callable[[str], Signal]) -> None:
+        self._signals = signals
+        self._channels: dict[Event, Channel] = {}
+        self._stuck: Stuck | None = None
+        # For what is made once: channels, queues. A dispatch does not take it.
+        self._making = threading.RLock()
 
     def handlers(self, event: Event) -> tuple[HandlerInfo, ...]:
         """Return who handles *event*, in the order in which they will run."""
@@ -157,7 +212,6 @@ class Registry:
                 where=binding.where,
             )
             for binding in self._channel(event).bindings
-            if binding.alive
         )
 
     def signal(self, event: Event) -> Signal:
@@ -171,22 +225,20 @@ class Registry:
 
     def _channel(self, event: Event, verb: str | None = None) -> Channel:
         channel = self._channels.get(event) or self._new_channel(event)
-        if verb is not None and verb not in _verbs(event):
-            raise DispatchError(event.name, f"use `{'` or `'.join(_verbs(event))}`, not `{verb}`")
+        if verb is not None and verb not in channel.verbs:
+            raise DispatchError(event.name, f"use `{'` or `'.join(channel.verbs)}`, not `{verb}`")
         return channel
 
     def _new_channel(self, event: Event) -> Channel:
         if not isinstance(event, TransformEvent | ObserveEvent):
             raise RegistrationError(f"event {event!r}", "expected an event object")
-        signal = self._signals(event.name)
-        channel = self._channels.setdefault(event, Channel(event, signal))
-        for other in list(self._channels):
-            if other.name == event.name and other is not event:
-                del self._channels[event]
-                raise RegistrationError(
-                    f"event {event.name!r}", "this bus has another of that name"
-                )
-        return channel
+        with self._making:
+            for other in self._channels:
+                if other.name == event.name and other is not event:
+                    what, reason = f"event {event.name!r}", "this bus has another of that name"
+                    raise RegistrationError(what, reason)
+            made = Channel(event, self._signals(event.name))
+            return self._channels.setdefault(event, made)
 
     def _subscribe(
         self,
@@ -195,33 +247,22 @@ class Registry:
         kind: HandlerKind,
         options: HandlerOptions,
     ) -> Any:
-        if handler is None:
-            check_handler(event, lambda _: None, kind, Options(**options))
-
-            def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-                self._subscribe(event, function, kind, options)
-                return function
-
-            return decorate
         settings = Options(**options)
-        check_handler(event, handler, kind, settings)
+        check_options(event, kind, settings)
         channel = self._channel(event)
-        binding = Binding(event, handler, kind, settings, self._threads(settings))
-        channel.add(binding)
-        return Subscription(channel, binding)
 
-    def _threads(self, options: Options) -> Stuck | None:
-        if options.thread and self._stuck is None:
-            from toolbus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio
+        def subscribe(handler: Callable[..., Any]) -> Subscription:
+            check_handler(event, handler, settings)
+            stuck = self._threads() if settings.thread else None
+            binding = Binding(event, handler, kind, settings, stuck=stuck, on_end=channel.outdate)
+            channel.add(binding)
+            return Subscription(channel, binding)
 
-            self._stuck = Stuck()
-        return self._stuck
+        return Subscribe(subscribe) if handler is None else subscribe(handler)
 
+    def _threads(self) -> Stuck:
+        from toolbus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio
 
-def _verbs(event: Event) -> tuple[str, ...]:
-    match event:
-        case TransformEvent():
-            return "apply", "apply_sync"
-        case ObserveEvent(awaited=True):
-            return ("observe",)
-    return ("do",)
+        with self._making:
+            self._stuck = self._stuck or Stuck()
+            return self._stuck

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from toolbus.events import Event
 from toolbus.ledger import Digests, DispatchRecord, Trace
 
 if TYPE_CHECKING:
-    from toolbus.bus.channels import Channel
+    from collections.abc import Sequence
+
+    from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
-    from toolbus.events import Event
+    from toolbus.ledger import Outcome
 
 logger = logging.getLogger("toolbus")
 
@@ -26,40 +30,54 @@ class Tap(Struct, frozen=True, eq=False):
     idle: bool
     without: tuple[Event, ...]
 
+    def wants(self, event: Event, bindings: Sequence[Binding]) -> bool:
+        """Tell whether it wants a record of a dispatch of *event* to *bindings*."""
+        return event not in self.without and (self.idle or bool(bindings))
+
 
 class Taps:
     """The taps of one bus; without one, a dispatch leaves no trace and pays for none."""
 
-    __slots__ = ("_digests", "_taps")
+    __slots__ = ("_digests", "_lock", "_taps")
 
     def __init__(self) -> None:
         self._taps: tuple[Tap, ...] = ()
-        self._digests = Digests()
+        self._digests, self._lock = Digests(), threading.Lock()
 
     def add(self, tap: Tap) -> Callable[[], None]:
         """Add *tap*; return a function that takes it away."""
-        self._taps = (*self._taps, tap)
+        with self._lock:
+            self._taps = (*self._taps, tap)
 
         def end() -> None:
-            self._taps = tuple([other for other in self._taps if other is not tap])
+            with self._lock:
+                self._taps = tuple([other for other in self._taps if other is not tap])
 
         return end
 
-    def trace(self, channel: Channel, context: EventContext[Any]) -> Trace | None:
+    def trace(self, context: EventContext[Any], bindings: Sequence[Binding]) -> Trace | None:
         """Begin a trace of a dispatch, if a tap wants it."""
-        if not self._taps or not any([_wants(tap, channel) for tap in self._taps]):
-            return None
-        return Trace(channel.event.name, context.value, context.scope, self._digests)
-
-    def record(self, channel: Channel, record: DispatchRecord) -> None:
-        """Give *record* to the taps that want it; one that raises is logged."""
+        event = context.event
         for tap in self._taps:
-            if _wants(tap, channel):
+            if tap.wants(event, bindings):
+                return Trace(event.name, context.value, context.scope, self._digests)
+        return None
+
+    def record(
+        self,
+        trace: Trace,
+        event: Event,
+        bindings: Sequence[Binding],
+        outcome: Outcome,
+        reason: str | None = None,
+    ) -> None:
+        """Give the record of *trace* to the taps that want it; one that raises is logged."""
+        trace.missing(bindings[trace.turns :])
+        record = trace.finish(outcome, reason)
+        for tap in self._taps:
+            if tap.wants(event, bindings):
                 try:
                     tap.sink(record if tap.values else record.without_values())
                 except Exception:
-                    logger.exception("a tap of the bus failed at %r", record.event)
-
-
-def _wants(tap: Tap, channel: Channel) -> bool:
-    return channel.event not in tap.without and (tap.idle or bool(channel.bindings))
+                    more = {"event": event.name}
+                    logger.exception("a tap of the bus failed at %r", event.name, extra=more)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from collections.abc import Callable, Iterator
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
 from msgspec import Struct
 
+from toolbus.dispatch.contexts import EventContext
 from toolbus.errors import RegistrationError
 from toolbus.events import ObserveEvent, Scope, TransformEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from toolbus.dispatch.contexts import EventContext
     from toolbus.dispatch.deadlines import Stuck
     from toolbus.events import Event
     from toolbus.ledger import HandlerKind
@@ -29,7 +29,8 @@ class Speaker(Protocol):
     """Anything that speaks under a scope of its own, an agent above all."""
 
     @property
-    def scope(self) -> Scope: ...
+    def scope(self) -> Scope:
+        """Who it is."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -51,24 +52,8 @@ class Binding:
 
     *function* is what a dispatch calls, *is_async* says that it must be awaited, *blocking* is
     the same for the sync verbs (None: there is none), *gate* decides whether it runs at all.
+    *on_end* is called when it will never run again; it may be called by the garbage collector.
     """
-
-    __slots__ = (
-        "blocking",
-        "event",
-        "function",
-        "gate",
-        "is_async",
-        "kind",
-        "name",
-        "order",
-        "policy",
-        "priority",
-        "sender",
-        "target",
-        "told",
-        "where",
-    )
 
     def __init__(
         self,
@@ -76,22 +61,24 @@ class Binding:
         handler: Callable[..., Any],
         kind: HandlerKind,
         options: Options,
-        stuck: Stuck | None,
+        *,
+        stuck: Stuck | None = None,
+        on_end: Callable[[], object] = lambda: None,
     ) -> None:
         self.event, self.kind, self.priority = event, kind, options.priority
-        self.name = options.name or _name_of(handler)
-        self.where = _where(handler)
+        self.name, self.where = options.name or name_of(handler), _where(handler)
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
         self.sender = _sender_id(options.sender)
-        self.order, self.told = 0, False
-        self.target = _reference(handler) if options.weak else None
+        self.order, self.told, self.cancelled = 0, False, False
+        self._target = _reference(handler, on_end) if options.weak else None
+        self._tickets = [True] if options.once else None
         self.is_async = is_async(handler)
         call = handler
-        if self.target is not None:
-            call = partial(_await_weak if self.is_async else _call_weak, self.target)
+        if self._target is not None:
+            call = partial(_await_weak if self.is_async else _call_weak, self._target)
         self.function, self.blocking = _prepared(call, self, options, stuck)
         self.is_async = self.is_async or options.thread
-        self.gate = _gate(self, options)
+        self.gate = self._gate(options.when, on_end)
 
     def __call__(self, *_: object, **__: object) -> None:
         """Do nothing: a plain `send` on blinker's signal, which holds us, is no dispatch."""
@@ -103,68 +90,121 @@ class Binding:
 
     @property
     def alive(self) -> bool:
-        """Whether the owner of a weakly held handler still lives."""
-        return self.target is None or self.target() is not None
+        """Whether it can ever run again: a weak one's owner lives, a `once` has not run."""
+        return (self._target is None or self._target() is not None) and self._tickets != []
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has no place on the bus any more."""
+        return self.cancelled or not self.alive
+
+    def _gate(
+        self, when: Callable[[EventContext[Any]], object] | None, on_end: Callable[[], object]
+    ) -> Callable[[EventContext[Any]], bool] | None:
+        """Return what decides whether the handler runs, or None if it always does."""
+        conditions: list[Callable[[EventContext[Any]], object]] = []
+        if self._target is not None:
+            conditions.append(lambda _: self.alive)
+        if self.sender is not None:
+            conditions.append(partial(_hears, self.sender))
+        if when is not None:
+            conditions.append(partial(_holds, when))
+        if self._tickets is not None:
+            conditions.append(partial(_take_ticket, self._tickets, on_end))
+        if not conditions:
+            return None
+        return lambda context: all(condition(context) for condition in conditions)
 
 
-def check_handler(
-    event: Event, handler: Callable[..., Any], kind: HandlerKind, options: Options
-) -> None:
-    """Raise `RegistrationError` for what could never work."""
+def check_options(event: Event, kind: HandlerKind, options: Options) -> None:
+    """Raise `RegistrationError` for what could never work, whatever the handler is."""
     if not isinstance(event, TransformEvent | ObserveEvent):
         raise RegistrationError(f"event {event!r}", "expected a TransformEvent or an ObserveEvent")
-    what = f"handler {handler!r} of {event.name!r}"
-    problems = {
-        "a handler must be callable": not callable(handler),
-        "a guard judges, and this event is only observed": (
-            kind == "guard" and isinstance(event, ObserveEvent)
-        ),
-        "priority must be an integer": type(options.priority) is not int,
-        f"on_error must be one of {', '.join(get_args(Policy))}": (
-            options.on_error not in (None, *get_args(Policy))
-        ),
-        "observers cannot deny or raise; leave out on_error": (
-            isinstance(event, ObserveEvent) and options.on_error in {"closed", "raise"}
-        ),
-        "timeout must be a positive number of seconds": (
-            options.timeout is not None and not options.timeout > 0
-        ),
-        "a sender is an agent or an agent's id": (
-            options.sender is not None and not isinstance(options.sender, str | Speaker)
-        ),
-        "a sender's id must not be empty": options.sender == "",
-        "when must be a sync callable that takes the context": (
-            options.when is not None and (not callable(options.when) or is_async(options.when))
-        ),
-    }
-    for problem, found in problems.items():
-        if found:
-            raise RegistrationError(what, problem)
-    _check_function(what, handler, options)
+    for problem in _problems(event, kind, options):
+        raise RegistrationError(f"handler of {event.name!r}", problem)
+
+
+def check_handler(event: Event, handler: Callable[..., Any], options: Options) -> None:
+    """Raise `RegistrationError` for a handler that could never work."""
+    for problem in _handler_problems(handler, options):
+        raise RegistrationError(f"handler {handler!r} of {event.name!r}", problem)
 
 
 def is_async(handler: Callable[..., Any]) -> bool:
     """Tell whether calling *handler* gives a coroutine; objects and partials are looked into."""
-    while isinstance(handler, partial):
-        handler = handler.func
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        type(handler).__call__
+        _function_of(handler)
     )
 
 
-def _check_function(what: str, handler: Callable[..., Any], options: Options) -> None:
-    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        raise RegistrationError(what, "a generator gives no single answer; return one")
-    try:
-        inspect.signature(handler).bind(None)
-    except TypeError:
-        raise RegistrationError(what, "a handler must take one argument, the context") from None
-    except ValueError:
-        pass  # A builtin without a signature may well take it.
+def name_of(handler: Any) -> str:
+    """Return what people call *handler*: a function's name, `Owner.method`, an object's class."""
+    handler = _unwrapped(handler)
+    if inspect.ismethod(handler):
+        owner = handler.__self__
+        owner = owner if inspect.isclass(owner) else type(owner)
+        return f"{owner.__name__}.{handler.__name__}"
+    named = inspect.isroutine(handler) or inspect.isclass(handler)
+    return handler.__name__ if named else type(handler).__name__
+
+
+def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str]:
+    observed = isinstance(event, ObserveEvent)
+    if kind == "guard" and observed:
+        yield "a guard judges, and this event is only observed; use `on`"
+    if not isinstance(options.priority, int) or isinstance(options.priority, bool):
+        yield f"priority must be an integer, not {options.priority!r}"
+    if options.on_error not in (None, *get_args(Policy)):
+        yield f"on_error must be one of open, closed, raise, not {options.on_error!r}"
+    if observed and options.on_error not in (None, "open"):
+        yield "an observer cannot deny or raise; leave out on_error"
+    if options.timeout is not None and not _is_duration(options.timeout):
+        yield f"timeout must be a positive number of seconds, not {options.timeout!r}"
+    if (sender := _sender_id(options.sender)) is not None and not isinstance(sender, str):
+        yield f"sender must be an agent or an agent's id, not {options.sender!r}"
+    if sender == "":
+        yield "sender has no id, so it cannot be told from others"
+    if options.when is not None and not _takes_one(options.when):
+        yield "when must take one argument, the context"
+    elif options.when is not None and is_async(options.when):
+        yield "when must be sync"
+
+
+def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator[str]:
+    if not _takes_one(handler):
+        yield "a handler must take one argument, the context"
+        return
+    function = _function_of(handler)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        yield "a generator gives no single answer; return one"
     if options.thread and is_async(handler):
-        raise RegistrationError(what, "an async handler needs no thread; leave out thread=True")
+        yield "an async handler needs no thread; leave out thread=True"
     if options.timeout is not None and not options.thread and not is_async(handler):
-        raise RegistrationError(what, "a sync handler cannot be timed out; add thread=True")
+        yield "a sync handler cannot be timed out; add thread=True"
+    if options.weak and not _can_be_weak(handler):
+        yield "it cannot be held weakly; leave out weak=True"
+
+
+def _is_duration(seconds: Any) -> bool:
+    return type(seconds) in {int, float} and isfinite(seconds) and seconds > 0
+
+
+def _takes_one(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # A builtin without a signature may well take it.
+    return True
+
+
+def _can_be_weak(handler: Any) -> bool:
+    try:
+        _reference(handler, lambda: None)
+    except TypeError:
+        return False
+    return True
 
 
 def _prepared(
@@ -172,8 +212,7 @@ def _prepared(
 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
     """Return the function for the async verbs and the one for the sync verbs."""
     timeout, event = options.timeout, binding.event
-    queued = isinstance(event, ObserveEvent) and not event.awaited
-    if timeout is None and queued and (binding.is_async or options.thread):
+    if timeout is None and isinstance(event, ObserveEvent) and not event.awaited:
         timeout = OBSERVER_TIMEOUT
     if options.thread:
         from toolbus.dispatch.deadlines import in_thread, in_thread_now  # noqa: PLC0415 - loads asyncio
@@ -185,9 +224,7 @@ def _prepared(
         )
     if not binding.is_async:
         return call, call
-    if timeout is None:
-        return call, None
-    return partial(_timed, timeout, call), None
+    return (call if timeout is None else partial(_timed, timeout, call)), None
 
 
 async def _timed(seconds: float, call: Callable[..., Any], context: EventContext[Any]) -> Any:
@@ -196,37 +233,33 @@ async def _timed(seconds: float, call: Callable[..., Any], context: EventContext
     return await within(seconds, call(context))
 
 
-def _gate(binding: Binding, options: Options) -> Callable[[EventContext[Any]], bool] | None:
-    """Return what decides whether the handler runs, or None if it always does."""
-    conditions: list[Callable[[EventContext[Any]], Any]] = []
-    if binding.target is not None:
-        conditions.append(lambda _: binding.alive)
-    if binding.sender is not None:
-        conditions.append(partial(_hears, binding.sender))
-    if options.when is not None:
-        conditions.append(options.when)
-    if options.once:
-        # Taking from a list is atomic, so of two threads only one gets the ticket.
-        conditions.append(partial(_take_ticket, [True]))
-    if not conditions:
-        return None
-    return lambda context: all(condition(context) for condition in conditions)
-
-
 def _hears(sender: str, context: EventContext[Any]) -> bool:
     scope = context.scope
     return sender == scope.agent_id or sender in scope.lineage
 
 
-def _take_ticket(tickets: list[bool], _: EventContext[Any]) -> bool:
+def _holds(when: Callable[[EventContext[Any]], object], context: EventContext[Any]) -> object:
+    result = when(context)
+    if inspect.iscoroutine(result):
+        result.close()
+        message = "a predicate must be sync, and this one returned a coroutine"
+        raise TypeError(message)
+    return result
+
+
+def _take_ticket(tickets: list[bool], on_end: Callable[[], object], _: EventContext[Any]) -> bool:
+    # Taking from a list is atomic, so of two threads only one gets the ticket.
     try:
-        return tickets.pop()
+        ticket = tickets.pop()
     except IndexError:
         return False
+    on_end()
+    return ticket
 
 
-def _reference(handler: Any) -> weakref.ref[Any]:
-    return weakref.WeakMethod(handler) if inspect.ismethod(handler) else weakref.ref(handler)
+def _reference(handler: Any, on_end: Callable[[], object]) -> weakref.ref[Any]:
+    kind = weakref.WeakMethod if inspect.ismethod(handler) else weakref.ref
+    return kind(handler, lambda _: on_end())
 
 
 def _call_weak(target: weakref.ref[Any], context: EventContext[Any]) -> Any:
@@ -239,25 +272,24 @@ async def _await_weak(target: weakref.ref[Any], context: EventContext[Any]) -> A
     return None if handler is None else await handler(context)
 
 
-def _sender_id(sender: Speaker | str | None) -> str | None:
-    return sender.scope.agent_id if isinstance(sender, Speaker) else sender
+def _sender_id(sender: Any) -> Any:
+    known = isinstance(sender, Speaker) and isinstance(sender.scope, Scope)
+    return sender.scope.agent_id if known else sender
 
 
-def _name_of(handler: Any) -> str:
+def _unwrapped(handler: Any) -> Any:
     while isinstance(handler, partial):
         handler = handler.func
-    if inspect.ismethod(handler):
-        owner = handler.__self__
-        owner = owner if inspect.isclass(owner) else type(owner)
-        return f"{owner.__name__}.{handler.__name__}"
-    return handler.__name__ if inspect.isroutine(handler) else type(handler).__name__
+    return handler
+
+
+def _function_of(handler: Any) -> Any:
+    """Return the function behind a partial or an object with `__call__`."""
+    handler = _unwrapped(handler)
+    return handler if inspect.isroutine(handler) else type(handler).__call__
 
 
 def _where(handler: Any) -> str:
     """Return file and line of the handler's definition, or "" if it has none in Python."""
-    while isinstance(handler, partial):
-        handler = handler.func
-    if not inspect.isroutine(handler):
-        handler = type(handler).__call__
-    code = getattr(inspect.unwrap(handler), "__code__", None)
+    code = getattr(inspect.unwrap(_function_of(handler)), "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -7,68 +7,72 @@ thread) was put into `Binding.gate` and `Binding.function` when somebody subscri
 
 from __future__ import annotations
 
-import logging
 from inspect import iscoroutine
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.dispatch.contexts import Rejected
-from toolbus.dispatch.failures import PredicateError, detail_of, explain, log_failure, root_of
-from toolbus.errors import DispatchDepthError, HandlerContractError, HandlerError
-from toolbus.events import Ask, Deny, TransformEvent
-from toolbus.messages import Message, ToolCall, ToolMessage
+from toolbus.dispatch.bindings import name_of
+from toolbus.dispatch.contexts import Rejected, mismatch
+from toolbus.dispatch.failures import detail_of, explain, judge, log, log_failure, passes, root_of
+from toolbus.errors import HandlerContractError, HandlerError
+from toolbus.events import Ask, Deny
+from toolbus.messages import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterable
 
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
-    from toolbus.events import Event
+    from toolbus.events import TransformEvent
     from toolbus.ledger import HandlerStatus, Outcome, Trace
 
 T = TypeVar("T")
-logger = logging.getLogger("toolbus")
 
 
 class Transform:
-    """One `apply` on its way: transformers, then guards."""
+    """One `apply` on its way: transformers, then guards; *binding* has its turn just now."""
 
-    __slots__ = ("_asks", "_blocking", "_context", "_dry_run", "_trace", "finished")
+    _binding: Binding
+    _turn: EventContext[Any]
+    _since: int
 
     def __init__(
         self,
+        event: TransformEvent[Any, Any],
         context: EventContext[Any],
         *,
-        trace: Trace | None = None,
-        dry_run: bool = False,
-        blocking: bool = False,
+        trace: Trace | None,
+        dry_run: bool,
+        blocking: bool,
     ) -> None:
-        self._context, self._trace, self._dry_run = context, trace, dry_run
-        self._blocking = blocking
+        self._event, self._context, self._trace = event, context, trace
+        self._dry_run, self._blocking = dry_run, blocking
         self._asks: list[str] = []
-        self.finished = False
+        self._finished = False
 
-    async def run(self, bindings: Sequence[Binding]) -> None:
+    async def run(self, bindings: Iterable[Binding]) -> None:
         """Give each of *bindings* its turn, until one ends the dispatch."""
         context = self._context
-        for index, binding in enumerate(bindings):
-            if context._denied or context._rejected:
-                if self._trace:
-                    self._trace.missing(bindings[index:])
-                break
-            if context._answer is not None and binding.kind != "guard":
-                self._note(binding, "not_run")
-                continue
-            await self._turn(binding)
-        if self._asks and not (context._denied or context._rejected or self._dry_run):
-            context._asked = Ask("\n".join(self._asks))
-        self.finished = True
+        try:
+            for binding in bindings:
+                if context._denied or context._rejected:
+                    break
+                self._begin(binding)
+                if context._answer is not None and binding.kind != "guard":
+                    self._note("not_run")
+                else:
+                    await self._give_turn(binding)
+            if self._asks and not (context._denied or context._rejected):
+                context._asked = Ask("\n".join(self._asks))
+            self._finished = True
+        finally:
+            context._role = "over"
 
     @property
     def outcome(self) -> tuple[Outcome, str | None]:
         """How it ended, and why."""
         context = self._context
-        if not self.finished:
+        if not self._finished:
             return "raised", None
         if context._rejected:
             return "rejected", context._rejected.reason
@@ -78,13 +82,17 @@ class Transform:
             return "asked", context._asked.prompt
         if context._answer is not None:
             return "answered", None
-        return "unchanged" if context._value is context._original else "changed", None
+        return ("changed" if changed(context._original, context._value) else "unchanged"), None
 
-    async def _turn(self, binding: Binding) -> None:
-        turn, since = self._context.turn(binding.kind), perf_counter_ns() if self._trace else 0
+    def _begin(self, binding: Binding) -> None:
+        self._binding, self._turn = binding, self._context._turn(binding.kind)
+        self._since = 0 if self._trace is None else perf_counter_ns()
+
+    async def _give_turn(self, binding: Binding) -> None:
+        turn = self._turn
         try:
-            if binding.gate is not None and not _open(binding.gate, turn):
-                self._note(binding, "skipped", turn, since)
+            if binding.gate is not None and not judge(binding.gate, turn):
+                self._note("skipped")
                 return
             if self._blocking and binding.blocking:
                 result = binding.blocking(turn)
@@ -92,154 +100,148 @@ class Transform:
                 result = binding.function(turn)
                 if binding.is_async:
                     result = await result
-            self._settle(binding, turn, turn.take(result), since)
-        except DispatchDepthError:
-            raise
-        except Rejected as error:
-            self._reject(binding, turn, error, since)
+            self._settle(turn._take(result))
         except Exception as error:  # noqa: BLE001 - the handler's policy says what its failure does
-            self._fail(binding, turn, error, since)
+            self._fail(error)
+        except BaseException as error:
+            self._note("failed", explain(self._event.name, binding.name, error)[1])
+            raise
         finally:
             turn._role = "over"
 
-    def _settle(
-        self, binding: Binding, turn: EventContext[Any], result: object, since: int
-    ) -> None:
-        event = self._context._event
+    def _settle(self, result: Any) -> None:
+        """Do what the handler said."""
+        turn, is_guard = self._turn, self._binding.kind == "guard"
         match result:
-            case _ if iscoroutine(result):
-                raise _nonsense(binding, result)
+            case _ if turn._rejected:
+                self._reject(turn._rejected)  # The handler caught it.
             case None:
-                self._adopt_nothing(binding, turn, since)
+                self._keep("ran")
             case Deny():
-                self._deny(binding, turn, result, "denied", since)
-            case Ask() if binding.kind == "guard":
-                self._ask(binding, turn, result, since)
-            case _ if binding.kind == "guard" or not isinstance(event, TransformEvent):
-                raise _nonsense(binding, result)
-            case _ if event.answer and isinstance(result, event.answer):
+                self._deny(result, "denied")
+            case Ask() if is_guard:
+                self._ask(result)
+            case Ask():
+                raise self._breach("asked, which only a guard may; subscribe it with `guard`")
+            case _ if iscoroutine(result):
+                result.close()
+                raise self._breach("returned a coroutine; declare it with `async def`")
+            case _ if is_guard:
+                given = type(result).__name__
+                raise self._breach(f"gave `{given}`, and a guard gives Deny, Ask or None")
+            case _ if result is turn._value:
+                self._keep("ran")
+            case _ if self._event.answer and isinstance(result, self._event.answer):
                 self._context._answer = result
-                self._note(binding, "answered", turn, since, change=(turn._value, result))
+                self._keep("answered", result)
             case _:
-                self._adopt(binding, turn, result, since)
+                self._adopt(result)
 
-    def _adopt_nothing(self, binding: Binding, turn: EventContext[Any], since: int) -> None:
-        self._keep_steps(turn)
-        self._note(binding, "ran", turn, since)
-
-    def _adopt(self, binding: Binding, turn: EventContext[Any], result: Any, since: int) -> None:
-        if problem := mismatch(turn._event, turn._value, result):
-            raise _nonsense(binding, result, problem)
-        context = self._context
-        stepped = bool(turn._steps) and turn._steps[-1].after is result
-        if context._check and not stepped and result is not turn._value:  # noqa: SIM102 - reads better
-            if reason := context._check(turn, result):
-                raise Rejected(binding.name, reason)
-        self._keep_steps(turn)
-        if result is turn._value:
-            self._note(binding, "ran", turn, since)
+    def _adopt(self, result: Any) -> None:
+        turn = self._turn
+        if problem := mismatch(self._event, turn._value, result):
+            raise self._breach(problem)
+        judged = turn._steps and turn._steps[-1].after is result
+        if turn._check and not judged and (reason := turn._check(turn, result)):
+            self._reject(Rejected(self._binding.name, reason), (turn._value, result))
             return
-        context._value = context._output = result
-        self._note(binding, "changed", turn, since, change=(turn._value, result))
+        self._context._value = self._context._output = result
+        self._keep("changed", result)
 
-    def _keep_steps(self, turn: EventContext[Any]) -> None:
-        self._context._tool = turn._tool
-        self._context._steps = [*self._context._steps, *turn._steps]
+    def _reject(self, rejected: Rejected, change: tuple[object, object] | None = None) -> None:
+        self._context._rejected = rejected
+        self._note("rejected", rejected.reason, change=change)
 
-    def _ask(self, binding: Binding, turn: EventContext[Any], ask: Ask, since: int) -> None:
-        event = self._context._event
-        if isinstance(event, TransformEvent) and event.asks:
+    def _keep(self, status: HandlerStatus, result: object = None) -> None:
+        self._context._tool = self._turn._tool
+        self._context._steps += self._turn._steps
+        self._note(status, change=None if result is None else (self._turn._value, result))
+
+    def _ask(self, ask: Ask) -> None:
+        if not self._event.asks:
+            name = self._binding.name
+            reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
+            self._deny(Deny(reason, ask.prompt), "denied")
+            return
+        self._note("asked", ask.prompt)
+        if not self._dry_run:
             self._asks.append(ask.prompt)
-            self._note(binding, "asked", turn, since, reason=ask.prompt)
-            return
-        reason = f"guard {binding.name!r} asked, and nobody can be asked at {event.name!r}"
-        self._deny(binding, turn, Deny(reason, ask.prompt), "denied", since)
 
-    def _deny(
-        self,
-        binding: Binding,
-        turn: EventContext[Any],
-        verdict: Deny,
-        status: HandlerStatus,
-        since: int,
-    ) -> None:
-        self._note(binding, status, turn, since, reason=verdict.reason)
+    def _deny(self, verdict: Deny, status: HandlerStatus) -> None:
+        self._note(status, verdict.reason)
         if not self._dry_run:
             self._context._denied = verdict
 
-    def _reject(
-        self, binding: Binding, turn: EventContext[Any], error: Rejected, since: int
-    ) -> None:
-        self._context._rejected = error
-        self._note(binding, "rejected", turn, since, reason=error.reason)
+    def _fail(self, error: Exception) -> None:
+        """Do what the handler's policy says about its *error*."""
+        if self._turn._rejected:
+            self._reject(self._turn._rejected)
+            return
+        event, binding = self._event.name, self._binding
+        status, reason = explain(event, binding.name, error)
+        if binding.policy == "closed" and not passes(error):
+            log_failure(event, binding.name, error, reason, silent=True)
+            verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
+            self._deny(verdict, status)
+            return
+        self._note(status, reason)
+        if passes(error) or (binding.policy == "raise" and status == "contract"):
+            raise error
+        if binding.policy == "raise":
+            raise HandlerError(event, binding.name, reason) from root_of(error)
+        log_failure(event, binding.name, error, reason)
 
-    def _fail(
-        self, binding: Binding, turn: EventContext[Any], error: Exception, since: int
-    ) -> None:
-        status, reason = explain(error)
-        match binding.policy:
-            case "open":
-                log_failure(binding.event.name, binding.name, error, reason)
-                self._note(binding, status, turn, since, reason=reason)
-            case "closed":
-                log_failure(binding.event.name, binding.name, error, reason, silent=True)
-                verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
-                self._deny(binding, turn, verdict, status, since)
-            case "raise":
-                self._note(binding, status, turn, since, reason=reason)
-                if isinstance(error, HandlerContractError):
-                    raise error
-                name = self._context._event.name
-                raise HandlerError(name, binding.name, reason) from root_of(error)
+    def _breach(self, problem: str) -> HandlerContractError:
+        return HandlerContractError(self._event.name, self._binding.name, problem)
 
     def _note(
         self,
-        binding: Binding,
         status: HandlerStatus,
-        turn: EventContext[Any] | None = None,
-        since: int = 0,
-        *,
         reason: str | None = None,
+        *,
         change: tuple[object, object] | None = None,
     ) -> None:
         if self._trace is None:
             return
-        steps = turn._steps if turn is not None else ()
-        if not steps:
-            self._trace.add(binding, status, since, reason=reason, change=change)
+        binding, since, steps = self._binding, self._since, self._turn._steps
+        if steps:
+            self._trace.add_steps(binding, steps, status, since, reason, change)
         else:
-            self._trace.add_steps(binding, steps, status, since, reason)
+            self._trace.add(binding, status, since, reason=reason, change=change)
 
 
 async def observe(
-    bindings: Sequence[Binding],
+    bindings: Iterable[Binding],
     context: EventContext[Any],
     *,
     trace: Trace | None = None,
     enqueue: Callable[[Binding, EventContext[Any]], None] | None = None,
 ) -> None:
-    """Show the value to each of *bindings*; async ones go to *enqueue*, if given, else are awaited."""
+    """Show the value to each of *bindings*; async ones go to *enqueue*, or are awaited here."""
+    status: HandlerStatus
     for binding in bindings:
-        since = perf_counter_ns() if trace else 0
-        status: HandlerStatus = "ran"
-        reason = None
+        since = 0 if trace is None else perf_counter_ns()
+        status, reason, turn = "ran", None, context
         try:
-            if binding.gate is not None and not _open(binding.gate, context):
+            if binding.gate is not None and not judge(binding.gate, context):
                 status = "skipped"
             elif not binding.is_async:
-                _ignore(binding, context, binding.function(context))
-            elif enqueue is None:
-                _ignore(binding, context, await binding.function(context))
-            else:
-                enqueue(binding, context.turn("observer"))
+                _ignore(binding, turn, binding.function(turn))
+            elif enqueue is not None:
+                enqueue(binding, context._turn("observer"))
                 status = "queued"
-        except DispatchDepthError:
-            raise
-        except Exception as error:  # noqa: BLE001 - observers never disturb
-            status, reason = explain(error)
+            else:
+                turn = context._turn("observer")
+                _ignore(binding, turn, await binding.function(turn))
+        except BaseException as error:
+            status, reason = explain(binding.event.name, binding.name, error)
+            if passes(error):
+                raise
             log_failure(binding.event.name, binding.name, error, reason)
-        if trace is not None:
-            trace.add(binding, status, since, reason=reason)
+        finally:
+            turn._forget_attempt()
+            if trace is not None:
+                trace.add(binding, status, since, reason=reason)
 
 
 async def show(binding: Binding, context: EventContext[Any]) -> None:
@@ -247,7 +249,24 @@ async def show(binding: Binding, context: EventContext[Any]) -> None:
     try:
         _ignore(binding, context, await binding.function(context))
     except Exception as error:  # noqa: BLE001 - observers never disturb
-        log_failure(binding.event.name, binding.name, error, explain(error)[1])
+        event = binding.event.name
+        log_failure(event, binding.name, error, explain(event, binding.name, error)[1])
+
+
+def tell(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) -> None:
+    """Show the end of a dispatch to plain blinker *receivers*; their failures are logged."""
+    for receiver in receivers:
+        event, name = context.event.name, name_of(receiver)
+        try:
+            result = receiver(context.scope.agent_id, ctx=context._turn("observer"))
+        except Exception as error:
+            if passes(error):
+                raise
+            log_failure(event, name, error, "raised an error")
+        else:
+            if iscoroutine(result):
+                result.close()
+                log("receiver %r of %r is async, so it was not run; use `bus.on`", name, event)
 
 
 def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -261,47 +280,17 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(message)
 
 
-def mismatch(event: Event, before: Any, after: Any) -> str | None:
-    """Return what a replacement must not change and did, or None."""
-    if not isinstance(event, TransformEvent) or not event.accepts(after):
-        return f"returned `{type(after).__name__}`, which the event does not take"
-    if isinstance(before, Message | ToolCall):
-        if type(after) is not type(before):
-            return "changed the role of the message"
-        if after.id != before.id:
-            return "changed the id"
-    if isinstance(before, ToolMessage) and after.tool_call_id != before.tool_call_id:
-        return "changed the tool_call_id"
-    return None
-
-
-def _open(gate: Callable[[EventContext[Any]], bool], context: EventContext[Any]) -> bool:
-    try:
-        return gate(context)
-    except Exception as error:
-        raise PredicateError from error
-
-
 def _ignore(binding: Binding, context: EventContext[Any], result: object) -> None:
     """Drop what an observer gave back, and say so once."""
-    if not context.was_tried() and result is None:
+    if not context._forget_attempt() and result is None:
         return
     if iscoroutine(result):
         result.close()
     if not binding.told:
         binding.told = True
-        logger.warning(
+        log(
             "observer %r of %r gave an output, which changes nothing; to change values, "
             "subscribe to a transform event",
             binding.name,
             binding.event.name,
-            extra={"event": binding.event.name, "handler": binding.name},
         )
-
-
-def _nonsense(binding: Binding, result: object, problem: str = "") -> HandlerContractError:
-    if iscoroutine(result):
-        result.close()
-        problem = "returned a coroutine; declare it with `async def`"
-    problem = problem or f"returned `{type(result).__name__}`, which it must not"
-    return HandlerContractError(binding.event.name, binding.name, problem)

@@ -22,20 +22,20 @@ T = TypeVar("T")
 
 
 class Stuck:
-    """The count of threads that nobody waits for any more and that still run."""
+    """The threads that nobody waits for any more and that still run."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.count = 0
+        self._work: set[Future[Any]] = set()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._work)
 
     def watch(self, work: Future[Any]) -> None:
         """Count *work* until it ends."""
-        self._add(1)
-        work.add_done_callback(lambda _: self._add(-1))
-
-    def _add(self, number: int) -> None:
-        with self._lock:
-            self.count += number
+        self._work.add(work)
+        work.add_done_callback(self._work.discard)
 
 
 class Watcher(Protocol):
@@ -50,11 +50,11 @@ async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
     task = asyncio.ensure_future(coroutine)
     try:
         await asyncio.wait({task}, timeout=seconds)
-    finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_forget)
+    except asyncio.CancelledError:
+        _abandon(task)
+        raise
     if not task.done():
+        _abandon(task)
         raise DeadlineError(seconds or 0)
     return task.result()
 
@@ -102,7 +102,7 @@ async def in_thread(
 ) -> T:
     """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
 
-    A thread that is left behind, by the deadline or by cancellation, is counted in *stuck*.
+    *stuck* is told of a thread that is left behind, by the deadline or by cancellation.
     """
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -114,14 +114,12 @@ async def in_thread(
     work = start(function, *args)
     work.add_done_callback(wake)
     try:
-        async with asyncio.timeout(seconds):
-            await ended.wait()
-    except TimeoutError:
-        raise DeadlineError(seconds or 0) from None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await ended.wait()
     finally:
-        if not work.done():
-            stuck.watch(work)
-    return work.result()
+        _watch(work, stuck)
+    return _result(work, seconds)
 
 
 def in_thread_now(
@@ -130,12 +128,29 @@ def in_thread_now(
     """Do as `in_thread` does, and block the calling thread meanwhile."""
     work = start(function, *args)
     try:
-        return work.result(seconds)
+        work.exception(seconds)
     except TimeoutError:
-        if work.done():
-            raise
+        pass  # Of the waiting: an error of the work itself would have been returned.
+    finally:
+        _watch(work, stuck)
+    return _result(work, seconds)
+
+
+def _watch(work: Future[Any], stuck: Watcher) -> None:
+    if not work.done():
         stuck.watch(work)
-        raise DeadlineError(seconds or 0) from None
+
+
+def _result(work: Future[T], seconds: float | None) -> T:
+    # What ended at the last moment has ended in time.
+    if not work.done():
+        raise DeadlineError(seconds or 0)
+    return work.result()
+
+
+def _abandon(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    task.add_done_callback(_forget)
 
 
 def _forget(task: asyncio.Future[Any]) -> None:

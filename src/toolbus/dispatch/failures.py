@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from toolbus.errors import (
-    DeadlineError,
-    DispatchDepthError,
-    HandlerContractError,
-    ToolbusError,
-)
+from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, ToolbusError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.dispatch.contexts import EventContext
     from toolbus.ledger import HandlerStatus
 
 logger = logging.getLogger("toolbus")
@@ -22,8 +20,18 @@ class PredicateError(Exception):
     """A predicate raised; the error is its cause."""
 
 
+def judge(gate: Callable[[EventContext[Any]], bool], context: EventContext[Any]) -> bool:
+    """Return what a handler's *gate* says; what its predicate raises is a `PredicateError`."""
+    try:
+        return gate(context)
+    except Exception as error:
+        if passes(error):
+            raise
+        raise PredicateError from error
+
+
 def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStatus, str]:
-    """Return the ledger's status of a handler's failure, and its wording without the error's text."""
+    """Return the ledger's status of a failure, and its wording without the error's text."""
     match error:
         case DeadlineError():
             return "timeout", str(error)
@@ -42,29 +50,31 @@ def passes(error: BaseException) -> bool:
     return not isinstance(error, Exception) or isinstance(error, DispatchDepthError)
 
 
-def detail_of(error: Exception) -> str:
+def detail_of(error: BaseException) -> str:
     """Return the type, text and place of *error*, for operators."""
     root = root_of(error)
     return f"{type(root).__name__}: {root}{_place(root)}"
 
 
 def log_failure(
-    event: str, handler: str, error: Exception, reason: str, *, silent: bool = False
+    event: str, handler: str, error: BaseException, reason: str, *, silent: bool = False
 ) -> None:
     """Log that a handler failed; *silent* leaves out the error's text: it may quote the value."""
     root = root_of(error)
-    logger.warning(
-        "handler %r of %r %s (%s)",
-        handler,
-        event,
-        reason,
-        type(root).__name__ + _place(root),
-        exc_info=None if silent else root,
-        extra={"event": event, "handler": handler},
-    )
+    what = type(root).__name__ + _place(root)
+    shown = None if silent else root
+    log("handler %r of %r %s (%s)", handler, event, reason, what, exc_info=shown)
 
 
-def root_of(error: Exception) -> BaseException:
+def log(
+    text: str, handler: str, event: str, *more: object, exc_info: BaseException | None = None
+) -> None:
+    """Log *text*, which has places for the handler, the event and *more*."""
+    extra = {"event": event, "handler": handler}
+    logger.warning(text, handler, event, *more, exc_info=exc_info, extra=extra)
+
+
+def root_of(error: BaseException) -> BaseException:
     """Return what a predicate raised, or *error* itself."""
     return error.__cause__ or error if isinstance(error, PredicateError) else error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -48,6 +49,7 @@ class ToolRunner:
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         progress: gets what tools tell of their progress.
         ids: makes the ids of calls and messages.
+        clock: counts nanoseconds, for durations.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class ToolRunner:
         max_attempts: int = 3,
         progress: Progress = _log_progress,
         ids: Callable[[], str] = new_id,
+        clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self._bus, self._scope, self._ids = bus, scope or Scope(), ids
         self._append = append or partial(admit, bus)
@@ -72,6 +75,7 @@ class ToolRunner:
             max_attempts=max_attempts,
             progress=progress,
             nested=self._call_nested,
+            clock=clock,
         )
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:

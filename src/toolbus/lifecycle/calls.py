@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ from toolbus.events import (
     ToolCallFailure,
     ToolCallOutcome,
 )
+from toolbus.immutable import escape_surrogates
 from toolbus.lifecycle.offers import ArgumentsCheck
 from toolbus.lifecycle.table import ENDS, TRANSITIONS
 from toolbus.messages import ToolResponse
@@ -52,10 +52,11 @@ class Means:
         max_attempts: int,
         progress: Progress,
         nested: Callable[[str, JsonObject], Awaitable[ToolResponse]],
+        clock: Callable[[], int],
     ) -> None:
         self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
         self.max_attempts, self.progress, self.nested = max_attempts, progress, nested
-        self.check = ArgumentsCheck(toolset)
+        self.check, self.clock = ArgumentsCheck(toolset), clock
 
 
 class CallInProgress:
@@ -83,7 +84,7 @@ class CallInProgress:
         self._answer: ToolResponse | None = None
         self._ask = Ask("")
         self._tool: Tool | None = None
-        self._attempts, self._started = 0, perf_counter_ns()
+        self._attempts, self._started = 0, means.clock()
 
     async def walk(self) -> None:
         """Take every step until an end is reached."""
@@ -115,7 +116,7 @@ class CallInProgress:
     @property
     def outcome(self) -> ToolCallOutcome:
         """What became of it; the response carries the facts of the execution."""
-        duration = max(1, perf_counter_ns() - self._started)
+        duration = max(1, self._means.clock() - self._started)
         shown = self.executed or self.requested
         return ToolCallOutcome(
             requested=self.requested,
@@ -250,8 +251,7 @@ class CallInProgress:
         self._response = ToolResponse.from_text(text, is_error=True, error_type=error_type)
 
     def _fail_with(self, error: BaseException) -> None:
-        # An error's text may quote bytes that UTF-8 cannot carry.
-        text = str(error).encode(errors="backslashreplace").decode()
+        text = escape_surrogates(str(error))
         self._fail(text or type(error).__name__, type(error).__name__)
 
 

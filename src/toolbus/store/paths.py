@@ -8,8 +8,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from toolbus.errors import StoreError
-
-READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
+from toolbus.store.reasons import READ_ONLY
 
 # Who the process acts as, where the system can tell, and not who started it.
 _EFFECTIVE = os.access in os.supports_effective_ids

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
 from toolbus.store import SessionInfo, rows, schema
-from toolbus.store.paths import READ_ONLY, checked_path, is_unfinished
+from toolbus.store.paths import checked_path, is_unfinished
+from toolbus.store.reasons import failure_of
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class _Writes:
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
             with suppress(sqlite3.Error):
                 self._connection.rollback()
-            return [_failure(self._where, error) for _ in appends]
+            return [failure_of(self._where, error) for _ in appends]
         self.commits += 1
         return failures
 
@@ -171,7 +172,7 @@ class _Writes:
             # A full disk or a failing one may have ended the whole transaction.
             if not self._connection.in_transaction:
                 raise
-            failure = _failure(self._where, error)
+            failure = failure_of(self._where, error)
             self._execute("ROLLBACK TO append")
         self._execute("RELEASE append")
         return failure
@@ -205,7 +206,7 @@ class _Reads:
         try:
             return query(self._connection)
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
-            return _failure(self._where, error)
+            return failure_of(self._where, error)
 
 
 def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
@@ -226,7 +227,9 @@ def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
 def _connect(file: Path, timeout: float, mode: str) -> sqlite3.Connection:
     uri = f"{file.as_uri()}?mode={mode}"
     # Made here and used in one thread, but not in the same; transactions begin where we say so.
-    return sqlite3.connect(uri, timeout, uri=True, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(
+        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+    )
 
 
 def _check_contents(
@@ -261,39 +264,9 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
     return application_id, version, tables
 
 
-_FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
-_ROOM = "make room and try again"
-
-_REASONS = {
-    "SQLITE_BUSY": "it is locked by another program; let that finish and try again",
-    "SQLITE_CANTOPEN": _FOLDER,
-    "SQLITE_CORRUPT": "it is damaged; restore it from a copy",
-    "SQLITE_FULL": f"the disk is full, or the file as big as it may be; {_ROOM}",
-    "SQLITE_IOERR": "the disk failed; see to it and try again",
-    "SQLITE_IOERR_WRITE": f"the disk or a quota is full, or the disk failed; {_ROOM}",
-    "SQLITE_NOTADB": "it is no SQLite database, or damaged; give another path or restore it",
-    "SQLITE_READONLY": READ_ONLY,
-    "SQLITE_READONLY_CANTINIT": _FOLDER,
-    "SQLITE_READONLY_DIRECTORY": _FOLDER,
-    "SQLITE_READONLY_ROLLBACK": "another program left a write unfinished; open it there first",
-    "SQLITE_TOOBIG": "what was appended is too big for SQLite; shorten it",
-}
-"""What SQLite's result codes mean to who uses a store; a longer code falls back to its head."""
-
-
-def _failure(where: str, error: Exception) -> StoreError:
-    """Return *error* as a `StoreError` about *where*."""
-    # Errors of the module itself, about how it is used, have no code.
-    code = getattr(error, "sqlite_errorname", "")
-    reason = _REASONS.get(code) or _REASONS.get("_".join(code.split("_")[:2])) or str(error)
-    failure = StoreError(where, reason)
-    failure.__cause__ = error
-    return failure
-
-
 @contextmanager
 def _worded(where: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise _failure(where, error) from error
+        raise failure_of(where, error) from error

@@ -1,0 +1,1 @@
+"""What toolbus costs, each claim beside its baseline in the same run: `python -m benchmarks`."""

@@ -1,0 +1,25 @@
+"""The Model protocol: what an agent needs of a language model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from toolbus.events import ModelDelta, ModelRequest
+    from toolbus.messages import AssistantMessage
+
+
+class Model(Protocol):
+    """Answers requests; whatever it raises reaches `MODEL_CALL_ERROR`."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for `ModelRequest.model`."""
+
+    async def complete(self, request: ModelRequest) -> AssistantMessage:
+        """Return the whole answer."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
+        """Give the answer piece by piece, and at the end the whole of it."""

@@ -1,0 +1,35 @@
+"""What SQLite's result codes mean to who uses a store, and the way out of each."""
+
+from __future__ import annotations
+
+from toolbus.errors import StoreError
+
+READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
+_FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
+_ROOM = "make room and try again"
+
+_REASONS = {
+    "SQLITE_BUSY": "it is locked by another program; let that finish and try again",
+    "SQLITE_CANTOPEN": _FOLDER,
+    "SQLITE_CORRUPT": "it is damaged; restore it from a copy",
+    "SQLITE_FULL": f"the disk is full, or the file as big as it may be; {_ROOM}",
+    "SQLITE_IOERR": "the disk failed; see to it and try again",
+    "SQLITE_IOERR_WRITE": f"the disk or a quota is full, or the disk failed; {_ROOM}",
+    "SQLITE_NOTADB": "it is no SQLite database, or damaged; give another path or restore it",
+    "SQLITE_READONLY": READ_ONLY,
+    "SQLITE_READONLY_CANTINIT": _FOLDER,
+    "SQLITE_READONLY_DIRECTORY": _FOLDER,
+    "SQLITE_READONLY_ROLLBACK": "another program left a write unfinished; open it there first",
+    "SQLITE_TOOBIG": "what was appended is too big for SQLite; shorten it",
+}
+
+
+def failure_of(where: str, error: Exception) -> StoreError:
+    """Return *error* as a `StoreError` about *where*; it has the error as its cause."""
+    # Errors of the module itself, about how it is used, have no code.
+    code = getattr(error, "sqlite_errorname", "")
+    # A longer code falls back to its head, and what has no words speaks for itself.
+    reason = _REASONS.get(code) or _REASONS.get("_".join(code.split("_")[:2])) or str(error)
+    failure = StoreError(where, reason)
+    failure.__cause__ = error
+    return failure

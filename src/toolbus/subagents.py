@@ -1,0 +1,51 @@
+"""Sub-agents: an agent as a tool of another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from toolbus.errors import RegistrationError
+from toolbus.messages import ToolResponse
+from toolbus.tools import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from toolbus.bus import EventBus
+    from toolbus.events import RunResult
+
+
+class SubAgent(Protocol):
+    """What can run below another agent."""
+
+    @property
+    def bus(self) -> EventBus:
+        """Where its events are dispatched."""
+
+    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
+        """Run in a fresh session under the lineage of *caller*."""
+
+
+class AgentTool(Tool):
+    """A tool that runs *agent* on a task."""
+
+    def __init__(self, agent: SubAgent, name: str, description: str) -> None:
+        self.agent, self.name = agent, name
+        self.description = description or f"Give a task to the agent {name!r}."
+
+    async def run(self, prompt: str, context: ToolContext) -> ToolResponse:
+        """Run the agent on a task.
+
+        Args:
+            prompt: what to do, with all that the agent must know.
+        """
+        result = await self.agent.run_below(prompt, context)
+        if result.status == "ok":
+            return ToolResponse.from_text(result.text)
+        text = f"the agent ended as {result.status}: {result.reason or result.text}"
+        return ToolResponse.from_text(text, is_error=True, error_type=result.status)
+
+
+def check_bus(tool: Tool, bus: EventBus) -> None:
+    """Raise `RegistrationError` if *tool* is an agent whose events the handlers of *bus* would miss."""
+    if isinstance(tool, AgentTool) and tool.agent.bus is not bus:
+        reason = "a sub-agent shares its caller's bus; give both the same `bus=`"
+        raise RegistrationError(f"tool {tool.name!r}", reason)

@@ -1,0 +1,61 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import toolbus
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter has loaded after *code*."""
+    program = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=plain
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_the_face_pulls_in_blinker_msgspec_and_the_standard_library_only():
+    before = {name.partition(".")[0] for name in loaded_by("")}
+
+    after = {name.partition(".")[0] for name in loaded_by("from toolbus import *")}
+
+    foreign = after - before - set(sys.stdlib_module_names)
+    assert foreign <= {"blinker", "msgspec", "toolbus"}
+
+
+@pytest.mark.parametrize("module", ["toolbus", "toolbus.messages", "toolbus.ledger"])
+def test_a_low_floor_loads_no_asyncio_and_no_logging(module: str):
+    after = loaded_by(f"import {module}")
+
+    assert not {"asyncio", "logging"} & after
+
+
+def test_the_bus_loads_no_asyncio_until_it_needs_it():
+    code = (
+        "from toolbus import EventBus, events\n"
+        "bus = EventBus()\n"
+        "bus.on(events.RUN_AFTER, lambda ctx: None)\n"
+        "bus.do(events.RUN_AFTER, events.RunResult(status='ok'))\n"
+    )
+
+    assert "asyncio" not in loaded_by(code)
+
+
+def test_only_the_sqlite_store_loads_sqlite3():
+    assert "sqlite3" not in loaded_by("from toolbus import *")
+    assert "sqlite3" in loaded_by("import toolbus.store.sqlite")
+
+
+def test_the_face_is_sorted_and_complete():
+    assert toolbus.__all__ == sorted(toolbus.__all__)
+    assert all(getattr(toolbus, name) is not None for name in toolbus.__all__)
+    assert dir(toolbus) == toolbus.__all__
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'toolbus' has no attribute 'Nothing'"):
+        toolbus.Nothing  # noqa: B018 - asking is the point
