@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
@@ -266,5 +265,7 @@ def by_name(name: str) -> Event:
     known = {event.name: event for event in CATALOGUE}
     if event := known.get(name):
         return event
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
+
     near = get_close_matches(name, known, 1) or sorted(known)
     raise RegistrationError(f"event {name!r}", f"there is none; known: {', '.join(near)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from secrets import token_bytes
+import os
+from functools import partial
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -68,7 +68,9 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One dispatch: who spoke, what every registered handler did, and how it ended.
 
     *subject* is the id of the message or call in question, *call_id* the tool call's;
-    *started_ns* is wall-clock time since the epoch, durations are monotonic.
+    *started_ns* is wall-clock time since the epoch, durations are monotonic. *original* is the
+    digest of the value that was dispatched; *value* itself, and the *result* that the handlers
+    left (a value or an answer), are there only if the tap asked for values.
     """
 
     event: str
@@ -81,65 +83,46 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     original: str
     entries: tuple[HandlerEntry, ...] = ()
+    value: Any = None
+    result: Any = None
 
     def without_values(self) -> DispatchRecord:
-        """Return this record with digests only."""
-        bare = [
-            entry
-            if entry.value_before is None and entry.value_after is None
-            else replace(entry, value_before=None, value_after=None)
-            for entry in self.entries
-        ]
-        return replace(self, entries=tuple(bare))
+        """Return this record with digests only, the same object if it has no values."""
+        held = [self.value, self.result]
+        held += [one for entry in self.entries for one in (entry.value_before, entry.value_after)]
+        if all(one is None for one in held):
+            return self
+        bare = [replace(entry, value_before=None, value_after=None) for entry in self.entries]
+        return replace(self, entries=tuple(bare), value=None, result=None)
 
 
 class Named(Protocol):
     """What the ledger needs to know of a handler."""
 
-    @property
-    def name(self) -> str:
-        """What people call it."""
-
-    @property
-    def priority(self) -> int:
-        """Its place in the order; higher runs first."""
-
-    @property
-    def kind(self) -> HandlerKind:
-        """What it may do."""
+    name: str
+    priority: int
+    kind: HandlerKind
 
 
 class StepTaken(Protocol):
-    """What the ledger needs to know of one step of a handler."""
+    """What the ledger needs to know of one step of a handler; *failed* says why it failed."""
 
-    @property
-    def name(self) -> str:
-        """The adapter's name."""
-
-    @property
-    def before(self) -> object:
-        """The value that it got."""
-
-    @property
-    def after(self) -> object:
-        """The value that it left."""
-
-    @property
-    def failed(self) -> str | None:
-        """Why it failed, or None."""
-
-    @property
-    def ended_ns(self) -> int:
-        """When it was done, by `perf_counter_ns`."""
+    name: str
+    before: object
+    after: object
+    failed: str | None
+    ended_ns: int
 
 
 class Digests:
     """Keyed digests: equal for equal values, and no way to guess a short secret from one."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_hash",)
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._key = key or token_bytes(32)
+        from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed with a tap only
+
+        self._hash = partial(blake2b, digest_size=16, key=key or os.urandom(32))
 
     def of(self, value: object) -> str:
         """Return the digest of the encoded *value*, or "" of one that has no encoding."""
@@ -147,23 +130,11 @@ class Digests:
             data = encode(value)
         except (TypeError, ValueError, RecursionError):
             return ""
-        return blake2b(data, digest_size=16, key=self._key).hexdigest()
+        return self._hash(data).hexdigest()
 
 
 class Trace:
     """The record of one dispatch in the making; *turns* counts the handlers that are in it."""
-
-    __slots__ = (
-        "_digests",
-        "_entries",
-        "_event",
-        "_latest",
-        "_original",
-        "_scope",
-        "_since",
-        "_started",
-        "turns",
-    )
 
     def __init__(self, event: str, value: object, scope: Scope, digests: Digests) -> None:
         self._event, self._scope, self._digests = event, scope, digests
@@ -188,7 +159,7 @@ class Trace:
         """
         self.turns += 1
         duration_ns = perf_counter_ns() - since_ns if since_ns else 0
-        self._enter(handler, status, reason, name or handler.name, change, duration_ns)
+        self._enter(handler, name or handler.name, status, reason, change, duration_ns)
 
     def add_steps(
         self,
@@ -197,6 +168,7 @@ class Trace:
         status: HandlerStatus,
         since_ns: int,
         reason: str | None,
+        *,
         change: tuple[object, object] | None = None,
     ) -> None:
         """Note each of the *steps* under its own name, and what *handler* did besides.
@@ -211,16 +183,16 @@ class Trace:
             if step_rejected and step is steps[-1]:
                 done = status
             why = step.failed or (reason if done == "rejected" else None)
-            self._enter(handler, done, why, step.name, moved, step.ended_ns - since_ns)
+            self._enter(handler, step.name, done, why, moved, step.ended_ns - since_ns)
             since_ns = step.ended_ns
         duration_ns, left = perf_counter_ns() - since_ns, steps[-1].after
         if not step_rejected and status not in {"ran", "changed"}:
-            self._enter(handler, status, reason, handler.name, change, duration_ns)
+            self._enter(handler, handler.name, status, reason, change, duration_ns)
             return
         # It made another value of what the steps left, or dropped that.
         end = change[1] if change else steps[0].before if status == "ran" else left
         if end is not left:
-            self._enter(handler, "changed", None, handler.name, (left, end), duration_ns)
+            self._enter(handler, handler.name, "changed", None, (left, end), duration_ns)
 
     def missing(self, handlers: Iterable[Named]) -> None:
         """Note that *handlers* did not get their turn."""
@@ -244,28 +216,25 @@ class Trace:
             entries=tuple(self._entries),
         )
 
-    def _enter(
+    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
         handler: Named,
+        name: str,
         status: HandlerStatus,
         reason: str | None,
-        name: str,
         change: tuple[object, object] | None,
         duration_ns: int,
     ) -> None:
+        moved = change is not None and changed(*change)
         entry = HandlerEntry(
             name=name,
             priority=handler.priority,
             kind=handler.kind,
-            status=status,
+            status="ran" if status == "changed" and not moved else status,
             reason=reason,
             duration_ns=duration_ns,
         )
-        if change is not None and changed(*change):
-            entry = self._with_change(entry, *change)
-        elif status == "changed":
-            entry = replace(entry, status="ran")
-        self._entries.append(entry)
+        self._entries.append(self._with_change(entry, *change) if change and moved else entry)
 
     def _with_change(self, entry: HandlerEntry, before: object, after: object) -> HandlerEntry:
         return replace(

@@ -7,15 +7,12 @@ Python's `re`, and a `$ref` leads to a schema in the same document.
 
 from __future__ import annotations
 
-import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from functools import partial
 from math import inf
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 
 def problem(schema: Mapping[str, Any], value: Any) -> str | None:
@@ -98,6 +95,8 @@ def _line(text: object, room: int = 120) -> str:
 
 def _target(document: Any, reference: str) -> Any:
     """Follow *reference*, a JSON pointer in a fragment (RFC 6901), from schema to schema."""
+    from urllib.parse import unquote  # noqa: PLC0415 - slow to import, rarely needed
+
     start, *steps = unquote(reference).split("/")
     target, path = {"#": document}[start], iter(steps)
     for keyword in path:
@@ -119,6 +118,8 @@ def _sound(what: str, text: str, at: _Spot) -> _Misfit | None:
 def _test(text: str, fits: Callable[..., Any], rule: Any, value: Any, at: _Spot) -> _Misfit | None:
     if fits(value, rule):
         return None
+    import json  # noqa: PLC0415 - as above
+
     return at.wrong(f"expected {text} {_line(json.dumps(rule, ensure_ascii=False, default=str))}")
 
 
@@ -128,6 +129,8 @@ def _is_among(value: Any, allowed: list[Any]) -> bool:
 
 def _is_multiple(value: float, unit: float) -> bool:
     # By their digits, as JSON writes them: 0.3 is three times 0.1. Infinities have none.
+    from fractions import Fraction  # noqa: PLC0415 - slow to import, rarely needed
+
     return abs(value) < inf and Fraction(str(value)) % Fraction(str(unit)) == 0
 
 

@@ -194,7 +194,7 @@ class EventBus(Registry):
                 outcome = "observed"
             finally:
                 if trace is not None:
-                    self._taps.record(trace, channel.event, bindings, outcome)
+                    self._taps.record(trace, context, bindings, outcome)
 
     async def _transform(
         self,
@@ -215,4 +215,4 @@ class EventBus(Registry):
                 tell(channel.strangers(context.scope.agent_id), context)
             finally:
                 if trace is not None:
-                    self._taps.record(trace, event, bindings, *transform.outcome)
+                    self._taps.record(trace, context, bindings, *transform.outcome)

@@ -27,7 +27,7 @@ from toolbus.dispatch.bindings import (
     check_handler,
     check_options,
 )
-from toolbus.dispatch.contexts import EventContext
+from toolbus.dispatch.contexts import EventContext  # noqa: TC001 - `HandlerOptions` has it
 from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.ledger import HandlerKind
@@ -108,6 +108,7 @@ class Subscribe(Generic[C_co, T_contra]):
         self._subscribe = subscribe
 
     def __call__(self: Subscribe[C, T], handler: Callable[[C], T], /) -> Callable[[C], T]:
+        """Subscribe *handler*."""
         self._subscribe(handler)
         return handler
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolbus.events import Event
 from toolbus.ledger import Digests, DispatchRecord, Trace
@@ -42,11 +43,14 @@ class Taps:
 
     def __init__(self) -> None:
         self._taps: tuple[Tap, ...] = ()
-        self._digests, self._lock = Digests(), threading.Lock()
+        self._digests: Digests  # made with the first tap: a bus without one pays nothing
+        self._lock = threading.Lock()
 
     def add(self, tap: Tap) -> Callable[[], None]:
         """Add *tap*; return a function that takes it away."""
         with self._lock:
+            if not self._taps:
+                self._digests = Digests()
             self._taps = (*self._taps, tap)
 
         def end() -> None:
@@ -66,18 +70,20 @@ class Taps:
     def record(
         self,
         trace: Trace,
-        event: Event,
+        context: EventContext[Any],
         bindings: Sequence[Binding],
         outcome: Outcome,
         reason: str | None = None,
     ) -> None:
         """Give the record of *trace* to the taps that want it; one that raises is logged."""
         trace.missing(bindings[trace.turns :])
-        record = trace.finish(outcome, reason)
+        event, record = context.event, trace.finish(outcome, reason)
+        result = context.value if context.answer is None else context.answer
+        full = replace(record, value=context.original, result=result)
         for tap in self._taps:
             if tap.wants(event, bindings):
                 try:
-                    tap.sink(record if tap.values else record.without_values())
+                    tap.sink(full if tap.values else record.without_values())
                 except Exception:
                     more = {"event": event.name}
                     logger.exception("a tap of the bus failed at %r", event.name, extra=more)

@@ -6,12 +6,13 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
-from math import isfinite
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
 from msgspec import Struct
 
 from toolbus.dispatch.contexts import EventContext
+from toolbus.dispatch.failures import PredicateError, passes
 from toolbus.errors import RegistrationError
 from toolbus.events import ObserveEvent, Scope, TransformEvent
 
@@ -113,7 +114,7 @@ class Binding:
             conditions.append(partial(_take_ticket, self._tickets, on_end))
         if not conditions:
             return None
-        return lambda context: all(condition(context) for condition in conditions)
+        return partial(_judge, tuple(conditions))
 
 
 def check_options(event: Event, kind: HandlerKind, options: Options) -> None:
@@ -158,8 +159,9 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
         yield f"on_error must be one of open, closed, raise, not {options.on_error!r}"
     if observed and options.on_error not in (None, "open"):
         yield "an observer cannot deny or raise; leave out on_error"
-    if options.timeout is not None and not _is_duration(options.timeout):
-        yield f"timeout must be a positive number of seconds, not {options.timeout!r}"
+    seconds = options.timeout
+    if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds < inf):
+        yield f"timeout must be a positive number of seconds, not {seconds!r}"
     if (sender := _sender_id(options.sender)) is not None and not isinstance(sender, str):
         yield f"sender must be an agent or an agent's id, not {options.sender!r}"
     if sender == "":
@@ -183,10 +185,6 @@ def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator
         yield "a sync handler cannot be timed out; add thread=True"
     if options.weak and not _can_be_weak(handler):
         yield "it cannot be held weakly; leave out weak=True"
-
-
-def _is_duration(seconds: Any) -> bool:
-    return type(seconds) in {int, float} and isfinite(seconds) and seconds > 0
 
 
 def _takes_one(function: Any) -> bool:
@@ -214,23 +212,27 @@ def _prepared(
     timeout, event = options.timeout, binding.event
     if timeout is None and isinstance(event, ObserveEvent) and not event.awaited:
         timeout = OBSERVER_TIMEOUT
-    if options.thread:
-        from toolbus.dispatch.deadlines import in_thread, in_thread_now  # noqa: PLC0415 - loads asyncio
+    if not options.thread and (timeout is None or not binding.is_async):
+        return call, None if binding.is_async else call
+    from toolbus.dispatch import deadlines  # noqa: PLC0415 - loads asyncio, which few buses need
 
-        assert stuck is not None  # noqa: S101 - for mypy: the bus gives it with thread=True
-        return (
-            partial(in_thread, call, seconds=timeout, stuck=stuck),
-            partial(in_thread_now, call, seconds=timeout, stuck=stuck),
-        )
-    if not binding.is_async:
-        return call, call
-    return (call if timeout is None else partial(_timed, timeout, call)), None
+    if stuck is None:
+        return partial(deadlines.timed, timeout, call), None
+    return (
+        partial(deadlines.in_thread, call, seconds=timeout, stuck=stuck),
+        partial(deadlines.in_thread_now, call, seconds=timeout, stuck=stuck),
+    )
 
 
-async def _timed(seconds: float, call: Callable[..., Any], context: EventContext[Any]) -> Any:
-    from toolbus.dispatch.deadlines import within  # noqa: PLC0415 - loads asyncio, which few buses need
-
-    return await within(seconds, call(context))
+def _judge(
+    conditions: tuple[Callable[[EventContext[Any]], object], ...], context: EventContext[Any]
+) -> bool:
+    try:
+        return all(condition(context) for condition in conditions)
+    except Exception as error:
+        if passes(error):
+            raise
+        raise PredicateError from error
 
 
 def _hears(sender: str, context: EventContext[Any]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.dispatch.bindings import name_of
 from toolbus.dispatch.contexts import Rejected, mismatch
-from toolbus.dispatch.failures import detail_of, explain, judge, log, log_failure, passes, root_of
+from toolbus.dispatch.failures import detail_of, explain, log, log_failure, passes, root_of
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny
 from toolbus.messages import changed
@@ -91,7 +91,7 @@ class Transform:
     async def _give_turn(self, binding: Binding) -> None:
         turn = self._turn
         try:
-            if binding.gate is not None and not judge(binding.gate, turn):
+            if binding.gate is not None and not binding.gate(turn):
                 self._note("skipped")
                 return
             if self._blocking and binding.blocking:
@@ -205,7 +205,7 @@ class Transform:
             return
         binding, since, steps = self._binding, self._since, self._turn._steps
         if steps:
-            self._trace.add_steps(binding, steps, status, since, reason, change)
+            self._trace.add_steps(binding, steps, status, since, reason, change=change)
         else:
             self._trace.add(binding, status, since, reason=reason, change=change)
 
@@ -223,7 +223,7 @@ async def observe(
         since = 0 if trace is None else perf_counter_ns()
         status, reason, turn = "ran", None, context
         try:
-            if binding.gate is not None and not judge(binding.gate, context):
+            if binding.gate is not None and not binding.gate(context):
                 status = "skipped"
             elif not binding.is_async:
                 _ignore(binding, turn, binding.function(turn))

@@ -59,6 +59,13 @@ async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+async def timed(
+    seconds: float | None, function: Callable[..., Coroutine[Any, Any, T]], *args: object
+) -> T:
+    """Do as `within` does with the coroutine that *function* gives."""
+    return await within(seconds, function(*args))
+
+
 async def to_the_end(
     coroutine: Coroutine[Any, Any, T], on_cancel: Callable[[], object] = lambda: None
 ) -> T:

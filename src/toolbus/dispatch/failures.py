@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, ToolbusError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from toolbus.dispatch.contexts import EventContext
     from toolbus.ledger import HandlerStatus
 
 logger = logging.getLogger("toolbus")
@@ -18,16 +15,6 @@ logger = logging.getLogger("toolbus")
 
 class PredicateError(Exception):
     """A predicate raised; the error is its cause."""
-
-
-def judge(gate: Callable[[EventContext[Any]], bool], context: EventContext[Any]) -> bool:
-    """Return what a handler's *gate* says; what its predicate raises is a `PredicateError`."""
-    try:
-        return gate(context)
-    except Exception as error:
-        if passes(error):
-            raise
-        raise PredicateError from error
 
 
 def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStatus, str]:

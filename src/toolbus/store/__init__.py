@@ -22,7 +22,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     records: tuple[DispatchRecord, ...] = ()
 
     def __post_init__(self) -> None:
-        force_setattr(self, "records", tuple([_bare(record) for record in self.records]))
+        force_setattr(self, "records", tuple([record.without_values() for record in self.records]))
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
@@ -66,10 +66,3 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what was begun and let go of everything; a second call does nothing."""
-
-
-def _bare(record: DispatchRecord) -> DispatchRecord:
-    for entry in record.entries:
-        if entry.value_before is not None or entry.value_after is not None:
-            return record.without_values()
-    return record
