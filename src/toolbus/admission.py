@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope, ToolSpec
+    from toolbus.messages import JsonObject
 
 
 async def admit(
@@ -26,37 +28,36 @@ async def admit(
     call has an answer; of another role it raises `MessageDenied`.
     """
     message = without_stale_content(message)
-    context = await bus.apply(
-        MESSAGE_APPEND_BEFORE,
-        message,
-        scope=scope,
-        tool=tool,
-        check=None if tool is None or tool.output_schema is None else _check_structured,
-    )
+    check = None if tool is None or tool.output_schema is None else partial(_broken, tool)
+    context = await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
     if context.rejected:
         reason = f"handler {context.rejected.handler!r} broke the result: {context.rejected.reason}"
         return refused(message, reason, "invalid_result")
     if context.denied:
-        return refused(message, context.denied.reason, "denied")
+        # As the transformers left them: one of them may have taken a secret out.
+        facts = parameters_of(context.value)
+        return refused(message, context.denied.reason, "denied", facts)
     return without_stale_content(context.value)
 
 
-def refused(message: Message, reason: str, error_type: str) -> Message:
+def refused(
+    message: Message, reason: str, error_type: str, parameters: JsonObject | None = None
+) -> ToolMessage:
     """Return the error that stands for the tool message *message*; raises for another role.
 
-    Only the facts of the call are kept: whatever the refused message said is in none of them.
+    Only the facts of the call are kept, with *parameters*: whatever the refused message said is
+    in none of them.
     """
     if not isinstance(message, ToolMessage):
         raise MessageDenied(message.role, message.id, reason)
-    response = ToolResponse.from_text(reason, is_error=True, error_type=error_type)
-    if message.tool_response is not None:
-        response = replace(
-            response,
-            tool_name=message.tool_response.tool_name,
-            tool_call_id=message.tool_response.tool_call_id,
-            parameters=message.tool_response.parameters,
-            duration_ns=message.tool_response.duration_ns,
-        )
+    said = message.tool_response
+    response = replace(
+        ToolResponse.from_text(reason, is_error=True, error_type=error_type),
+        tool_name=message.tool_name,
+        tool_call_id=message.tool_call_id,
+        parameters=parameters,
+        duration_ns=None if said is None else said.duration_ns,
+    )
     return ToolMessage(
         id=message.id,
         tool_call_id=message.tool_call_id,
@@ -65,21 +66,43 @@ def refused(message: Message, reason: str, error_type: str) -> Message:
     )
 
 
+def parameters_of(message: Message) -> JsonObject | None:
+    """Return what the tool ran with that *message* answers for, None if it says nothing of it."""
+    match message:
+        case ToolMessage(tool_response=ToolResponse(parameters=parameters)):
+            return parameters
+    return None
+
+
 def without_stale_content(message: Message) -> Message:
-    """Return *message* with its text in one place: the response of a tool message, if it has one."""
+    """Return *message* with its text in one place: in the response of a tool message, if any."""
     if isinstance(message, ToolMessage) and message.tool_response is not None and message.content:
         return replace(message, content="")
     return message
 
 
-def _check_structured(turn: EventContext[Any], after: Message) -> str | None:
-    """Return how a handler broke a structured result that fitted the tool's output schema."""
-    if turn.tool is None or turn.tool.output_schema is None or not isinstance(after, ToolMessage):
+def _broken(own: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:
+    """Return how a handler broke a structured result that fitted.
+
+    It fits if the tool's *own* schema takes it, or the one that the adapters so far promise.
+    """
+    before, outer = turn.value, turn.tool
+    if turn.steps and turn.steps[-1].after is after:
+        before, outer = turn.steps[-1].before, turn.steps[-1].tool
+    if after is before:
         return None
-    response = after.tool_response
+    problem = _problem(own, turn.tool, after)
+    return None if problem is None or _problem(own, outer, before) else problem
+
+
+def _problem(own: ToolSpec, spec: ToolSpec | None, message: Any) -> str | None:
+    """Return why *message* has a structured result that fits neither *own* nor *spec*, or None."""
+    response = message.tool_response if isinstance(message, ToolMessage) else None
     if response is None or response.is_error or response.structured is None:
         return None
-    problem = schemas.problem(turn.tool.output_schema, response.structured)
-    before = turn.value.tool_response
-    fitted = before is None or not schemas.problem(turn.tool.output_schema, before.structured)
-    return problem if fitted else None
+    problems = [
+        schemas.problem(one.output_schema, response.structured)
+        for one in (spec, own)
+        if one is not None and one.output_schema is not None
+    ]
+    return problems[0] if all(problems) else None

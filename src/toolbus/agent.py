@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from inspect import isawaitable
+from contextlib import AsyncExitStack, aclosing
+from contextvars import ContextVar
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
+from toolbus import turns
 from toolbus.bus import EventBus
-from toolbus.bus.registry import Subscribing, Subscription
-from toolbus.components import check_requires
-from toolbus.errors import ClosedError, MessageDenied, RegistrationError
-from toolbus.events import TOOL_CALL_BEFORE, ModelDelta, RunResult, Scope
+from toolbus.errors import AppendError, ClosedError
+from toolbus.events import ModelDelta, RunResult, Scope
 from toolbus.ids import new_id
-from toolbus.immutable import EMPTY, thaw
+from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
 from toolbus.locks import LoopLock
-from toolbus.messages import AssistantMessage, ToolCall
+from toolbus.members import Member
+from toolbus.messages import ToolCall, ToolMessage
+from toolbus.sessions import Session, Setting
 from toolbus.store.memory import MemoryStore
-from toolbus.subagents import AgentTool, check_bus
-from toolbus.tools import Toolset
-from toolbus.turns import Session, Setting
+from toolbus.subagents import AgentTool, AgentTools
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable
 
-    from toolbus.bus.registry import HandlerOptions
+    from toolbus.callbacks import BeforeToolCallback
     from toolbus.components import AgentComponent
-    from toolbus.dispatch import EventContext
-    from toolbus.events import Event, ToolCallOutcome
-    from toolbus.ledger import DispatchRecord, HandlerKind
+    from toolbus.events import ToolCallOutcome
+    from toolbus.ledger import DispatchRecord
     from toolbus.lifecycle.approvals import Approver
     from toolbus.messages import JsonObject, Message
     from toolbus.models import Model
@@ -38,13 +36,8 @@ if TYPE_CHECKING:
     from toolbus.tools import Tool, ToolContext
     from toolbus.transcript import Messages
 
-    Changed: TypeAlias = Mapping[str, Any] | None
-    BeforeToolCallback: TypeAlias = Callable[
-        [str, dict[str, Any]], Changed | Awaitable[Changed]
-    ]
 
-
-class Agent(Subscribing):
+class Agent(Member):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
@@ -88,15 +81,15 @@ class Agent(Subscribing):
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
-        self.bus, self._store = bus or EventBus(), store or MemoryStore()
-        self.tools = Toolset(tools)
-        for tool in self.tools:
-            check_bus(tool, self.bus)
+        bus = EventBus() if bus is None else bus
+        store = MemoryStore() if store is None else store
+        scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
+        toolset = AgentTools(bus, tools)
         self._setting = Setting(
             model=model,
-            bus=self.bus,
-            tools=self.tools,
-            store=self._store,
+            bus=bus,
+            tools=toolset,
+            store=store,
             approvals=Approvals(approver, approval_timeout),
             system=system,
             max_turns=max_turns,
@@ -104,14 +97,13 @@ class Agent(Subscribing):
             ids=ids,
             clock=clock,
         )
-        self.scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
-        self._session = Session(self._setting, self.scope)
+        self._main = Session(self._setting, scope)
+        # Below another agent each run has a session of its own, and handlers mean that one.
+        self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._started, self._closed = LoopLock(), False, False
-        self._callback: Subscription | None = None
-        self._components: tuple[AgentComponent, ...] = ()
-        self._install(tuple(components))
-        if before_tool_callback is not None:
-            self.set_before_tool_callback(before_tool_callback)
+        self._starter: asyncio.Task[Any] | None = None
+        super().__init__(bus, toolset, scope, tuple(components))
+        self.set_before_tool_callback(before_tool_callback)
 
     async def __aenter__(self) -> Self:
         await self._start()
@@ -121,13 +113,8 @@ class Agent(Subscribing):
         await self.aclose()
 
     @property
-    def components(self) -> tuple[AgentComponent, ...]:
-        """The installed components."""
-        return self._components
-
-    @property
     def messages(self) -> Messages:
-        """The transcript so far: a view that does not grow; a stored session is in it once begun."""
+        """The transcript so far, a view that does not grow; what is stored is in it once begun."""
         return self._session.transcript.messages
 
     @property
@@ -146,10 +133,13 @@ class Agent(Subscribing):
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
         """
         await self._start()
-        return await self._session.run(prompt, context)
+        return await turns.run(self._main, prompt, context)
 
     def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
+        if _in_loop():
+            reason = "an event loop runs here; use `await agent.run(prompt)`"
+            raise AppendError(self.scope.session_id, reason)
 
         async def run() -> RunResult:
             try:
@@ -161,32 +151,29 @@ class Agent(Subscribing):
 
     async def stream(
         self, prompt: str, *, context: JsonObject = EMPTY
-    ) -> AsyncIterator[ModelDelta | RunResult]:
+    ) -> AsyncGenerator[ModelDelta | RunResult, None]:
         """Run as `run` does, and give each piece of the model's answers, at the end the result.
 
-        Leaving the loop early cancels the run.
+        The pieces are given as they come, before a guard has judged the answer. Leaving the loop
+        early cancels the run; inside `contextlib.aclosing` it has ended when the block has.
         """
         await self._start()
-        pieces: asyncio.Queue[ModelDelta | None] = asyncio.Queue()
-        run = asyncio.ensure_future(self._session.run(prompt, context, pieces.put_nowait))
-        run.add_done_callback(lambda _: pieces.put_nowait(None))
-        try:
-            while (piece := await pieces.get()) is not None:
+        async with aclosing(turns.stream(self._main, prompt, context)) as pieces:
+            async for piece in pieces:
                 yield piece
-            yield run.result()
-        finally:
-            if not run.done():
-                run.cancel()
-                with suppress(asyncio.CancelledError):
-                    await run
 
     async def append(self, message: Message) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`."""
         await self._start()
-        return await self._session.transcript.append(message, self.scope)
+        session = self._session
+        if not isinstance(message, ToolMessage):
+            await session.begin(session.scope)
+        return await session.transcript.append(message, session.scope)
 
     def enqueue(self, message: Message) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
+        if self._closed:
+            raise ClosedError("the agent")
         self._session.enqueue(message)
 
     async def call_tool(
@@ -195,47 +182,12 @@ class Agent(Subscribing):
         """Call a tool as the program, past all handlers; return what became of it.
 
         The history pairs: an assistant message with this one call is appended first. *more*
-        is laid over *arguments*.
+        is laid over *arguments*. Raises `AppendError` while a run is under way.
         """
         await self._start()
-        ids = self._setting.ids
-        call = ToolCall(id=ids(), name=name, arguments={**(arguments or {}), **more})
-        asked = await self.append(AssistantMessage(id=ids(), tool_calls=(call,)))
-        if not isinstance(asked, AssistantMessage) or len(asked.tool_calls) != 1:
-            raise MessageDenied(asked.role, asked.id, "a handler took the call out of it")
-        (outcome,) = await self._session.runner(self.scope).call_all(asked.tool_calls)
-        return outcome
-
-    def set_before_tool_callback(self, callback: BeforeToolCallback | None) -> None:
-        """Let *callback*, sync or async, see each call first; None takes it away.
-
-        It gets the tool's name and a copy of the arguments, also in sub-agents; a dict that it
-        returns is laid over the arguments. If it raises, that is logged and the call goes on.
-        """
-        if self._callback is not None:
-            self._callback.cancel()
-            self._callback = None
-        if callback is None:
-            return
-
-        async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:
-            changed = callback(ctx.value.name, thaw(ctx.value.arguments))
-            if isawaitable(changed):
-                changed = await changed
-            return None if changed is None else ctx.value.merge_arguments(changed)
-
-        self._callback = self.on(TOOL_CALL_BEFORE, before_tool_callback)
-
-    async def remove(self, component: AgentComponent) -> None:
-        """Take *component* out: its handlers, tools and adapters, then what it holds."""
-        rest = tuple([one for one in self._components if one is not component])
-        if len(rest) == len(self._components):
-            raise RegistrationError(f"component {component.name!r}", "it is not installed here")
-        check_requires(rest)
-        component.teardown()
-        self._components = rest
-        if self._started:
-            await component.close()
+        arguments = {**(arguments or {}), **more}
+        call = ToolCall(id=self._setting.ids(), name=name, arguments=arguments)
+        return await turns.call_tool(self._main, call)
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
         """Return a tool that runs this agent in a fresh session, as a sub-agent of the caller.
@@ -247,63 +199,50 @@ class Agent(Subscribing):
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
-        above = caller.scope
-        scope = Scope(
-            agent_id=self.scope.agent_id,
-            session_id=f"{above.session_id}/{caller.call_id}",
-            lineage=(*above.lineage, above.agent_id),
-        )
-        session = Session(self._setting, scope)
-        await session.open()
-        try:
-            return await session.run(prompt, above.context)
-        finally:
-            await session.close()
+        return await turns.run_below(self._setting, self.scope, prompt, caller, self._below)
 
     async def aclose(self) -> None:
-        """Release what components hold, drain the observers, close what is the agent's own."""
+        """Drain the observers, release what components hold, close what is the agent's own."""
         if self._closed:
             return
         self._closed = True
-        for component in reversed(self._components):
-            if self._started:
-                await component.close()
-        await self.bus.drain()
-        await self._session.close()
-        if self._own_bus:
-            await self.bus.aclose()
-        if self._own_store:
-            await self._store.close()
+        # The last one entered is the first to be called, and each is, also if another raises.
+        async with AsyncExitStack() as last:
+            if self._own_store:
+                last.push_async_callback(self._setting.store.close)
+            if self._own_bus:
+                last.push_async_callback(self.bus.aclose)
+            last.callback(self._leave)
+            last.push_async_callback(self._main.close)
+            last.push_async_callback(self.bus.drain)
+            last.push_async_callback(self._release)
+            # What components hold is there until their observers have seen everything.
+            last.push_async_callback(self.bus.drain)
+
+    @property
+    def _session(self) -> Session:
+        return self._below.get() or self._main
 
     async def _start(self) -> None:
-        """Read the stored session and install the components, once."""
+        """Read the stored session and start the components, once."""
         if self._closed:
             raise ClosedError("the agent")
+        if self._started or self._starter is asyncio.current_task():
+            return
         async with self._lock.here():
             if not self._started:
-                await self._session.open()
-                for component in self._components:
-                    await component.install(self)
-                self._started = True
+                self._starter = asyncio.current_task()
+                try:
+                    await self._main.open()
+                    await self._install()
+                    self._started = True
+                finally:
+                    self._starter = None
 
-    def _install(self, components: tuple[AgentComponent, ...]) -> None:
-        check_requires(components)
-        try:
-            for component in components:
-                component.setup(self)
-                self._components = (*self._components, component)
-        except BaseException:
-            for component in self._components:
-                component.teardown()
-            raise
 
-    def _subscribe(
-        self,
-        event: Event,
-        handler: Callable[..., Any] | None,
-        kind: HandlerKind,
-        options: HandlerOptions,
-    ) -> Any:
-        scoped: HandlerOptions = {"sender": self.scope.agent_id, **options}
-        subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
-        return subscribe(event, handler, **scoped)
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

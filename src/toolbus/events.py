@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import UnionType
 from typing import Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
-from toolbus.errors import RegistrationError
+from toolbus.errors import FreezeError, RegistrationError
 from toolbus.fields import freeze_items, freeze_objects
-from toolbus.immutable import EMPTY, JsonObject
+from toolbus.immutable import EMPTY, JsonObject, escape_surrogates
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolResponse
 from toolbus.values import (
     ModelDelta,
@@ -80,17 +82,30 @@ class Deny(Struct, frozen=True):
     reason: str
     detail: str | None = None
 
+    def __post_init__(self) -> None:
+        # A refusal may quote anything, and telling of it must not fail.
+        force_setattr(self, "reason", escape_surrogates(self.reason))
+        if self.detail is not None:
+            force_setattr(self, "detail", escape_surrogates(self.detail))
+
 
 class Ask(Struct, frozen=True):
     """A guard's wish that a person decides about the final value; *prompt* is the question."""
 
     prompt: str
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "prompt", escape_surrogates(self.prompt))
+
 
 class Retry(Struct, frozen=True):
     """A wish to run a failed tool again, after *delay* seconds."""
 
     delay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.delay < inf:
+            raise FreezeError(f"expected seconds to wait, got {self.delay!r}", "$.delay")
 
 
 class Scope(Struct, frozen=True, kw_only=True):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolbus.errors import RegistrationError
 from toolbus.messages import ToolResponse
-from toolbus.tools import Tool, ToolContext
+from toolbus.tools import Tool, ToolContext, Toolset
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from toolbus.bus import EventBus
     from toolbus.events import RunResult
 
@@ -36,6 +38,7 @@ class AgentTool(Tool):
 
         Args:
             prompt: what to do, with all that the agent must know.
+            context: who asks.
         """
         result = await self.agent.run_below(prompt, context)
         if result.status == "ok":
@@ -44,8 +47,18 @@ class AgentTool(Tool):
         return ToolResponse.from_text(text, is_error=True, error_type=result.status)
 
 
-def check_bus(tool: Tool, bus: EventBus) -> None:
-    """Raise `RegistrationError` if *tool* is an agent whose events the handlers of *bus* would miss."""
-    if isinstance(tool, AgentTool) and tool.agent.bus is not bus:
-        reason = "a sub-agent shares its caller's bus; give both the same `bus=`"
-        raise RegistrationError(f"tool {tool.name!r}", reason)
+class AgentTools(Toolset):
+    """The tools of an agent on *bus*; an agent of another bus cannot be one of them."""
+
+    def __init__(self, bus: EventBus, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
+        self._bus = bus
+        super().__init__(tools)
+
+    def add(
+        self, tool: Tool | Callable[..., Any], *, offered: Callable[[], bool] = lambda: True
+    ) -> Tool:
+        """Add *tool*; raises `RegistrationError` for one whose events the bus would miss."""
+        if isinstance(tool, AgentTool) and tool.agent.bus is not self._bus:
+            reason = "a sub-agent shares its caller's bus; give both the same `bus=`"
+            raise RegistrationError(f"tool {tool.name!r}", reason)
+        return super().add(tool, offered=offered)

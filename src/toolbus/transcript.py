@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from msgspec.structs import replace
 
 from toolbus.admission import admit, without_stale_content
 from toolbus.dispatch.deadlines import to_the_end
-from toolbus.errors import AppendError
+from toolbus.errors import AppendError, StoreError, ToolbusError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_PERSIST_BEFORE,
@@ -64,6 +64,13 @@ class Messages(Sequence[Message]):
         return f"<Messages: {self._length}>"
 
 
+class Asked(NamedTuple):
+    """A tool call, and the id of the message that asked for it."""
+
+    message_id: str
+    call: ToolCall
+
+
 class Transcript:
     """The messages of one session, append-only; *write* puts a message into the store."""
 
@@ -76,7 +83,7 @@ class Transcript:
     ) -> None:
         self._bus, self.session_id, self._write = bus, session_id, write
         self._items: list[Message] = []
-        self._askers: dict[str, str] = {}
+        self._asked: dict[str, Asked] = {}
         self._open: dict[str, ToolCall] = {}
         self._lock = LoopLock()
         for message in messages:
@@ -91,6 +98,12 @@ class Transcript:
     def unanswered(self) -> tuple[ToolCall, ...]:
         """The calls that a model asked for and that have no tool message yet, in order."""
         return tuple(self._open.values())
+
+    @property
+    def appending(self) -> bool:
+        """Whether this very context is inside an append, where another would wait for itself."""
+        visit = _visit.get()
+        return visit is not None and visit.holds(self)
 
     async def append(self, message: Message, scope: Scope, tool: ToolSpec | None = None) -> Message:
         """Append *message* and return it as it was appended, after transformers and guards.
@@ -116,16 +129,25 @@ class Transcript:
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
-        await self._write(copy)
+        """Write and remember; in a task of its own, that no cancellation of the caller reaches."""
+        try:
+            await self._write(copy)
+        except ToolbusError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}; nothing was appended"
+            raise StoreError(self.session_id, reason) from error
         self._remember(message)
         await self._tell_persist(copy, scope, after=True)
+        # Nobody waits for those who observe this, so they may append: they wait for their turn.
+        _visit.set(None)
         self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
 
     def _remember(self, message: Message) -> None:
         self._items.append(message)
         match message:
             case AssistantMessage(id=own, tool_calls=calls):
-                self._askers.update({call.id: own for call in calls})
+                self._asked.update({call.id: Asked(own, call) for call in calls})
                 self._open.update({call.id: call for call in calls})
             case ToolMessage(tool_call_id=call_id):
                 self._open.pop(call_id, None)
@@ -144,14 +166,15 @@ class Transcript:
         if not isinstance(copy, ToolMessage):
             return
         result = copy.tool_response or ToolResponse.from_text(copy.content)
+        asker, call = self._asked.get(copy.tool_call_id, _NOBODY)
         facts = ToolCallPersist(
             session_key=self.session_id,
             agent_id=scope.agent_id,
             tool_name=copy.tool_name,
             tool_call_id=copy.tool_call_id,
-            tool_input=result.parameters or EMPTY,
+            tool_input=call.arguments if result.parameters is None else result.parameters,
             tool_result=result if after else None,
-            message_id=self._askers.get(copy.tool_call_id, ""),
+            message_id=asker,
             tool_message_id=copy.id,
         )
         event = TOOL_CALL_PERSIST_AFTER if after else TOOL_CALL_PERSIST_BEFORE
@@ -169,11 +192,10 @@ class Transcript:
     @contextmanager
     def _visit(self) -> Iterator[None]:
         """Mark that this context appends; an append inside it would wait for itself."""
-        outer = _visit.get()
-        if outer is not None and outer.holds(self):
+        if self.appending:
             reason = "from inside one of its own dispatches it waits for itself; "
             raise AppendError(self.session_id, reason + "use `agent.enqueue(message)`")
-        visit = Visit(self, outer)
+        visit = Visit(self, _lasting(_visit.get()))
         token = _visit.set(visit)
         try:
             yield
@@ -185,19 +207,27 @@ class Transcript:
 class Visit:
     """An append under way, inside *outer*; *lasts* turns false at its end."""
 
-    __slots__ = ("_outer", "_transcript", "lasts")
+    __slots__ = ("lasts", "outer", "transcript")
 
     def __init__(self, transcript: Transcript, outer: Visit | None) -> None:
-        self._transcript, self._outer, self.lasts = transcript, outer, True
+        self.transcript, self.outer, self.lasts = transcript, outer, True
 
     def holds(self, transcript: Transcript) -> bool:
         """Tell whether *transcript* is being appended to, here or further out."""
-        if self.lasts and self._transcript is transcript:
+        if self.lasts and self.transcript is transcript:
             return True
-        return self._outer is not None and self._outer.holds(transcript)
+        return self.outer is not None and self.outer.holds(transcript)
 
 
 _visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
+_NOBODY = Asked("", ToolCall(id="", name=""))
+
+
+def _lasting(visit: Visit | None) -> Visit | None:
+    # A task that a handler left behind remembers visits that are over, and begins new ones.
+    while visit is not None and not visit.lasts:
+        visit = visit.outer
+    return visit
 
 
 def stub(message: Message, reason: str) -> Message:
@@ -220,7 +250,7 @@ def stub(message: Message, reason: str) -> Message:
 
 
 def _check_calls(turn: EventContext[Any], after: Message) -> str | None:
-    """Refuse a stored copy that lost a call: reading it back would pair calls and results wrongly."""
+    """Refuse a stored copy with other calls: what is read back would pair them wrongly."""
     if not isinstance(after, AssistantMessage):
         return None
     before = [call.id for call in turn.value.tool_calls]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from toolbus.events import ToolSpec
@@ -17,19 +17,21 @@ Adapted: TypeAlias = T | Awaitable[T | None] | None
 class ToolAdapter:
     """A change to some tools; a subclass writes what it needs of the three `adapt_` methods.
 
-    Each may be sync or async; None, or the same object, means unchanged. *tools* are glob
-    patterns of names; a higher *priority* comes first in a component. When an adapter fails,
-    "closed" withholds what it was to change, "open" leaves that as it was.
+    Each may be sync or async; None, or the same object, means unchanged. *tools* is a glob
+    pattern of names, or several; a higher *priority* comes first in a component. When an adapter
+    fails, "closed" withholds what it was to change, "open" leaves that as it was. *name* stands
+    in the ledger and before the model; if the class does not say, it is that of the class.
     """
 
-    tools: tuple[str, ...] = ("*",)
+    name: str = "ToolAdapter"
+    tools: tuple[str, ...] | str = ("*",)
     priority: int = 100
     on_error: Literal["open", "closed"] = "closed"
 
-    @property
-    def name(self) -> str:
-        """Its name in the ledger and to the model."""
-        return type(self).__name__
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
 
     def should_adapt(self, tool_name: str) -> bool:
         """Tell whether the tool *tool_name* is one of those to adapt."""

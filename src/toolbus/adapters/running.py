@@ -5,8 +5,12 @@ from __future__ import annotations
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from toolbus.dispatch.failures import detail_of, log_failure
-from toolbus.messages import changed
+from toolbus import schemas
+from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
+from toolbus.errors import HandlerContractError
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOLS_PROVIDE, ToolSpec
+from toolbus.immutable import EMPTY
+from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse, changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,26 +50,74 @@ async def run_adapter(
         new = method(value, *more)
         if isawaitable(new):
             new = await new
-        if new is None or new is value:
-            return Done(value)
-        _check(new, value)
-        return Done(new if changed(value, new) else value)
-    except Exception as error:  # noqa: BLE001 - the adapter's policy says what its failure does
-        reason = str(error) if isinstance(error, AdapterContractError) else "raised an error"
+        return Done(_kept(adapter, event, value, new))
+    except Exception as error:
+        if passes(error):
+            raise
+        _, reason = explain(event.name, adapter.name, error)
         closed = adapter.on_error != "open"
         log_failure(event.name, adapter.name, error, reason, silent=closed)
         return Done(value, failed=reason, detail=detail_of(error), withhold=closed)
 
 
-class AdapterContractError(Exception):
-    """An adapter returned what it must not; never leaves this file."""
+async def adapt_message(
+    adapter: ToolAdapter, message: ToolMessage, response: ToolResponse
+) -> Done[ToolMessage]:
+    """Return *message* with what *adapter* makes of its *response*, and nothing else changed."""
+    call = ToolCall(
+        id=message.tool_call_id, name=message.tool_name, arguments=response.parameters or EMPTY
+    )
+    method = adapter.adapt_response
+    done = await run_adapter(adapter, MESSAGE_APPEND_BEFORE, call.name, method, response, call)
+    new = done.value
+    if done.withhold:
+        new = withheld(message, response, f"adapter {adapter.name!r} {done.failed}")
+    if new is not response:
+        message = message.with_tool_response(new)
+    return Done(message, done.concerned, done.failed, done.detail, done.withhold)
 
 
-def _check(new: Any, old: Any) -> None:
+async def promised(adapter: ToolAdapter, spec: ToolSpec | None) -> ToolSpec | None:
+    """Return what *adapter* makes of *spec*, if that says what responses look like."""
+    if spec is None or spec.output_schema is None:
+        return spec
+    method = adapter.adapt_signature
+    return (await run_adapter(adapter, TOOLS_PROVIDE, spec.name, method, spec)).value
+
+
+def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolResponse:
+    """Return what stands for *response*, which an adapter should have changed and could not.
+
+    Not a verdict but a replacement, so that it holds in a dry run too. Whatever the response
+    said, its parameters included, is not in it.
+    """
+    return ToolResponse(
+        content=(TextPart(text=f"the result was withheld: {reason}"),),
+        is_error=True,
+        error_type="withheld",
+        tool_name=message.tool_name,
+        tool_call_id=message.tool_call_id,
+        duration_ns=response.duration_ns,
+    )
+
+
+def _kept(adapter: ToolAdapter, event: Event, old: T, new: Any) -> T:
+    """Return *new* if it is a real change of *old*, else *old*; raise if it is no such thing."""
+    if new is None or new is old:
+        return old
+    if problem := _breach(old, new):
+        raise HandlerContractError(event.name, adapter.name, problem)
+    return new if changed(old, new) else old
+
+
+def _breach(old: object, new: Any) -> str | None:
     if type(new) is not type(old):
-        message = f"returned `{type(new).__name__}` instead of `{type(old).__name__}`"
-        raise AdapterContractError(message)
+        return f"returned `{type(new).__name__}` instead of `{type(old).__name__}`"
     for field in ("name", "id"):
         if getattr(new, field, None) != getattr(old, field, None):
-            message = f"changed the {field}"
-            raise AdapterContractError(message)
+            return f"changed the {field}"
+    if isinstance(new, ToolSpec):
+        for schema in (new.input_schema, new.output_schema or EMPTY):
+            if problem := schemas.check_schema(schema):
+                return f"returned a malformed schema: {problem}"
+    return None

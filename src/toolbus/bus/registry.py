@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -27,7 +27,7 @@ from toolbus.dispatch.bindings import (
     check_handler,
     check_options,
 )
-from toolbus.dispatch.contexts import EventContext  # noqa: TC001 - `HandlerOptions` has it
+from toolbus.dispatch.contexts import EventContext
 from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.ledger import HandlerKind
@@ -41,14 +41,9 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 R = TypeVar("R")
 C = TypeVar("C")
-T = TypeVar("T")
-C_co = TypeVar("C_co", covariant=True)
-T_contra = TypeVar("T_contra", contravariant=True)
 
 Verdict: TypeAlias = Deny | Ask | None
-TransformReturn: TypeAlias = R | Awaitable[R | None] | None
-GuardReturn: TypeAlias = Verdict | Awaitable[Verdict]
-ObserveReturn: TypeAlias = Awaitable[None] | None
+Handler: TypeAlias = Callable[[EventContext[V]], R | Coroutine[Any, Any, R]]
 
 
 class HandlerOptions(TypedDict, total=False):
@@ -95,19 +90,21 @@ class Subscription:
         self._channel.remove(self._binding)
 
 
-class Subscribe(Generic[C_co, T_contra]):
-    """A decorator that subscribes a function and gives it back unchanged.
-
-    The variances let a checker refuse what is no handler of the event, and keep the types of what
-    is: a handler takes `C_co` or anything wider, and returns `T_contra` or anything narrower.
-    """
+class Subscribe(Generic[C, R]):
+    """A decorator that subscribes a function, which takes `C` and gives `R`, and gives it back."""
 
     __slots__ = ("_subscribe",)
 
     def __init__(self, subscribe: Callable[[Callable[..., Any]], object]) -> None:
         self._subscribe = subscribe
 
-    def __call__(self: Subscribe[C, T], handler: Callable[[C], T], /) -> Callable[[C], T]:
+    @overload
+    def __call__(
+        self, handler: Callable[[C], Coroutine[Any, Any, R]], /
+    ) -> Callable[[C], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
+    def __call__(self, handler: Callable[..., Any], /) -> Callable[..., Any]:
         """Subscribe *handler*."""
         self._subscribe(handler)
         return handler
@@ -120,24 +117,24 @@ class Subscribing:
     def on(
         self,
         event: TransformEvent[V, R],
-        handler: Callable[[EventContext[V]], TransformReturn[R]],
+        handler: Handler[V, R | None],
         **options: Unpack[HandlerOptions],
     ) -> Subscription: ...
     @overload
     def on(
         self,
         event: ObserveEvent[V],
-        handler: Callable[[EventContext[V]], ObserveReturn],
+        handler: Handler[V, None],
         **options: Unpack[HandlerOptions],
     ) -> Subscription: ...
     @overload
     def on(
         self, event: TransformEvent[V, R], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], TransformReturn[R]]: ...
+    ) -> Subscribe[EventContext[V], R | None]: ...
     @overload
     def on(
         self, event: ObserveEvent[V], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], ObserveReturn]: ...
+    ) -> Subscribe[EventContext[V], None]: ...
     def on(
         self,
         event: Event,
@@ -164,13 +161,13 @@ class Subscribing:
     def guard(
         self,
         event: TransformEvent[V, Any],
-        handler: Callable[[EventContext[V]], GuardReturn],
+        handler: Handler[V, Verdict],
         **options: Unpack[HandlerOptions],
     ) -> Subscription: ...
     @overload
     def guard(
         self, event: TransformEvent[V, Any], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], GuardReturn]: ...
+    ) -> Subscribe[EventContext[V], Verdict]: ...
     def guard(
         self,
         event: TransformEvent[V, Any],
@@ -200,6 +197,11 @@ class Registry(Subscribing):
         self._stuck: Stuck | None = None
         # For what is made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that somebody has handled, dispatched or asked about on this bus."""
+        return tuple(self._channels)
 
     def handlers(self, event: Event) -> tuple[HandlerInfo, ...]:
         """Return who handles *event*, in the order in which they will run."""

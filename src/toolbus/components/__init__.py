@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from toolbus.adapters.running import run_adapter
+from toolbus.adapters import ToolAdapter
+from toolbus.adapters.running import adapt_message, promised, run_adapter
 from toolbus.components.marks import guard as guard
-from toolbus.components.marks import marked, tool_names
+from toolbus.components.marks import marked, tools_of
 from toolbus.components.marks import on as on
 from toolbus.errors import RegistrationError
 from toolbus.events import (
@@ -20,16 +20,16 @@ from toolbus.events import (
     Scope,
     ToolSpec,
 )
-from toolbus.immutable import EMPTY
-from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse
-from toolbus.tools import Toolset
+from toolbus.messages import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from toolbus.adapters import ToolAdapter
+    from collections.abc import Callable, Iterable
+
     from toolbus.bus import EventBus
     from toolbus.components.marks import Mark
     from toolbus.dispatch import EventContext
     from toolbus.messages import Message
+    from toolbus.tools import Toolset
 
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
@@ -48,14 +48,15 @@ class Host(Protocol):
 
     @property
     def scope(self) -> Scope:
-        """Whose events its handlers hear, sub-agents included."""
+        """Whose events its handlers hear, sub-agents included; without an agent id: everyone's."""
 
 
 class AgentComponent:
     """Tools, handlers and adapters, installed together; a subclass marks its methods.
 
-    `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool. *requires*
-    names component classes that must be there too. *enabled* may be switched at any time.
+    `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
+    that overrides it stays one. *requires* names component classes that must be there too.
+    *enabled* may be switched at any time.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
@@ -63,21 +64,27 @@ class AgentComponent:
 
     _adapters: tuple[ToolAdapter, ...]
     _undo: list[Callable[[], object]]
-    _installed: bool
+    _host: Host | None
 
     def __new__(cls, *_: object, **__: object) -> Self:
         """Make its state here, so that a subclass need not call our `__init__`."""
         self = super().__new__(cls)
-        self._adapters, self._undo, self._installed = (), [], False
+        self._adapters, self._undo, self._host = (), [], None
         return self
 
-    def __init__(self, *, enabled: bool = True) -> None:
-        self.enabled = enabled
+    def __init__(self, *, enabled: bool | None = None) -> None:
+        if enabled is not None:
+            self.enabled = enabled
 
     @property
     def name(self) -> str:
         """Its name in errors and logs."""
         return type(self).__name__
+
+    @property
+    def host(self) -> Host | None:
+        """What it is installed on, or None."""
+        return self._host
 
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:
@@ -86,8 +93,8 @@ class AgentComponent:
 
     def register_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Add *adapter*; also after installation."""
-        if adapter in self._adapters:
-            raise RegistrationError(f"adapter {adapter.name!r}", f"{self.name} has it already")
+        if problem := self._problem(adapter):
+            raise RegistrationError(f"adapter {getattr(adapter, 'name', adapter)!r}", problem)
         # Sorting is stable, so equal priorities stay in order of registration.
         self._adapters = tuple(sorted((*self._adapters, adapter), key=lambda one: -one.priority))
 
@@ -97,16 +104,17 @@ class AgentComponent:
 
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
-        if self._installed:
-            raise RegistrationError(f"component {self.name!r}", "it is installed already")
-        self._installed = True
+        if self._host is not None:
+            reason = "it is installed already; make another one"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        self._host = agent
         try:
             self._subscribe_adapters(agent)
             for name, mark in marked(type(self)):
                 self._subscribe(agent, mark, getattr(self, name))
-            for name in tool_names(type(self)):
-                added = agent.tools.add(getattr(self, name), offered=lambda: self.enabled)
-                self._undo.append(partial(agent.tools.remove, added.spec.name))
+            for one in tools_of(self):
+                agent.tools.add(one, offered=lambda: self.enabled)
+                self._undo.append(partial(agent.tools.remove, one.spec.name))
         except BaseException:
             self.teardown()
             raise
@@ -115,7 +123,7 @@ class AgentComponent:
         """Undo `setup`: nothing of the component stays behind."""
         for undo in self._undo:
             undo()
-        self._undo, self._installed = [], False
+        self._undo, self._host = [], None
 
     async def install(self, agent: Host) -> None:
         """Acquire what needs a running loop; called before the agent's first step."""
@@ -138,7 +146,8 @@ class AgentComponent:
             kept = tuple([one.value for one in done if not one.withhold])
             specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
             failed = next((one.failed for one in done if one.failed), None)
-            ctx.step(adapter.name, specs, actor=adapter, failed=failed)
+            if any(one.concerned for one in done):
+                ctx.step(adapter.name, specs, actor=(id(self), id(adapter)), failed=failed)
         return None if specs is ctx.value else specs
 
     async def _on_tool_call_before_adapter(
@@ -153,7 +162,7 @@ class AgentComponent:
             done = await run_adapter(adapter, TOOL_CALL_BEFORE, call.name, method, call)
             call = done.value
             if done.concerned:
-                ctx.step(adapter.name, call, actor=adapter, failed=done.failed)
+                ctx.step(adapter.name, call, actor=(id(self), id(adapter)), failed=done.failed)
             if done.withhold:
                 return Deny(f"adapter {adapter.name!r} {done.failed}", done.detail)
         return None if call is ctx.value else call
@@ -163,32 +172,30 @@ class AgentComponent:
     ) -> ToolMessage | None:
         """Let each adapter change the response of a tool message, and nothing else."""
         message = ctx.value
-        if not self.enabled or not self._adapters:
-            return None
-        if not isinstance(message, ToolMessage) or message.tool_response is None:
+        if not self.enabled or not self._adapters or not isinstance(message, ToolMessage):
             return None
         for adapter in self._adapters:
-            response = message.tool_response
-            call = ToolCall(
-                id=message.tool_call_id,
-                name=message.tool_name,
-                arguments=response.parameters or EMPTY,
-            )
-            method = adapter.adapt_response
-            done = await run_adapter(
-                adapter, MESSAGE_APPEND_BEFORE, call.name, method, response, call
-            )
-            response = withheld(response, adapter.name) if done.withhold else done.value
-            if response is not message.tool_response:
-                message = message.with_tool_response(response)
+            if message.tool_response is None:
+                return None
+            done = await adapt_message(adapter, message, message.tool_response)
+            message = done.value
             if done.concerned:
-                ctx.step(adapter.name, message, actor=adapter, failed=done.failed)
-            if done.withhold:
-                break
+                spec = await promised(adapter, ctx.tool)
+                ctx.step(adapter.name, message, failed=done.failed, tool=spec)
         if message is ctx.value:
             return None
         ctx.output = message
         return message
+
+    def _problem(self, adapter: Any) -> str | None:
+        """Return why *adapter* cannot be one of this component's, or None."""
+        if not isinstance(adapter, ToolAdapter):
+            return "expected an object of a subclass of ToolAdapter"
+        if adapter.on_error not in {"open", "closed"}:
+            return f"on_error must be one of open, closed, not {adapter.on_error!r}"
+        if any(one is adapter for one in self._adapters):
+            return f"{self.name} has it already"
+        return None
 
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.
@@ -204,7 +211,7 @@ class AgentComponent:
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
             subscribe: Any = bus.on  # a loop over three events has no single type
-            sender = agent.scope.agent_id
+            sender = agent.scope.agent_id or None
             subscription = subscribe(
                 event, handler, priority=priority, on_error="closed", sender=sender
             )
@@ -215,25 +222,9 @@ class AgentComponent:
         options = mark.options.copy()
         wanted = options.get("when")
         options["when"] = lambda ctx: self.enabled and (wanted is None or wanted(ctx))
-        options.setdefault("sender", agent.scope.agent_id)
+        options.setdefault("sender", agent.scope.agent_id or None)
         subscribe: Any = agent.bus.guard if mark.kind == "guard" else agent.bus.on
         self._undo.append(subscribe(mark.event, handler, **options).cancel)
-
-
-def withheld(response: ToolResponse, adapter: str) -> ToolResponse:
-    """Return what stands for a response that *adapter* should have changed and could not.
-
-    Not a verdict but a replacement, so that it holds in a dry run too. Whatever the response
-    said, its parameters included, is not in it.
-    """
-    return ToolResponse(
-        content=(TextPart(text=f"the result was withheld: adapter {adapter!r} failed"),),
-        is_error=True,
-        error_type="withheld",
-        tool_name=response.tool_name,
-        tool_call_id=response.tool_call_id,
-        duration_ns=response.duration_ns,
-    )
 
 
 def check_requires(components: Iterable[AgentComponent]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Unpack, overload
 
+from toolbus.dispatch.bindings import Options, check_options
 from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.tools import FunctionTool
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toolbus.bus.registry import HandlerOptions
     from toolbus.dispatch import EventContext
     from toolbus.events import Event
+    from toolbus.ledger import HandlerKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 V = TypeVar("V")
@@ -43,7 +44,11 @@ def on(
     Callable[[Any, EventContext[V]], Awaitable[None] | None],
 ]: ...
 def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
-    """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`."""
+    """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`.
+
+    Without *sender* it hears its agent and that one's sub-agents. Marks can be stacked. Raises
+    `RegistrationError` for options that could never work.
+    """
     return _marker(Mark(event, "on", options))
 
 
@@ -58,6 +63,10 @@ def guard(
 
 
 def _marker(mark: Mark) -> Callable[[F], F]:
+    observed = isinstance(mark.event, ObserveEvent)
+    kind: HandlerKind = "observer" if observed else "transformer"
+    check_options(mark.event, "guard" if mark.kind == "guard" else kind, Options(**mark.options))
+
     def remember(function: F) -> F:
         setattr(function, _MARKS, (*getattr(function, _MARKS, ()), mark))
         return function
@@ -66,17 +75,37 @@ def _marker(mark: Mark) -> Callable[[F], F]:
 
 
 def marked(kind: type) -> Iterator[tuple[str, Mark]]:
-    """Give the marks of a class in order of definition; an overriding method keeps its marks."""
+    """Give the marks of a class in order of definition.
+
+    An overriding method keeps its marks, or has others; None in its place takes it away.
+    """
     marks: dict[str, tuple[Mark, ...]] = {}
-    for owner in reversed(kind.__mro__):
-        for name, member in vars(owner).items():
-            if found := getattr(member, _MARKS, ()):
-                marks[name] = found
+    for name, member in _members(kind):
+        if member is None:
+            marks.pop(name, None)
+        elif found := getattr(member, _MARKS, ()):
+            marks[name] = found
     for name, found in marks.items():
         yield from [(name, mark) for mark in found]
 
 
-def tool_names(kind: type) -> list[str]:
-    """Return the names of the methods of a class that are tools."""
-    names = dict.fromkeys(name for owner in reversed(kind.__mro__) for name in vars(owner))
-    return [name for name in names if isinstance(getattr_static(kind, name), FunctionTool)]
+def tools_of(component: object) -> Iterator[FunctionTool]:
+    """Give the methods of *component* that are tools, in order of definition.
+
+    An overriding method is one with the same options; None in its place takes it away.
+    """
+    tools: dict[str, FunctionTool] = {}
+    for name, member in _members(type(component)):
+        if member is None:
+            tools.pop(name, None)
+        elif isinstance(member, FunctionTool):
+            tools[name] = member
+    for name, tool in tools.items():
+        method = getattr(component, name)
+        yield method if isinstance(method, FunctionTool) else tool.with_function(method)
+
+
+def _members(kind: type) -> Iterator[tuple[str, Any]]:
+    """Give what a class and those above it define, the uppermost first."""
+    for owner in reversed(kind.__mro__):
+        yield from list(vars(owner).items())

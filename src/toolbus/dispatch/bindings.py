@@ -175,16 +175,18 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
 def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator[str]:
     if not _takes_one(handler):
         yield "a handler must take one argument, the context"
-        return
-    function = _function_of(handler)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    elif _is_generator(_function_of(handler)):
         yield "a generator gives no single answer; return one"
-    if options.thread and is_async(handler):
+    elif options.thread and is_async(handler):
         yield "an async handler needs no thread; leave out thread=True"
-    if options.timeout is not None and not options.thread and not is_async(handler):
+    elif options.timeout is not None and not options.thread and not is_async(handler):
         yield "a sync handler cannot be timed out; add thread=True"
-    if options.weak and not _can_be_weak(handler):
+    elif options.weak and not _can_be_weak(handler):
         yield "it cannot be held weakly; leave out weak=True"
+
+
+def _is_generator(function: Any) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _takes_one(function: Any) -> bool:

@@ -28,9 +28,12 @@ class Rejected(Exception):
 
 
 class Step:
-    """What one of several steps of a handler, an adapter, did to the value."""
+    """What one of several steps of a handler, an adapter, did to the value.
 
-    __slots__ = ("actor", "after", "before", "ended_ns", "failed", "name")
+    *tool* is the spec that was in force before it.
+    """
+
+    __slots__ = ("actor", "after", "before", "ended_ns", "failed", "name", "tool")
 
     def __init__(
         self,
@@ -40,10 +43,11 @@ class Step:
         *,
         actor: object,
         failed: str | None,
+        tool: ToolSpec | None,
         ended_ns: int,
     ) -> None:
         self.name, self.before, self.after = name, before, after
-        self.actor, self.failed, self.ended_ns = actor, failed, ended_ns
+        self.actor, self.failed, self.tool, self.ended_ns = actor, failed, tool, ended_ns
 
 
 class EventContext(Generic[V_co]):
@@ -158,22 +162,31 @@ class EventContext(Generic[V_co]):
         return self._steps
 
     def step(
-        self, name: str, value: object, *, actor: object = None, failed: str | None = None
+        self,
+        name: str,
+        value: object,
+        *,
+        actor: object = None,
+        failed: str | None = None,
+        tool: ToolSpec | None = None,
     ) -> None:
         """Say that *name*, one of several parts of this handler, left *value*.
 
-        The ledger gets an entry for it. The spec in force becomes the one that *actor*, an
-        adapter, was given; the dispatch's check judges the value, and blames *name*. After the
-        handler's turn nothing happens.
+        The ledger gets an entry for it. The spec in force becomes *tool*, or the one that *actor*,
+        an adapter, was given; the dispatch's check judges the value, and blames *name*. After
+        the handler's turn nothing happens.
         """
         if self._role == "over":
             return
-        before = self._steps[-1].after if self._steps else self._value
-        if self._signatures is not None:
-            self._tool = self._signatures(actor, value) or self._tool
-        step = Step(name, before, value, actor=actor, failed=failed, ended_ns=perf_counter_ns())
+        before, outer = self._steps[-1].after if self._steps else self._value, self._tool
+        given = self._signatures(actor, value) if self._signatures else tool
+        self._tool = given or outer
+        now = perf_counter_ns()
+        step = Step(name, before, value, actor=actor, failed=failed, tool=outer, ended_ns=now)
         self._steps = (*self._steps, step)
-        if self._check and value is not before and (reason := self._check(self, value)):
+        # An adapter that leaves the value as it was may break the signature that it was given.
+        moved = value is not before or (self._tool is not outer and failed is None)
+        if self._check and moved and (reason := self._check(self, value)):
             # Kept as well, because the handler may catch it.
             self._rejected = Rejected(name, reason)
             raise self._rejected

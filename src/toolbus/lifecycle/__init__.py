@@ -73,7 +73,7 @@ class ToolRunner:
             self._scope,
             approver if isinstance(approver, Approvals) else Approvals(approver),
             max_attempts=max_attempts,
-            progress=progress,
+            progress=_guarded(progress),
             nested=self._call_nested,
             clock=clock,
         )
@@ -82,7 +82,8 @@ class ToolRunner:
         """Call a tool as a program does, which sees all tools; return what became of it.
 
         The outcome's response is what a model would read. A tool's failure is in the outcome,
-        never raised; raises `HandlerError` for a handler that fails with the policy "raise".
+        never raised; raises `HandlerError` for a handler that fails with the policy "raise", and
+        `FreezeError` for *arguments* that are no JSON.
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         (outcome,) = await self.call_all([call])
@@ -100,6 +101,16 @@ class ToolRunner:
         for call in calls:
             earlier = [one.passed for one in under_way]
             under_way.append(CallInProgress(call, self._means, offer, earlier))
+        return await self._finish(under_way)
+
+    async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
+        """Answer *calls*, which a former process left open, as interrupted; run none of them."""
+        under_way = [CallInProgress(call, self._means, None) for call in calls]
+        for one in under_way:
+            one.interrupt()
+        await self._finish(under_way)
+
+    async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         tasks = [asyncio.ensure_future(self._complete(one)) for one in under_way]
 
         def cancel() -> None:
@@ -108,46 +119,42 @@ class ToolRunner:
 
         return await to_the_end(self._append_all(under_way, tasks), cancel)
 
-    async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
-        """Answer *calls*, which a former process left open, as interrupted; run none of them."""
-        for call in calls:
-            one = CallInProgress(call, self._means, None)
-            one.interrupt()
-            self._bus.do(TOOL_CALL_AFTER, one.outcome, scope=self._scope)
-            await self._append(self._message(one.outcome), self._scope, None)
-
     async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
         """Take a call to its end and tell the observers; cancelled, it ends as cancelled."""
         work = asyncio.ensure_future(one.walk())
-        try:
-            await asyncio.wait({work})
-        except asyncio.CancelledError:
-            if not work.done():
-                work.cancel()
+        while not work.done():
+            try:
                 await asyncio.wait({work})
+            except asyncio.CancelledError:
+                work.cancel()
         if work.cancelled():
             one.cancel()
         else:
             work.result()
         outcome = one.outcome
-        self._bus.do(TOOL_CALL_AFTER, outcome, scope=self._scope)
+        try:
+            self._bus.do(TOOL_CALL_AFTER, outcome, scope=self._scope)
+        except Exception as error:  # noqa: BLE001 - it is raised when the call has its answer
+            one.error = one.error or error
         return outcome
 
     async def _append_all(
         self, under_way: list[CallInProgress], tasks: list[asyncio.Task[ToolCallOutcome]]
     ) -> tuple[ToolCallOutcome, ...]:
         outcomes: list[ToolCallOutcome] = []
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         for one, task in zip(under_way, tasks, strict=True):
             outcome = await task
             if one.error is not None:
                 errors.append(one.error)
             try:
                 message = await self._append(self._message(outcome), self._scope, one.spec)
-                outcome = replace(outcome, response=_response_of(message, outcome))
+                outcome = replace(outcome, response=_read_by_model(message, outcome.response))
             except Exception as error:  # noqa: BLE001 - its siblings are appended first
                 errors.append(error)
             outcomes.append(outcome)
+        for other in errors[1:]:
+            logger.error("one more error of the same tool calls", exc_info=other)
         if errors:
             raise errors[0]
         return tuple(outcomes)
@@ -175,7 +182,20 @@ async def _result(task: asyncio.Task[ToolCallOutcome]) -> ToolCallOutcome:
     return await task
 
 
-def _response_of(message: Message, outcome: ToolCallOutcome) -> ToolResponse:
+def _read_by_model(message: Message, response: ToolResponse) -> ToolResponse:
+    """Return *response* as a handler may have replaced it: *message* holds what the model reads."""
     if isinstance(message, ToolMessage) and message.tool_response is not None:
         return message.tool_response
-    return outcome.response
+    return replace(response.with_text(message.text), metadata=EMPTY)
+
+
+def _guarded(progress: Progress) -> Progress:
+    """Return *progress* as one whose failure does not reach the tool."""
+
+    def tell(call_id: str, text: str, part: float | None) -> None:
+        try:
+            progress(call_id, text, part)
+        except Exception:
+            logger.exception("the progress of tool call %s could not be told", call_id)
+
+    return tell

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.dispatch.bindings import is_async
-from toolbus.dispatch.deadlines import Stuck, in_thread, within
 from toolbus.errors import DeadlineError
 from toolbus.events import Ask, Deny, Scope
+from toolbus.lifecycle.execution import execute
 from toolbus.locks import LoopLock
 from toolbus.messages import ToolCall
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
 
-Approver: TypeAlias = Callable[
-    [Ask, ToolCall | None, Scope], bool | Deny | Awaitable[bool | Deny]
-]
+Approver: TypeAlias = Callable[[Ask, ToolCall | None, Scope], bool | Deny | Awaitable[bool | Deny]]
 """Decides about a final call (None: about a run): True approves, everything else refuses."""
 
 logger = logging.getLogger("toolbus")
@@ -30,7 +29,7 @@ class Approvals:
 
     def __init__(self, approver: Approver | None = None, timeout: float | None = None) -> None:
         self._approver, self._timeout = approver, timeout
-        self._lock, self._stuck = LoopLock(), Stuck()
+        self._lock = LoopLock()
 
     async def refusal(
         self, ask: Ask, call: ToolCall | None, scope: Scope, earlier: Sequence[asyncio.Event] = ()
@@ -45,27 +44,20 @@ class Approvals:
         for passed in earlier:
             await passed.wait()
         async with self._lock.here():
-            try:
-                answer = await self._ask(self._approver, ask, call, scope)
-            except DeadlineError as error:
-                return Deny("approval was not given in time", str(error))
-            except Exception as error:
-                logger.exception("the approver failed")
-                return Deny("approval failed", f"{type(error).__name__}: {error}")
+            answer = await self._answer(partial(self._approver, ask, call, scope))
         if answer is True:
             return None
         return answer if isinstance(answer, Deny) else Deny("approval was refused", ask.prompt)
 
-    async def _ask(
-        self, approver: Approver, ask: Ask, call: ToolCall | None, scope: Scope
-    ) -> Any:
-        if is_async(approver):
-            return await within(self._timeout, _awaited(approver(ask, call, scope)))
-        answer = await in_thread(
-            approver, ask, call, scope, seconds=self._timeout, stuck=self._stuck
-        )
-        return await within(self._timeout, answer) if asyncio.iscoroutine(answer) else answer
-
-
-async def _awaited(answer: Any) -> Any:
-    return await answer
+    async def _answer(self, question: Callable[[], Any]) -> Any:
+        """Return what the approver says, or why it said nothing."""
+        try:
+            ending = await execute(
+                "the approver", question, is_async=is_async(question), seconds=self._timeout
+            )
+        except DeadlineError as error:
+            return Deny("approval was not given in time", str(error))
+        if ending.error is None:
+            return ending.value
+        logger.error("the approver failed", exc_info=ending.error)
+        return Deny("approval failed", f"{type(ending.error).__name__}: {ending.error}")

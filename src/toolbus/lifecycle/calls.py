@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from msgspec.structs import replace
 
-from toolbus.dispatch.deadlines import in_thread, within
-from toolbus.errors import DeadlineError
+from toolbus.errors import DeadlineError, HandlerError
 from toolbus.events import (
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
@@ -18,15 +17,14 @@ from toolbus.events import (
     ToolCallFailure,
     ToolCallOutcome,
 )
-from toolbus.immutable import escape_surrogates
+from toolbus.lifecycle.execution import execute, failure
 from toolbus.lifecycle.offers import ArgumentsCheck
 from toolbus.lifecycle.table import ENDS, TRANSITIONS
 from toolbus.messages import ToolResponse
-from toolbus.tools import ToolContext, to_response
+from toolbus.tools import ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from concurrent.futures import Future
 
     from toolbus.bus import EventBus
     from toolbus.events import Scope, ToolSpec, ToolStatus
@@ -75,9 +73,8 @@ class CallInProgress:
     ) -> None:
         self.requested = self.call = requested
         self.executed: ToolCall | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.passed = asyncio.Event()
-        self.spec: ToolSpec | None = None
         self._means, self._offer, self._earlier = means, offer, earlier
         self._state: State | ToolStatus = "requested"
         self._response = ToolResponse()
@@ -91,27 +88,35 @@ class CallInProgress:
         try:
             while self._state not in ENDS:
                 state = cast("State", self._state)
-                signal = await _STEPS[state](self)
+                signal = await self._steps[state](self)
                 self._state = TRANSITIONS[state][signal]
-        except Exception as error:  # noqa: BLE001 - it is raised when the call has its answer
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             self.error = error
-            self._fail("a handler failed, and the call with it", "HandlerError")
-            self._state = "denied" if self.executed is None else "error"
+            self._break_off(error)
         finally:
             self.passed.set()
 
     def cancel(self) -> None:
-        """End it where it stands."""
-        self._fail("the call was cancelled", "cancelled")
-        self._state = "cancelled"
+        """End it where it stands, unless it has ended."""
+        if self._state not in ENDS:
+            self._fail("the call was cancelled", "cancelled")
+            self._state = "cancelled"
 
     def interrupt(self) -> None:
         """End it as one that a former process began, perhaps ran, and never answered."""
-        self._fail(
-            "the call was interrupted, and may have had effects; it was not run again",
-            "interrupted",
-        )
+        text = "the call was interrupted, and may have had effects; it was not run again"
+        self._fail(text, "interrupted")
         self._state = "interrupted"
+
+    @property
+    def spec(self) -> ToolSpec | None:
+        """What its tool says of itself; None if the caller knows no such tool."""
+        if self.executed is None:
+            tool = self._look_up(self.requested.name)
+            return tool.spec if tool else None
+        return cast("Tool", self._tool).spec
 
     @property
     def outcome(self) -> ToolCallOutcome:
@@ -174,15 +179,11 @@ class CallInProgress:
         return "answered"
 
     async def _find(self) -> Signal:
-        name, offered = self.call.name, self._offer
-        if offered is None or name in offered.specs:
-            self._tool = self._means.toolset.get(name)
+        self._tool = self._look_up(self.call.name)
         if self._tool is not None:
-            self.spec = self._tool.spec
             return "known"
-        known = [one.spec.name for one in self._means.toolset]
-        known = [one for one in known if offered is None or one in offered.specs]
-        text = f"no tool named {name!r}; known tools: {', '.join(known) or 'none'}"
+        names = [one.spec.name for one in self._means.toolset if self._look_up(one.spec.name)]
+        text = f"no tool named {self.call.name!r}; known tools: {', '.join(names) or 'none'}"
         self._fail(text, "unknown_tool")
         return "unknown"
 
@@ -194,91 +195,79 @@ class CallInProgress:
         return "invalid"
 
     async def _run(self) -> Signal:
+        tool, means = cast("Tool", self._tool), self._means
         self._attempts += 1
         self.executed = self.call
+        context = ToolContext(means.scope, self.call.id, means.nested, means.progress)
         try:
-            self._response = to_response(await self._execute())
+            ending = await execute(
+                f"tool {tool.spec.name!r}",
+                tool.bind(self.call.arguments, context),
+                is_async=tool.is_async,
+                seconds=tool.timeout,
+            )
         except DeadlineError as error:
             self._fail(f"the tool {error}", "timeout")
             return "timed_out"
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
-                raise
-            self._fail_with(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure is data
-            self._fail_with(error)
+        self._response = ending.response
         return "failed" if self._response.is_error else "returned"
-
-    async def _execute(self) -> Any:
-        tool, means = cast("Tool", self._tool), self._means
-        context = ToolContext(means.scope, self.call.id, means.nested, means.progress)
-        function = tool.bind(self.call.arguments, context)
-        if tool.is_async:
-            return await within(tool.timeout, function())
-        return await in_thread(function, seconds=tool.timeout, stuck=Late(self.call.name))
 
     async def _recover(self) -> Signal:
         tool, means = cast("Tool", self._tool), self._means
+        response = self.outcome.response
         failure = ToolCallFailure(
             call=self.call,
-            response=self.outcome.response,
-            error_type=self._response.error_type or "error",
-            error_text=self._response.text,
+            response=response,
+            error_type=response.error_type or "error",
+            error_text=response.text,
             attempts=self._attempts,
         )
-        context = await means.bus.apply(
-            TOOL_CALL_ERROR, failure, scope=means.scope, tool=tool.spec
-        )
+        context = await means.bus.apply(TOOL_CALL_ERROR, failure, scope=means.scope, tool=tool.spec)
+        if context.denied is not None:
+            return "settled"
         match context.answer:
-            case ToolResponse() as fallback if context.denied is None:
+            case ToolResponse() as fallback:
                 self._response = fallback
-            case Retry(delay=delay) if context.denied is None:
-                if tool.idempotent and self._attempts < means.max_attempts:
-                    await asyncio.sleep(delay)
-                    return "again"
-                logger.warning(
-                    "no retry of tool %r: %s",
-                    tool.spec.name,
-                    f"{self._attempts} attempts were made"
-                    if tool.idempotent
-                    else "it is not marked idempotent",
-                )
-            case _ if context.denied is None:
+            case Retry(delay=delay) if self._may_retry(tool):
+                await asyncio.sleep(delay)
+                return "again"
+            case _:
                 self._response = context.value.response
         return "settled"
 
+    def _may_retry(self, tool: Tool) -> bool:
+        reason = f"{self._attempts} attempts were made"
+        if not tool.idempotent:
+            reason = "it is not marked idempotent"
+        elif self._attempts < self._means.max_attempts:
+            return True
+        logger.warning("no retry of tool %r: %s", tool.spec.name, reason)
+        return False
+
+    def _look_up(self, name: str) -> Tool | None:
+        """Return the tool *name*, if it was offered to whoever calls."""
+        if self._offer is not None and name not in self._offer.specs:
+            return None
+        return self._means.toolset.get(name)
+
+    def _break_off(self, error: BaseException) -> None:
+        """End it because a handler raised *error*; what the tool did stands."""
+        if self._state in {"failed", "overdue"}:
+            self._state = TRANSITIONS[cast("State", self._state)]["settled"]
+            return
+        blame = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
+        self._fail(f"{blame} failed, and the call with it", type(error).__name__)
+        self._state = "denied"
+
     def _fail(self, text: str, error_type: str) -> None:
-        self._response = ToolResponse.from_text(text, is_error=True, error_type=error_type)
+        self._response = failure(text, error_type)
 
-    def _fail_with(self, error: BaseException) -> None:
-        text = escape_surrogates(str(error))
-        self._fail(text or type(error).__name__, type(error).__name__)
-
-
-class Late:
-    """Says so when a tool that nobody waits for any more comes to its end."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def watch(self, work: Future[Any]) -> None:
-        """Log the end of *work*, whose result is dropped."""
-        work.add_done_callback(
-            lambda _: logger.warning("tool %r ended too late; its result is dropped", self._name)
-        )
-
-
-_STEPS: dict[State, Callable[[CallInProgress], Awaitable[Signal]]] = {
-    "requested": CallInProgress._judge,
-    "asking": CallInProgress._ask_person,
-    "permitted": CallInProgress._find,
-    "known": CallInProgress._validate,
-    "running": CallInProgress._run,
-    "failed": CallInProgress._recover,
-    "overdue": CallInProgress._recover,
-}
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    _steps: ClassVar[dict[State, Callable[[CallInProgress], Awaitable[Signal]]]] = {
+        "requested": _judge,
+        "asking": _ask_person,
+        "permitted": _find,
+        "known": _validate,
+        "running": _run,
+        "failed": _recover,
+        "overdue": _recover,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from toolbus import schemas
 
@@ -21,7 +21,7 @@ class Offer:
     def __init__(
         self,
         specs: Sequence[ToolSpec],
-        given: Mapping[int, Mapping[str, ToolSpec]] | None = None,
+        given: Mapping[object, Mapping[str, ToolSpec]] | None = None,
     ) -> None:
         self.specs = {spec.name: spec for spec in specs}
         self._given = given or {}
@@ -30,15 +30,15 @@ class Offer:
     def of(cls, context: EventContext[tuple[ToolSpec, ...]]) -> Offer:
         """Return what a dispatch of `TOOLS_PROVIDE` left; a denial leaves no tools."""
         given = {
-            id(step.actor): {spec.name: spec for spec in step.before}
+            step.actor: {spec.name: spec for spec in step.before}
             for step in context.steps
             if isinstance(step.before, tuple)
         }
         return cls(() if context.denied else context.value, given)
 
-    def given(self, adapter: object, call: ToolCall) -> ToolSpec | None:
-        """Return the spec that *adapter* was given for the tool of *call*, None if none was."""
-        return self._given.get(id(adapter), {}).get(call.name)
+    def given(self, actor: object, call: ToolCall) -> ToolSpec | None:
+        """Return the spec that *actor*, an adapter, was given for the tool of *call*, or None."""
+        return self._given.get(actor, {}).get(call.name)
 
 
 class ArgumentsCheck:
@@ -55,9 +55,10 @@ class ArgumentsCheck:
         problem = self.problem(after, turn.tool)
         if problem is None:
             return None
-        steps: Any = turn.steps
-        before = steps[-1].before if steps and steps[-1].after is after else turn.value
-        return None if self.problem(before, turn.tool) else problem
+        before, outer = turn.value, turn.tool
+        if turn.steps and turn.steps[-1].after is after:
+            before, outer = cast("ToolCall", turn.steps[-1].before), turn.steps[-1].tool
+        return None if self.problem(before, outer) else problem
 
     def problem(self, call: ToolCall, spec: ToolSpec | None = None) -> str | None:
         """Return why the arguments of *call* fit neither its tool's own schema nor *spec*."""

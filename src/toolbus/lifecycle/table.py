@@ -1,8 +1,31 @@
 """The states of a tool call, and what leads from one to the next: the whole of its life.
 
-Every state of `STEPS` has a step, whose signal is looked up in `TRANSITIONS`; what is no key
-there is an end, and the status of the outcome. Cancellation may come in any state, and its end
-is `cancelled`; `interrupted` is the end of a call that a former process left without an answer.
+| state | signal | next |
+|---|---|---|
+| requested | allowed | permitted |
+| requested | asked | asking |
+| requested | answered | *answered* |
+| requested | denied | *denied* |
+| requested | rejected | *invalid_arguments* |
+| asking | allowed | permitted |
+| asking | answered | *answered* |
+| asking | denied | *denied* |
+| permitted | known | known |
+| permitted | unknown | *unknown_tool* |
+| known | valid | running |
+| known | invalid | *invalid_arguments* |
+| running | returned | *ok* |
+| running | failed | failed |
+| running | timed_out | overdue |
+| failed | again | running |
+| failed | settled | *error* |
+| overdue | again | running |
+| overdue | settled | *timeout* |
+
+An end is the status of the outcome. Two more come from outside: cancellation may come in any state,
+and its end is *cancelled*; *interrupted* is the end of a call that a former process left without
+an answer. A handler that fails with the policy "raise" leaves a failed or overdue call settled,
+and any other *denied*.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import isawaitable
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.errors import ModelError
@@ -11,19 +12,21 @@ from toolbus.ids import new_id
 from toolbus.messages import AssistantMessage, encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
     from toolbus.events import ModelRequest
 
+    Said: TypeAlias = AssistantMessage | str
     Answer: TypeAlias = (
-        AssistantMessage | str | Exception | Callable[[ModelRequest], AssistantMessage | str]
+        AssistantMessage | str | Exception | Callable[[ModelRequest], Said | Awaitable[Said]]
     )
 
 
 class ScriptedModel:
-    """Gives *answers* one after another: a message, a text, an error to raise, or a function of the request.
+    """Gives *answers*, one a request; when they are used up it raises `ModelError`.
 
-    *requests* are those that it got. When the answers are used up it raises `ModelError`.
+    An answer is a message, a text, an error to raise, or a function of the request, sync or
+    async. *requests* are those that it got.
     """
 
     def __init__(
@@ -45,11 +48,12 @@ class ScriptedModel:
             raise ModelError(self.name, f"its script has no answer {len(self.requests)}")
         if isinstance(answer, Exception):
             raise answer
-        if callable(answer):
-            answer = answer(request)
-        if isinstance(answer, str):
-            return AssistantMessage(id=self._ids(), content=answer, stop_reason="stop")
-        return answer
+        said = answer(request) if callable(answer) else answer
+        if isawaitable(said):
+            said = await said
+        if isinstance(said, str):
+            return AssistantMessage(id=self._ids(), content=said, stop_reason="stop")
+        return said
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
         """Give the next answer word by word, then whole."""
@@ -66,4 +70,5 @@ def deltas(message: AssistantMessage) -> Iterator[ModelDelta]:
     for word in re.findall(r"\S+\s*|\s+", message.content):
         yield ModelDelta(kind="text", text=word)
     for index, call in enumerate(message.tool_calls):
-        yield ModelDelta(kind="tool_call", text=encode(call.arguments).decode(), index=index)
+        text = encode(call.arguments).decode() if call.raw is None else call.raw
+        yield ModelDelta(kind="tool_call", text=text, index=index)

@@ -16,6 +16,7 @@ class FakeClock:
         self.now_ns = now_ns
 
     def __call__(self) -> int:
+        """Return the time."""
         return self.now_ns
 
     def advance(self, seconds: float) -> None:

@@ -6,27 +6,27 @@ Nothing here executes a tool: that is the runner's, so that no call goes round t
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, overload
-
-import msgspec
+from math import inf
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict, Unpack, overload
 
 from toolbus import schemas
-from toolbus.errors import RegistrationError, ToolNotRunError
+from toolbus.errors import FreezeError, RegistrationError, ToolNotRunError
 from toolbus.events import Scope, ToolSpec
-from toolbus.immutable import EMPTY
-from toolbus.messages import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
-from toolbus.tools.signatures import Signature, summary
+from toolbus.immutable import EMPTY, thaw
+from toolbus.tools.signatures import Signature, hints_of, injected, summary, what
 
 if TYPE_CHECKING:
-    from toolbus.messages import JsonObject
+    from toolbus.messages import JsonObject, ToolResponse
 
 Progress: TypeAlias = Callable[[str, str, float | None], None]
 """Takes the call's id, a text for people, and the finished part between 0 and 1, if known."""
 
-_PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
+# As MCP has it (specification of 2025-11-25, tools, "Tool Names"), with "/" and ":" for namespaces.
+_NAME = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
 
 
 class ToolContext:
@@ -48,7 +48,10 @@ class ToolContext:
         self._progress(self.call_id, text, part)
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolResponse:
-        """Call another tool through the same handlers and guards; return its response."""
+        """Call another tool through the same handlers and guards; return its response.
+
+        No message is appended for it, since no model asked. Only an async tool can wait for it.
+        """
         return await self._call(name, arguments)
 
 
@@ -71,35 +74,35 @@ class Tool:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "execute" in vars(cls):
+        # A mixin's counts as well.
+        if cls.execute is not Tool.execute:
             reason = "`execute` is final, so that no call goes round the handlers; write `run`"
             raise RegistrationError(f"tool class {cls.__name__!r}", reason)
 
-    async def execute(self, *_: object, **__: object) -> NoReturn:
+    def execute(self, *_: object, **__: object) -> NoReturn:
         """Refuse: raises `ToolNotRunError`, which names the runner."""
         raise ToolNotRunError(self.spec.name)
 
     @cached_property
     def spec(self) -> ToolSpec:
         """What a model is told; raises `RegistrationError` if the tool cannot be described."""
-        name = self.name or type(self).__name__
-        if self.timeout is not None and not self.timeout > 0:
-            raise RegistrationError(f"tool {name!r}", "timeout must be a positive number of seconds")
-        documented = inspect.getdoc(self._function) or (
-            inspect.getdoc(self) if type(self).__doc__ else ""
-        )
-        signature = self._signature
-        input_schema = self.input_schema or (signature.input_schema if signature else EMPTY)
-        for schema in (input_schema, self.output_schema or {}):
-            if problem := schemas.check_schema(schema):
-                raise RegistrationError(f"tool {name!r}", f"its schema is malformed: {problem}")
-        return ToolSpec(
-            name=name,
-            description=self.description or summary(documented or ""),
-            input_schema=input_schema,
-            output_schema=self.output_schema or (signature.output_schema if signature else None),
-            annotations=self.annotations,
-        )
+        name, signature = self.name or type(self).__name__, self._signature
+        input_schema = self.input_schema if signature is None else signature.input_schema
+        output_schema = self.output_schema
+        if output_schema is None and signature is not None:
+            output_schema = signature.output_schema
+        for problem in self._problems(name, input_schema, output_schema):
+            raise RegistrationError(f"tool {name!r}", problem)
+        try:
+            return ToolSpec(
+                name=name,
+                description=self.description or summary(self._documentation),
+                input_schema=input_schema or EMPTY,
+                output_schema=output_schema,
+                annotations=self.annotations,
+            )
+        except FreezeError as error:
+            raise RegistrationError(f"tool {name!r}", str(error)) from None
 
     @property
     def is_async(self) -> bool:
@@ -113,13 +116,18 @@ class Tool:
         return schemas.problem(self.spec.input_schema, arguments)
 
     def bind(self, arguments: JsonObject, context: ToolContext) -> Callable[[], Any]:
-        """Return `run`, ready to be called by the runner with *arguments* that fit."""
-        signature, function = self._signature, self._function
-        if signature is None:
-            return lambda: function(**arguments)
-        values = signature.convert(arguments)
-        values.update(dict.fromkeys(signature.injected, context))
-        return lambda: function(**values)
+        """Return `run`, ready to be called by the runner with *arguments* that fit.
+
+        It gets private copies, free to change.
+        """
+        function, signature = self._function, self._signature
+
+        def call() -> Any:
+            values = thaw(arguments) if signature is None else signature.convert(arguments)
+            values.update(dict.fromkeys(self._injected, context))
+            return function(**values)
+
+        return call
 
     @property
     def _function(self) -> Callable[..., Any]:
@@ -128,61 +136,109 @@ class Tool:
             raise RegistrationError(f"tool class {type(self).__name__!r}", "it has no `run`")
         return function  # type: ignore[no-any-return]  # whatever a subclass calls `run`
 
+    @property
+    def _documentation(self) -> str:
+        # A class without a docstring of its own would show that of a base class.
+        own = inspect.getdoc(self) if type(self).__doc__ else None
+        return inspect.getdoc(self._function) or own or ""
+
     @cached_property
     def _signature(self) -> Signature | None:
         return None if self.input_schema is not None else Signature(self._function, ToolContext)
+
+    @cached_property
+    def _injected(self) -> tuple[str, ...]:
+        return injected(hints_of(self._function), ToolContext)
+
+    def _problems(self, name: str, *tool_schemas: Any) -> Iterator[str]:
+        """Yield what is wrong with what the tool states of itself."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield "a name has 1 to 128 letters, digits or `_-./:`; give the tool a `name`"
+        seconds = self.timeout
+        if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds < inf):
+            yield f"timeout must be a positive number of seconds, not {seconds!r}"
+        if not isinstance(self.idempotent, bool):
+            yield f"idempotent must be True or False, not {self.idempotent!r}"
+        run = self._function
+        if inspect.isgeneratorfunction(run) or inspect.isasyncgenfunction(run):
+            yield "a generator gives no single result; return one"
+        for schema in tool_schemas:
+            if schema is not None and (problem := schemas.check_schema(schema)):
+                yield f"its schema is malformed: {problem}"
+        if (kind := tool_schemas[0].get("type", "object")) != "object":
+            yield f"arguments are an object, and its input schema says {kind!r}"
 
 
 class FunctionTool(Tool):
     """A function as a tool; `run` is the function."""
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+    def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
         self._options = options
         self.run = function
-        self.name = function.__name__
+        self.name = getattr(function, "__name__", "")
         for option, value in options.items():
             setattr(self, option, value)
+        try:
+            parameters = inspect.signature(function).parameters
+        except ValueError as error:
+            raise RegistrationError(what(function), str(error)) from None
         # A method is described when it is reached through its object, which fills `self`.
-        if next(iter(inspect.signature(function).parameters), None) != "self":
-            assert self.spec  # noqa: S101 - what is wrong with the function is found here
+        if next(iter(parameters), None) != "self":
+            self.spec  # noqa: B018 - what is wrong with the function is found here
 
     def __get__(self, instance: object, owner: type | None = None) -> FunctionTool:
-        if instance is None:
-            return self
-        return FunctionTool(self.run.__get__(instance, owner), **self._options)
+        return self if instance is None else self.with_function(self.run.__get__(instance, owner))
+
+    def with_function(self, function: Callable[..., Any]) -> FunctionTool:
+        """Return a tool of *function* with the same options."""
+        return FunctionTool(function, **self._options)
+
+    @property
+    def _documentation(self) -> str:
+        return inspect.getdoc(self.run) or ""
+
+
+class ToolOptions(TypedDict, total=False):
+    """What `@tool` takes; see there."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject
+    annotations: JsonObject
+    timeout: float | None
+    idempotent: bool
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> FunctionTool: ...
 @overload
 def tool(
-    *,
-    name: str = ...,
-    description: str = ...,
-    input_schema: JsonObject = ...,
-    output_schema: JsonObject = ...,
-    annotations: JsonObject = ...,
-    timeout: float = ...,
-    idempotent: bool = ...,
+    **options: Unpack[ToolOptions],
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function: a schema from its signature, texts from its docstring.
 
-    Raises `RegistrationError` if a parameter has no type hint.
+    The function itself is the tool's `run`. Raises `RegistrationError` if a parameter has no type
+    hint.
 
     Args:
         function: sync (it will run in a thread) or async.
         options: *name*, *description*, *input_schema*, *output_schema*, *annotations* in place
             of what the function says; *timeout* in seconds; *idempotent* allows `Retry`.
     """
+    if unknown := options.keys() - ToolOptions.__annotations__.keys():
+        raise RegistrationError("@tool", f"unknown options: {', '.join(sorted(unknown))}")
     if function is None:
-        unknown = options.keys() - Tool.__annotations__.keys()
-        if unknown:
-            raise RegistrationError("@tool", f"unknown options: {', '.join(sorted(unknown))}")
-        return lambda function: FunctionTool(function, **options)
+        return lambda function: tool(function, **options)
+    if inspect.isclass(function):
+        reason = f"it is a class; give an instance, `{function.__name__}(…)`"
+        raise RegistrationError(f"tool {function.__name__!r}", reason)
     if not callable(function):
-        raise RegistrationError(f"@tool {function!r}", "expected a function")
-    return FunctionTool(function)
+        raise RegistrationError(f"tool {function!r}", "expected a function")
+    return FunctionTool(function, **options)
 
 
 class Toolset:
@@ -214,7 +270,7 @@ class Toolset:
         return tool
 
     def remove(self, name: str) -> None:
-        """Take the tool *name* out; calls under way go on with it."""
+        """Take the tool *name* out, if it is there; calls under way go on with it."""
         with self._lock:
             self._tools = {key: value for key, value in self._tools.items() if key != name}
 
@@ -230,22 +286,3 @@ class Toolset:
 
 
 _tool = tool
-
-
-def to_response(result: Any) -> ToolResponse:
-    """Return what a tool gave back as a response: text, parts, or else structured JSON.
-
-    Raises `FreezeError` or TypeError for what is no JSON.
-    """
-    match result:
-        case ToolResponse():
-            return result
-        case None:
-            return ToolResponse()
-        case str():
-            return ToolResponse.from_text(result)
-        case TextPart() | ImagePart() | AudioPart() | ResourcePart():
-            return ToolResponse(content=(result,))
-        case list() | tuple() if result and all(isinstance(one, _PARTS) for one in result):
-            return ToolResponse(content=tuple(result))
-    return ToolResponse(structured=msgspec.to_builtins(result, str_keys=True))

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 import msgspec
 from msgspec import Meta
 
-from toolbus.errors import RegistrationError
+from toolbus.errors import FreezeError, RegistrationError
+from toolbus.immutable import freeze, thaw
 from toolbus.messages import AudioPart, ImagePart, Part, ResourcePart, TextPart, ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _PARTS = (TextPart, ImagePart, AudioPart, ResourcePart, Part)
-_CONTENT = (str, Any, ToolResponse, *_PARTS)
+_CONTENT = (str, Any, object, ToolResponse, *_PARTS)
 _REFUSED: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only, and calls name their arguments",
     inspect.Parameter.VAR_POSITIONAL: "takes any number of values; make it one list",
@@ -32,18 +33,15 @@ class Signature:
     """
 
     def __init__(self, function: Callable[..., Any], context: type) -> None:
-        self._what = f"tool {getattr(function, '__qualname__', function)!r}"
-        hints = self._hints(function)
-        parameters = inspect.signature(function).parameters
-        self.injected = tuple(
-            [name for name in parameters if context in (hints.get(name), *get_args(hints.get(name)))]
-        )
+        self._what, hints = what(function), hints_of(function)
+        self.injected = injected(hints, context)
         texts = argument_texts(inspect.getdoc(function) or "")
-        fields = [
-            self._field(parameter, hints, texts.get(name))
-            for name, parameter in parameters.items()
+        self._given = [
+            parameter
+            for name, parameter in inspect.signature(function).parameters.items()
             if name not in self.injected
         ]
+        fields = [self._field(one, hints, texts.get(one.name)) for one in self._given]
         self._struct = msgspec.defstruct(
             "Arguments", fields, kw_only=True, forbid_unknown_fields=True
         )
@@ -57,21 +55,16 @@ class Signature:
             self.convert(arguments)
         except msgspec.ValidationError as error:
             text = str(error)
-            where = "" if " - at `" in text else " - at `$`"
-            return text[:1].lower() + text[1:] + where
-        return None
+        except Exception as error:  # noqa: BLE001 - what the function's own types raise when made
+            text = f"{type(error).__name__}: {error}"
+        else:
+            return None
+        return text[:1].lower() + text[1:] + ("" if " - at `" in text else " - at `$`")
 
     def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return *arguments* as the annotated types; raises `msgspec.ValidationError`."""
-        values = msgspec.convert(dict(arguments), self._struct)
+        values = msgspec.convert(thaw(arguments), self._struct)
         return {name: getattr(values, name) for name in arguments}
-
-    def _hints(self, function: Callable[..., Any]) -> dict[str, Any]:
-        # The hints of `None` defaults and of string annotations are resolved where it was defined.
-        try:
-            return get_type_hints(inspect.unwrap(function), include_extras=True)
-        except (NameError, TypeError) as error:
-            raise RegistrationError(self._what, f"its type hints cannot be read: {error}") from None
 
     def _field(
         self, parameter: inspect.Parameter, hints: dict[str, Any], text: str | None
@@ -80,16 +73,13 @@ class Signature:
         if reason := _REFUSED.get(parameter.kind):
             raise RegistrationError(self._what, f"parameter {name!r} {reason}")
         if name not in hints:
-            raise RegistrationError(
-                self._what, f"parameter {name!r} has no type hint, so a model cannot be told of it"
-            )
-        hint = hints[name] if text is None else Annotated[hints[name], Meta(description=text)]
+            reason = f"parameter {name!r} has no type hint, so a model cannot be told of it"
+            raise RegistrationError(self._what, reason)
+        hint = hints[name] if text is None else _described(hints[name], text)
         if parameter.default is parameter.empty:
             return name, hint
-        if isinstance(parameter.default, list | dict | set | bytearray):
-            default = parameter.default
-            return name, hint, msgspec.field(default_factory=lambda: default)
-        return name, hint, parameter.default
+        # Only that there is one: the function has its default itself.
+        return name, hint, msgspec.field(default_factory=lambda: None)
 
     def _schema(self, kind: Any) -> dict[str, Any]:
         try:
@@ -102,25 +92,72 @@ class Signature:
         # The root goes in place of its reference: models and providers expect an object there.
         schema = self._schema(self._struct)
         definitions = schema.pop("$defs")
-        root: dict[str, Any] = definitions.pop("Arguments")
+        root: dict[str, Any] = definitions.pop(schema["$ref"].rpartition("/")[2])
         del root["title"]
+        for parameter in self._given:
+            if parameter.default is not parameter.empty:
+                _show_default(root["properties"][parameter.name], parameter.default)
         return {**root, "$defs": definitions} if definitions else root
+
+
+def what(function: Callable[..., Any]) -> str:
+    """Return how errors call the tool that is made of *function*."""
+    return f"tool {getattr(function, '__qualname__', function)!r}"
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the type hints of *function*; raises `RegistrationError` if they cannot be read."""
+    # A wrapper shows the signature of what it wraps, which was perhaps defined elsewhere.
+    try:
+        return get_type_hints(inspect.unwrap(function), include_extras=True)
+    except (NameError, SyntaxError, TypeError) as error:
+        reason = f"its type hints cannot be read: {error}"
+        raise RegistrationError(what(function), reason) from None
+
+
+def injected(hints: Mapping[str, Any], context: type) -> tuple[str, ...]:
+    """Return the names of the parameters whose hint is *context*, alone or in a union."""
+    return tuple(
+        [
+            name
+            for name, hint in hints.items()
+            if name != "return" and context in (hint, *get_args(hint))
+        ]
+    )
 
 
 def argument_texts(doc: str) -> dict[str, str]:
     """Return the texts of the `Args:` block of a docstring, by argument."""
-    _, _, block = doc.partition("\nArgs:\n")
+    _, _, block = f"\n{doc}".partition("\nArgs:\n")
     block = re.split(r"\n(?=\S)", block)[0]
+    # What is indented further than the first entry goes on with the entry above it.
+    indent = re.match(r"\s*", block)[0].rpartition("\n")[2]  # type: ignore[index]  # it matches anything
     texts: dict[str, str] = {}
-    for entry in re.split(r"\n {2,4}(?=\w)", f"\n{block}"):
-        if found := re.match(r"(?P<name>\w+)(?: \([^)]*\))?: (?P<text>.+)", entry, re.DOTALL):
+    for entry in re.split(rf"\n{indent}(?=\S)", f"\n{block}"):
+        if found := re.match(r"(?P<name>\w+)(?: \(.*?\))?:\s(?P<text>.+)", entry, re.DOTALL):
             texts[found["name"]] = " ".join(found["text"].split())
     return texts
 
 
 def summary(doc: str) -> str:
     """Return a docstring without its `Args:` and later blocks."""
-    return re.split(r"\n\s*(?:Args|Returns|Raises|Yields|Example|Examples):\s*\n", doc)[0].strip()
+    blocks = r"\n\s*(?:Args|Returns|Raises|Yields|Example|Examples):\s*\n"
+    return re.split(blocks, f"\n{doc}\n")[0].strip()
+
+
+def _described(hint: Any, text: str) -> Any:
+    """Return *hint* with *text* as its description; one that it has already wins."""
+    if get_origin(hint) is Annotated:
+        return Annotated[(hint.__origin__, Meta(description=text), *hint.__metadata__)]
+    return Annotated[hint, Meta(description=text)]
+
+
+def _show_default(schema: dict[str, Any], default: Any) -> None:
+    """Put *default* into the *schema* of its parameter, if JSON can say it."""
+    try:
+        schema["default"] = freeze(msgspec.to_builtins(default, str_keys=True))
+    except (TypeError, FreezeError):
+        return
 
 
 def _is_content(hint: Any) -> bool:
@@ -128,6 +165,13 @@ def _is_content(hint: Any) -> bool:
     if hint in _CONTENT or hint is type(None):
         return True
     kind, arguments = get_origin(hint), [one for one in get_args(hint) if one is not Ellipsis]
+    if kind is Annotated:
+        return _is_content(arguments[0])
     if kind in {list, tuple}:
-        return bool(arguments) and all(one in _PARTS for one in arguments)
+        return bool(arguments) and all(map(_is_part, arguments))
     return kind in {Union, UnionType} and all(map(_is_content, arguments))
+
+
+def _is_part(hint: Any) -> bool:
+    union = get_origin(hint) in {Union, UnionType}
+    return hint in _PARTS or (union and all(map(_is_part, get_args(hint))))

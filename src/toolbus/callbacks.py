@@ -1,0 +1,31 @@
+"""A plain callback before each tool call, as a handler."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from toolbus.immutable import thaw
+
+if TYPE_CHECKING:
+    from toolbus.dispatch import EventContext
+    from toolbus.messages import ToolCall
+
+Changed: TypeAlias = Mapping[str, Any] | None
+BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
+"""Gets a tool's name and a copy of the arguments; what it returns is laid over them."""
+
+
+def before_tool(
+    callback: BeforeToolCallback,
+) -> Callable[[EventContext[ToolCall]], Awaitable[ToolCall | None]]:
+    """Return *callback* as a handler of `TOOL_CALL_BEFORE`."""
+
+    async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:
+        changed = callback(ctx.value.name, thaw(ctx.value.arguments))
+        if isawaitable(changed):
+            changed = await changed
+        return None if changed is None else ctx.value.merge_arguments(changed)
+
+    return before_tool_callback

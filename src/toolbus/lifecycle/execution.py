@@ -1,0 +1,126 @@
+"""One execution of foreign code, a tool's or an approver's: whatever it does is data here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.dispatch.deadlines import in_thread
+from toolbus.errors import DeadlineError
+from toolbus.immutable import escape_surrogates
+from toolbus.messages import ToolResponse
+from toolbus.tools.results import to_response
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from concurrent.futures import Future
+
+logger = logging.getLogger("toolbus")
+
+# Seconds in which what was told to stop may clean up, so that its own calls end before it does.
+GRACE = 1.0
+
+
+class Ending(NamedTuple):
+    """How foreign code ended by itself: with a *value*, or with an *error* that it raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    @property
+    def response(self) -> ToolResponse:
+        """What a tool's ending says to the model."""
+        if self.error is not None:
+            return failure(_text_of(self.error), type(self.error).__name__)
+        try:
+            return to_response(self.value)
+        except Exception as error:  # noqa: BLE001 - it may come from the value's own methods
+            return failure(f"the tool's result is no JSON: {_text_of(error)}", "invalid_result")
+
+
+async def execute(
+    what: str, function: Callable[[], Any], *, is_async: bool, seconds: float | None
+) -> Ending:
+    """Return how *function*, called *what* in the log, ends; a sync one runs in a thread.
+
+    Raises `DeadlineError` after *seconds* (None: never), and `CancelledError` only if the caller
+    was cancelled. Either way the function is told to stop, and what it still brings is dropped.
+    """
+    if not is_async:
+        ending = await in_thread(_end_now, function, seconds=seconds, stuck=Late(what))
+        if not isawaitable(ending.value):
+            return ending
+        # A decorator's sync wrapper around an async function.
+        function = partial(_same, ending.value)
+    task = asyncio.ensure_future(_end(function))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done:
+            raise DeadlineError(seconds or 0)
+    finally:
+        if not task.done():
+            task.add_done_callback(partial(_log_late, what))
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE)
+    return task.result()
+
+
+def failure(text: str, error_type: str) -> ToolResponse:
+    """Return the response of a call that failed; *text* may quote anything."""
+    text = escape_surrogates(text)
+    return ToolResponse.from_text(text, is_error=True, error_type=error_type)
+
+
+class Late:
+    """Says so when a thread that nobody waits for any more comes to its end."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def watch(self, work: Future[Any]) -> None:
+        """Log the end of *work*, whose result is dropped."""
+        work.add_done_callback(partial(_log_late, self._what))
+
+
+def _log_late(what: str, work: Future[Any] | asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()  # Unasked, asyncio would report it as never retrieved.
+        logger.warning("%s ended too late; its result is dropped", what)
+
+
+async def _end(function: Callable[[], Awaitable[Any]]) -> Ending:
+    try:
+        return Ending(await function())
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return Ending(error=error)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is data from here on
+        return Ending(error=error)
+
+
+def _end_now(function: Callable[[], Any]) -> Ending:
+    try:
+        return Ending(function())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - as above
+        return Ending(error=error)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the text of *error*, or its type if it has none."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - telling of a failure must not fail
+        return type(error).__name__

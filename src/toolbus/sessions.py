@@ -1,0 +1,189 @@
+"""A session: its transcript, the store behind it, and what waits to enter it."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.dispatch.deadlines import to_the_end
+from toolbus.errors import AppendError, MessageDenied, ToolbusError
+from toolbus.events import MODEL_CALL_DELTA
+from toolbus.lifecycle import ToolRunner
+from toolbus.locks import LoopLock
+from toolbus.messages import AssistantMessage, Message, SystemMessage
+from toolbus.store import Stored
+from toolbus.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.bus import EventBus
+    from toolbus.events import Scope
+    from toolbus.ledger import DispatchRecord
+    from toolbus.lifecycle.approvals import Approvals
+    from toolbus.messages import JsonObject
+    from toolbus.models import Model
+    from toolbus.store import Store
+    from toolbus.tools import Toolset
+
+logger = logging.getLogger("toolbus")
+
+KEPT_RECORDS = 1_000
+
+
+class Setting(NamedTuple):
+    """What all sessions of one agent share."""
+
+    model: Model
+    bus: EventBus
+    tools: Toolset
+    store: Store
+    approvals: Approvals
+    system: str | None
+    max_turns: int
+    model_settings: JsonObject
+    ids: Callable[[], str]
+    clock: Callable[[], int]
+
+
+class Session:
+    """One session of an agent; `open` it before its first message, `close` it at its end."""
+
+    def __init__(self, setting: Setting, scope: Scope) -> None:
+        self.scope, self.setting = scope, setting
+        self.transcript = Transcript(setting.bus, scope.session_id, self._write)
+        self.records: deque[DispatchRecord] = deque(maxlen=KEPT_RECORDS)
+        self._unsaved: deque[DispatchRecord] = deque()
+        self._waiting: deque[Message] = deque()
+        self._beginning = LoopLock()
+        self._busy = self._stale = False
+        self._end_tap: Callable[[], object] = lambda: None
+
+    async def open(self) -> None:
+        """Read what a former process left in the store, and begin the ledger."""
+        messages = await self.setting.store.read(self.scope.session_id)
+        self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
+        self._stale = bool(self.transcript.unanswered)
+        self._tap()
+
+    async def close(self) -> None:
+        """Append what still waits, write the last ledger records, and leave the bus alone."""
+        if self._waiting:
+            try:
+                await self.begin(self.scope)
+                await self.take_waiting(self.scope)
+            except ToolbusError as error:
+                logger.warning("%d enqueued messages are lost: %s", len(self._waiting), error)
+        self._end_tap()
+        await self.flush()
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Be the only one that runs the session's calls; raises `AppendError` if somebody does."""
+        if self._busy:
+            reason = "a run is under way; wait for its end, or use `agent.enqueue(message)`"
+            raise AppendError(self.scope.session_id, reason)
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy, self._stale = False, bool(self.transcript.unanswered)
+
+    async def begin(self, scope: Scope, *, settle: bool = False) -> None:
+        """Make ready for the next message: answer what was left open, introduce the system.
+
+        Calls that nobody runs any more are answered; with *settle*, all that are open.
+        """
+        if self.transcript.appending:
+            return  # The append that follows is refused, and waiting here would be for ever.
+        async with self._beginning.here():
+            if settle or self._stale:
+                await self.settle(scope)
+            system = self.setting.system
+            if system is not None and not self.transcript.messages:
+                message = SystemMessage(id=self.setting.ids(), content=system)
+                await self.transcript.append(message, scope)
+
+    async def settle(self, scope: Scope) -> None:
+        """Answer the calls that a former process, a failed store or a cancellation left open."""
+        if calls := self.transcript.unanswered:
+            await self.runner(scope).close_interrupted(calls)
+        self._stale = False
+
+    def enqueue(self, message: Message) -> None:
+        """Keep *message* until the transcript can take it: before the next model call."""
+        if not isinstance(message, Message):
+            reason = f"expected a message, got `{type(message).__name__}`"
+            raise AppendError(self.scope.session_id, reason)
+        if isinstance(message, AssistantMessage) and message.tool_calls:
+            reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
+            raise AppendError(self.scope.session_id, reason)
+        self._waiting.append(message)
+
+    async def take_waiting(self, scope: Scope) -> None:
+        """Append what was enqueued; what could not be appended waits on."""
+        while self._waiting:
+            message, before = self._waiting.popleft(), len(self.transcript.messages)
+            try:
+                await self.transcript.append(message, scope)
+            except MessageDenied as error:
+                logger.warning("enqueued %s", error)
+            except BaseException:
+                if message.id not in [one.id for one in self.transcript.messages[before:]]:
+                    self._waiting.appendleft(message)
+                raise
+
+    def runner(self, scope: Scope) -> ToolRunner:
+        """Return what runs the tool calls of one turn."""
+        setting = self.setting
+        return ToolRunner(
+            setting.bus,
+            setting.tools,
+            scope,
+            approver=setting.approvals,
+            append=self.transcript.append,
+            ids=setting.ids,
+            clock=setting.clock,
+        )
+
+    async def flush(self) -> None:
+        """Write the ledger records that no message has taken along; a failure is only logged."""
+        if self._unsaved:
+            try:
+                await to_the_end(self._write())
+            except Exception as error:  # noqa: BLE001 - the messages are safe, and the run is over
+                logger.warning("ledger records of the session wait on: %s", error)
+
+    async def _write(self, message: Message | None = None) -> None:
+        records: list[DispatchRecord] = []
+        while self._unsaved:
+            records.append(self._unsaved.popleft())
+        stored = Stored(message=message, records=tuple(records))
+        try:
+            await self.setting.store.append(self.scope.session_id, stored)
+        except Exception:
+            # Of a store that goes on failing, no more is kept than memory keeps anyway.
+            self._unsaved.extendleft(reversed(records[-KEPT_RECORDS:]))
+            raise
+
+    def _tap(self) -> None:
+        """Keep the records of this session's dispatches, as long as there is the session."""
+        self._end_tap()
+        own = weakref.WeakMethod(self._log)
+
+        def log(record: DispatchRecord) -> None:
+            if (method := own()) is not None:
+                method(record)
+
+        end = self.setting.bus.tap(log, idle=False, without=(MODEL_CALL_DELTA,))
+        # An agent that nobody closed shall not stay on a bus that others go on to use.
+        self._end_tap = weakref.finalize(self, end)
+
+    def _log(self, record: DispatchRecord) -> None:
+        if record.scope.session_id == self.scope.session_id:
+            self.records.append(record)
+            if self.setting.store.durable:
+                self._unsaved.append(record)

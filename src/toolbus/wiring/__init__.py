@@ -1,0 +1,152 @@
+"""Who handles what, in the order in which they run: the wiring of an agent, bus or component."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import weakref
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+import toolbus
+from toolbus.bus.registry import HandlerInfo
+from toolbus.dispatch.bindings import Binding, name_of
+from toolbus.events import CATALOGUE, TransformEvent
+from toolbus.messages import encode
+from toolbus.terminal import Piece, Styled, Tone, open_screen
+from toolbus.wiring.loading import load
+
+if TYPE_CHECKING:
+    from toolbus.bus import EventBus
+    from toolbus.events import Event
+    from toolbus.terminal import Output, Screen
+
+
+class Receiver(Struct, frozen=True, kw_only=True):
+    """A plain blinker receiver, which hears how a dispatch ended; *where* is "file:line"."""
+
+    name: str
+    where: str
+
+
+class EventWiring(Struct, frozen=True, kw_only=True):
+    """One event and all that hear of it, in the order in which they run."""
+
+    event: str
+    verb: str
+    handlers: tuple[HandlerInfo, ...]
+    receivers: tuple[Receiver, ...]
+
+
+class Wiring(Struct, frozen=True, kw_only=True):
+    """All events of the bus of *target* that somebody handles, and the names of the *idle* ones."""
+
+    target: str
+    kind: str
+    events: tuple[EventWiring, ...]
+    idle: tuple[str, ...]
+
+
+def show_wiring(output: Output, target: str, *, as_json: bool = False) -> int:
+    """Print the wiring of *target*, `FILE.py[:name]`; return 0; raises `UsageError`."""
+    found = load(target)
+    wiring = read_wiring(found.bus, target=found.target, kind=found.kind)
+    if as_json:
+        output.write(f"{encode(wiring).decode()}\n")
+    else:
+        _show(wiring, open_screen(output))
+    return 0
+
+
+def read_wiring(bus: EventBus, *, target: str, kind: str) -> Wiring:
+    """Return who handles the events of *bus*: those of the catalogue, then its own ones."""
+    # Read first: asking about an event makes it one that the bus knows.
+    events = dict.fromkeys((*CATALOGUE, *bus.events))
+    wired = [_wiring_of(bus, event) for event in events]
+    return Wiring(
+        target=target,
+        kind=kind,
+        events=tuple([one for one in wired if one.handlers or one.receivers]),
+        idle=tuple([one.event for one in wired if not (one.handlers or one.receivers)]),
+    )
+
+
+def _wiring_of(bus: EventBus, event: Event) -> EventWiring:
+    return EventWiring(
+        event=event.name,
+        verb=_verb(event),
+        handlers=bus.handlers(event),
+        receivers=tuple([_receiver(one) for one in _strangers(bus, event)]),
+    )
+
+
+def _verb(event: Event) -> str:
+    if isinstance(event, TransformEvent):
+        return "apply"
+    return "observe" if event.awaited else "do"
+
+
+def _strangers(bus: EventBus, event: Event) -> list[Any]:
+    """Return the receivers that blinker got from others than the bus; weak ones may have died."""
+    held = list(bus.signal(event).receivers.values())
+    heard = [one() if isinstance(one, weakref.ref) else one for one in held]
+    return [one for one in heard if one is not None and not isinstance(one, Binding)]
+
+
+def _receiver(function: Any) -> Receiver:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    where = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+    return Receiver(name=name_of(function), where=where)
+
+
+def _show(wiring: Wiring, screen: Screen) -> None:
+    handlers = [handler for one in wiring.events for handler in one.handlers]
+    count = f"{_count(len(handlers), 'handler')} on {_count(len(wiring.events), 'event')}"
+    screen.line(wiring.kind, "  ", Styled(short_place(wiring.target), "strong"), right=[count])
+    senders = {handler.sender for handler in handlers}
+    if wiring.kind == "agent" and len(senders) == 1:
+        screen.line(Styled(f"all hear {_speaker(senders.pop())}", "dim"))
+    for one in wiring.events:
+        screen.line()
+        screen.line(Styled(one.event, "strong"), right=[Styled(one.verb, "dim")])
+        _show_event(one, screen, with_sender=len(senders) > 1)
+    if wiring.idle:
+        screen.line()
+        idle = f"{_count(len(wiring.idle), 'event')} without handlers: {', '.join(wiring.idle)}"
+        screen.prose(idle, tone="dim")
+
+
+def _show_event(one: EventWiring, screen: Screen, *, with_sender: bool) -> None:
+    rows: list[tuple[Piece, ...]] = []
+    notes: list[str] = []
+    for handler in one.handlers:
+        tone: Tone = "asked" if handler.kind == "guard" else ""
+        kind = Styled(f"{handler.kind:<11}", tone)
+        rows.append((f"{handler.priority:>4}", kind, f"{handler.policy:<6}", handler.name))
+        heard = f"hears {_speaker(handler.sender)} · " if with_sender else ""
+        notes.append(f"{heard}{short_place(handler.where)}")
+    for receiver in one.receivers:
+        rows.append(("   -", "receiver   ", "open  ", receiver.name))
+        notes.append(short_place(receiver.where))
+    # A place that is that of the row above is not said again: the handlers of a base class.
+    places = [note if note != above else "" for above, note in pairwise(["", *notes])]
+    screen.table(rows, indent=1, notes=places)
+
+
+def _speaker(sender: str | None) -> str:
+    return "everyone" if sender is None else f"agent {sender} and its sub-agents"
+
+
+def short_place(where: str) -> str:
+    """Return "file:line" as a person here would write it: from this folder, or from our package."""
+    for root in (Path.cwd(), Path(toolbus.__file__).parents[1]):
+        if where.startswith(f"{root}{os.sep}"):
+            return where.removeprefix(f"{root}{os.sep}")
+    return where
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

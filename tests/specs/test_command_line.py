@@ -1,0 +1,224 @@
+"""The scenarios of `specs/command_line.md`."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMANDS = ("demo", "wiring")
+COMPONENT = """
+from toolbus import AgentComponent, events, on
+class Quiet(AgentComponent):
+    @on(events.TOOL_CALL_BEFORE)
+    def look(self, ctx): ...
+"""
+
+
+def one_line(done):
+    """Return the line of a command that was used wrongly."""
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    return done.stderr.removesuffix("\n")
+
+
+def on_terminal(environment, folder, *arguments):
+    """Return the exit code of a command that runs on a terminal, and what it wrote there."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolbus", *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+    ) as child:
+        os.close(theirs)
+        written = b""
+        while piece := read(ours):
+            written += piece
+    os.close(ours)
+    return child.returncode, written.decode().replace("\r\n", "\n")
+
+
+def read(terminal):
+    """Return what stands on the other side; nothing at its end, which Linux tells by an error."""
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:
+        return b""
+
+
+@pytest.fixture
+def quiet(tmp_path):
+    """Return the folder of the command, with a component in a file."""
+    (tmp_path / "here/quiet.py").write_text(COMPONENT)
+    return tmp_path / "here"
+
+
+async def test_help_shows_commands_and_examples(command):
+    done = command("--help")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    for one in COMMANDS:
+        assert re.search(rf"^  {one} +\w", done.stdout, re.MULTILINE)
+        assert f"\n  toolbus {one}" in done.stdout
+    assert "exit codes:" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_each_command_has_examples(command, name):
+    done = command(name, "--help")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^  --json +\w", done.stdout, re.MULTILINE)
+    assert done.stdout.count(f"\n  toolbus {name} ") >= 3
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+async def test_the_version_is_printed(tmp_path, command, environment):
+    package = tmp_path / "installed/toolbus-9.8.7.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: toolbus\nVersion: 9.8.7\n")
+
+    path = f"{package.parent}{os.pathsep}{environment['PYTHONPATH']}"
+    done = command("--version", PYTHONPATH=path)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "toolbus 9.8.7\n", "")
+
+
+async def test_an_unknown_command_names_the_nearest(command):
+    near, far = one_line(command("wirin")), one_line(command("fly"))
+
+    assert near == "toolbus: unknown command 'wirin'; did you mean 'wiring'?; see `toolbus --help`"
+    assert far == "toolbus: unknown command 'fly'; there is demo, wiring; see `toolbus --help`"
+
+
+async def test_an_unknown_option_names_the_nearest(command):
+    told = [one_line(command(*words)) for words in (["demo", "--sed=7"], ["wiring", "x", "--jsn"])]
+    told.append(one_line(command("--versio")))
+
+    assert told == [
+        "toolbus demo: unknown option '--sed=7'; did you mean '--seed'?; see `toolbus demo --help`",
+        "toolbus wiring: unknown option '--jsn'; did you mean '--json'?; see `toolbus wiring --help`",
+        "toolbus: unknown option '--versio'; did you mean '--version'?; see `toolbus --help`",
+    ]
+
+
+async def test_a_bad_value_is_named(command):
+    for seed in ("x", "-1", "1.5", ""):
+        line = one_line(command("demo", f"--seed={seed}"))
+        assert f"argument --seed: expected a whole number, not {seed!r};" in line
+    assert "unknown argument 'more'; see" in one_line(command("demo", "more"))
+
+
+async def test_no_command_is_wrong_use(command):
+    assert one_line(command()) == "toolbus: which command?; see `toolbus --help`"
+    line = one_line(command("wiring"))
+    assert line.startswith("toolbus wiring: the following arguments are required: FILE.py[:name];")
+
+
+async def test_piped_text_has_no_colour(command, quiet):
+    demo, wiring = command("demo"), command("wiring", "quiet.py")
+
+    assert [demo.returncode, wiring.returncode] == [0, 0]
+    assert "\x1b" not in demo.stdout + wiring.stdout
+
+
+async def test_a_terminal_gets_colours(command, environment, quiet):
+    plain = command("wiring", "quiet.py").stdout
+
+    code, coloured = on_terminal(environment, quiet, "wiring", "quiet.py")
+
+    assert code == 0
+    assert "\x1b[1m" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+
+
+@pytest.mark.parametrize("forbidden", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+async def test_a_person_may_forbid_colours(command, environment, quiet, forbidden):
+    plain = command("wiring", "quiet.py").stdout
+
+    written = on_terminal(environment | forbidden, quiet, "wiring", "quiet.py")
+
+    assert written == (0, plain)
+
+
+async def test_without_rich_it_is_plain(tmp_path, environment, quiet):
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without/rich.py").write_text("raise ImportError('no rich here')")
+    environment["PYTHONPATH"] = f"{tmp_path}/without{os.pathsep}{environment['PYTHONPATH']}"
+
+    code, text = on_terminal(environment, quiet, "demo")
+
+    assert code == 0
+    assert text.endswith("every intervention happened\n")
+    assert "\x1b" not in text
+
+
+async def test_what_tools_return_cannot_steer_terminals(environment, quiet):
+    named = COMPONENT.replace("BEFORE)", "BEFORE, name='\\x1b]0;owned\\x07')")
+    (quiet / "named.py").write_text(named)
+
+    code, text = on_terminal(environment | {"NO_COLOR": "1"}, quiet, "wiring", "named.py")
+
+    assert code == 0
+    assert "]0;owned" in text
+    assert not {"\x1b", "\x07"} & set(text)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
+    ready, programs = tmp_path / "ready", tmp_path / "programs"
+    programs.mkdir()
+    (programs / "git").write_text(f"#!/bin/sh\ntouch {ready}\nexec sleep 30\n")
+    (programs / "git").chmod(0o755)
+    slow = tmp_path / "slow.py"
+    slow.write_text(f"import pathlib, time\npathlib.Path({str(ready)!r}).touch()\ntime.sleep(30)\n")
+    environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolbus", name, *([str(slow)] if name == "wiring" else [])],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        while not ready.exists():
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=20)
+
+    assert child.returncode == 130
+    assert errors == "\ntoolbus: interrupted\n"
+
+
+async def test_a_reader_may_leave_early(tmp_path, environment):
+    folder = tmp_path / "files"
+    for arguments in (["demo", "--dir", str(folder)], ["--help"]):
+        with subprocess.Popen(
+            [sys.executable, "-m", "toolbus", *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as child:
+            if arguments[0] == "demo":
+                child.stdout.readline()
+            child.stdout.close()
+            errors = child.stderr.read()
+        assert (child.returncode, errors) == (0, "")
+    last = subprocess.check_output(["git", "-C", folder / "repo", "log", "-1"], text=True)
+    assert "Send batches of" in last
+
+
+async def test_a_poor_encoding_loses_no_line(command):
+    rich, poor = command("demo"), command("demo", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+
+    assert poor.returncode == 0
+    assert poor.stdout.isascii()
+    assert len(poor.stdout.splitlines()) == len(rich.stdout.splitlines())
+    assert "every intervention happened" in poor.stdout

@@ -1,0 +1,310 @@
+"""The scenarios of `specs/demo.md`."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolbus.messages import ToolMessage
+from toolbus.store.sqlite import SqliteStore
+
+HANDLERS = {
+    "Secrets": "credentials redacted",
+    "LongResults": "a log cut",
+    "GitManners": "commands rewritten",
+    "NoDestruction": "a command denied",
+    "AskBeforePush": "a person asked",
+    "MissingFiles": "a failure answered",
+}
+
+
+def git(folder, *arguments):
+    """Return what git says in the repository *folder*."""
+    return subprocess.check_output(["git", "-C", folder, *arguments], text=True)
+
+
+def block(text, start):
+    """Return the lines below the first one that holds *start*, as far as they are further in."""
+    lines = text.splitlines()
+    first = next(at for at, line in enumerate(lines) if start in line)
+    below = lines[first + 1 :]
+    end = next(at for at, line in enumerate(below) if not line.startswith("     "))
+    return "\n".join(below[:end])
+
+
+def credentials_of(report):
+    """Return the credentials that the settings file holds."""
+    (config,) = Path(report["repository"], "config").iterdir()
+    shapes = r"gh\w_\w{36}|AKIA\w{16}|sk_live_\w+|xoxb-[\w-]+|(?<=:)\w+(?=@)"
+    return re.findall(shapes, config.read_text())
+
+
+async def test_the_demo_ends_with_every_intervention(command):
+    done = command("demo")
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for component, expected in HANDLERS.items():
+        assert re.search(rf"✓  {expected} +{component} +calls? [\d, ]+$", done.stdout, re.MULTILINE)
+    assert re.search(r"✓  calls at the same time +calls 1, 2, 3", done.stdout)
+    assert re.search(r"✓  an unknown tool explained +call 6", done.stdout)
+    assert done.stdout.endswith("\nevery intervention happened\n")
+
+
+async def test_a_call_shows_who_did_what(command):
+    text = command("demo", "--seed", 7).stdout
+
+    push = block(text, "run_command git push --force origin main")
+    assert "~ GitManners.rewrite changed the call" in push
+    assert "- git push --force origin main\n" in push
+    assert "+ git push --force-with-lease origin main\n" in push
+    assert "? AskBeforePush.ask asked a person" in push
+    assert "May it run `git push --force-with-lease origin main`?\n" in push
+    assert "yes, said the approver" in push
+    assert "`git reset --hard` cannot be undone" in block(text, "git reset --hard")
+
+
+async def test_before_and_after_stand_side_by_side(command):
+    text = command("demo", "--seed", 7).stdout
+
+    rows = block(text, "read_file config/")
+    assert re.search(r"GITHUB_TOKEN=ghp_\w+… +│ GITHUB_TOKEN=\[GitHub token\]$", rows, re.MULTILINE)
+    assert len({row.index("│") for row in rows.splitlines() if "│" in row}) == 1
+
+
+async def test_the_timeline_fits_eighty_columns(command):
+    text = command("demo").stdout
+
+    files = ("toolbus-demo-", "handlers.py")
+    lines = [line for line in text.splitlines() if not any(name in line for name in files)]
+    assert len(lines) > 60
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if line.endswith(" ")]
+
+
+async def test_lines_appear_while_the_agent_works(tmp_path, environment):
+    gate, programs = tmp_path / "gate", tmp_path / "programs"
+    programs.mkdir()
+    waiting = f'case "$*" in "commit -q -a"*) until [ -e {gate} ]; do sleep 0.01; done;; esac'
+    (programs / "git").write_text(f'#!/bin/sh\n{waiting}\nexec {shutil.which("git")} "$@"\n')
+    (programs / "git").chmod(0o755)
+    path = f"{programs}{os.pathsep}{environment['PATH']}"
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolbus", "demo"],
+        env=environment | {"PATH": path},
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as demo:
+        for line in demo.stdout:
+            if line.startswith("turn 6"):
+                break
+        gate.touch()
+        rest = demo.stdout.read()
+
+    assert line.startswith("turn 6")
+    assert "turn 7" in rest
+    assert demo.returncode == 0
+
+
+async def test_numbers_tell_what_handlers_were_good_for(command):
+    report = json.loads(command("demo", "--json").stdout)
+
+    totals, planted = report["totals"], credentials_of(report)
+    assert totals["credentials_planted"] == totals["credentials_returned"] == len(planted) > 2
+    assert totals["credentials_read"] == totals["credentials_stored"] == 0
+    assert totals["characters_returned"] > 100_000 > 20 * totals["characters_read"] > 0
+    stored = b"".join(file.read_bytes() for file in Path(report["folder"]).glob("transcript.db*"))
+    assert len(stored) > 10_000
+    assert not [one for one in planted if one.encode() in stored]
+
+
+async def test_the_commands_to_run_next_work(tmp_path, command, environment):
+    text = command("demo", "--seed", 7).stdout
+
+    _, _, following = text.partition("what to run next\n")
+    commands = following.partition("\n\n")[0].replace("\\\n", "").splitlines()
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    ends = []
+    for line in commands:
+        words = shlex.split(line)
+        done = subprocess.run(words, cwd=tmp_path / "here", env=environment, check=False)
+        ends.append((words[0] if words[1] == "-C" else words[3], done.returncode))
+    assert ends == [("demo", 1), ("wiring", 0), ("git", 0)]
+
+
+async def test_the_texts_are_those_of_the_store(command):
+    report = json.loads(command("demo", "--json").stdout)
+
+    async with SqliteStore(report["transcript"], read_only=True) as store:
+        messages = await store.read(report["session_id"])
+    read = [(one.tool_call_id, one.text) for one in messages if isinstance(one, ToolMessage)]
+    assert len(read) >= 10
+    assert [(call["id"], call["text"]) for call in report["calls"]] == read
+    assert messages[-1].text == report["answer"]
+
+
+async def test_the_deeds_are_those_of_the_ledger(command):
+    report = json.loads(command("demo", "--json").stdout)
+
+    async with SqliteStore(report["transcript"], read_only=True) as store:
+        records = await store.records(report["session_id"])
+    told = {
+        (record.call_id, record.event, entry.name, entry.status, entry.reason)
+        for record in records
+        for entry in record.entries
+    }
+    deeds = [
+        (call["id"], deed["event"], deed["handler"], deed["did"], deed["reason"])
+        for call in report["calls"]
+        for deed in call["deeds"]
+    ]
+    assert len(deeds) >= 9
+    assert not set(deeds) - told
+
+
+async def test_each_run_draws_its_own_world(command):
+    one, two = (json.loads(command("demo", "--json").stdout) for _ in range(2))
+
+    logs = [next(Path(report["repository"], "logs").iterdir()) for report in (one, two)]
+    assert not set(credentials_of(one)) & set(credentials_of(two))
+    assert logs[0].read_text() != logs[1].read_text()
+
+
+async def test_a_seed_repeats_the_world(command):
+    runs = [json.loads(command("demo", "--seed", 42, "--json").stdout) for _ in range(2)]
+
+    histories = [git(run["repository"], "rev-list", "HEAD^") for run in runs]
+    assert histories[0] == histories[1]
+    assert histories[0].count("\n") >= 3
+    assert len({Path(run["recording"]).read_text() for run in runs}) == 1
+    assert [run["seed"] for run in runs] == [42, 42]
+
+
+@pytest.mark.parametrize("component", HANDLERS)
+async def test_each_handler_that_is_removed_is_missed(command, component):
+    done = command("demo", "--without", component)
+
+    assert done.returncode == 1
+    missing = " ".join(done.stdout.partition("\nmissing: ")[2].split())
+    assert missing.startswith(f"{HANDLERS[component]} ({component})")
+    assert not [name for name in HANDLERS if name != component and name in missing]
+    assert re.search(rf"✗  {HANDLERS[component]} +{component}\n", done.stdout)
+
+
+async def test_without_redaction_the_leak_is_told(command):
+    done = command("demo", "--without", "Secrets", "--dir", "files")
+
+    count = done.stdout.partition("\ncredentials, of ")[2].split()[0]
+    told = f"{count} credentials reached the model, {count} the transcript's file\nmissing: "
+    assert f"\n{told}" in done.stdout
+    folder = re.search(r"transcript +(\S+)/transcript\.db\n", done.stdout)[1]
+    stored = Path(folder, "transcript.db").read_bytes()
+    planted = credentials_of({"repository": f"{folder}/repo"})
+    assert [one for one in planted if one.encode() in stored] == planted
+
+
+async def test_without_the_guard_files_are_gone(command):
+    done = command("demo", "--without", "NoDestruction", "--json")
+
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [call["status"] for call in report["calls"]].count("denied") == 0
+    assert not Path(report["repository"], "logs").exists()
+
+
+async def test_an_unknown_handler_is_refused(command):
+    done = command("demo", "--without", "secrets")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "toolbus: --without secrets: no such handler; there is Secrets\n"
+
+
+async def test_a_fresh_folder_is_kept(tmp_path, command):
+    report = json.loads(command("demo", "--json").stdout)
+
+    assert Path(report["folder"]).parent == tmp_path / "tmp"
+    for what in ("transcript", "recording", "repository"):
+        assert Path(report[what]).exists()
+        assert Path(report[what]).parent == Path(report["folder"])
+
+
+async def test_a_chosen_folder_is_made(tmp_path, command):
+    done = command("demo", "--dir", "new/files")
+
+    assert done.returncode == 0
+    names = {one.name for one in (tmp_path / "here/new/files").iterdir()}
+    assert {"transcript.db", "session.jsonl", "repo"} <= names
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+async def test_a_folder_with_files_is_refused(tmp_path, command):
+    full, file = tmp_path / "full", tmp_path / "full/note"
+    full.mkdir()
+    file.write_text("mine")
+
+    for wanted, reason in ((full, "the folder is not empty"), (file, "File exists")):
+        done = command("demo", "--dir", wanted)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"toolbus: --dir {wanted}: {reason}; give an empty or a ")
+        assert done.stderr.count("\n") == 1
+    assert [one.name for one in full.iterdir()] == ["note"]
+    assert file.read_text() == "mine"
+
+
+async def test_the_agent_s_work_is_in_git(command):
+    report = json.loads(command("demo", "--json").stdout)
+
+    repository = report["repository"]
+    last = git(repository, "log", "-1", "--format=%H %s")
+    assert re.fullmatch(r"\w{40} Send batches of \d+ rows\n", last)
+    assert git(Path(report["folder"], "origin.git"), "rev-parse", "main").strip() == last[:40]
+    assert git(repository, "show", "--format=", "--name-only").split() == ["scripts/nightly.sh"]
+    said = subprocess.check_output(["sh", "scripts/nightly.sh"], cwd=repository, text=True)
+    assert re.search(r"imported \d+ rows in \d+ batches", said)
+
+
+async def test_without_git_one_line_says_so(tmp_path, command):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sh").symlink_to(shutil.which("sh"))
+
+    done = command("demo", PATH=str(programs))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "toolbus: the demo needs git and a POSIX shell; not found: git\n"
+
+
+async def test_strange_settings_of_git_do_no_harm(tmp_path, command):
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("pre-commit", "pre-push"):
+        (hooks / name).write_text("#!/bin/sh\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    (tmp_path / ".gitconfig").write_text(
+        f"[commit]\ngpgSign = true\n[init]\ndefaultBranch = trunk\n[core]\nhooksPath = {hooks}\n"
+    )
+
+    done = command("demo", HOME=str(tmp_path), GIT_DIR=str(tmp_path), GIT_AUTHOR_DATE="never")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_one_document_tells_the_whole_run(command):
+    well, ill = (command("demo", "--json", *more) for more in ((), ("--without", "GitManners")))
+
+    reports = [json.loads(done.stdout) for done in (well, ill)]
+    assert [done.stderr for done in (well, ill)] == ["", ""]
+    assert [done.returncode for done in (well, ill)] == [0, 1]
+    assert [report["ok"] for report in reports] == [True, False]
+    assert [report["missing"] for report in reports] == [[], ["commands rewritten (GitManners)"]]
+    for report in reports:
+        assert len(report["calls"]) >= 10
+        assert all(check["happened"] for check in report["checks"]) == report["ok"]
+        assert {"characters_read", "credentials_stored"} <= report["totals"].keys()

@@ -1,0 +1,225 @@
+"""The scenarios of `specs/models.md`."""
+
+import pytest
+from msgspec.structs import replace
+
+from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
+from toolbus.errors import DecodeError, ModelError
+from toolbus.events import ModelDelta, ModelRequest, RunResult
+from toolbus.messages import encode
+from toolbus.models.replay import ReplayModel
+from toolbus.models.scripted import ScriptedModel
+from toolbus.testing.fakes import counting_ids
+
+REQUEST = ModelRequest(model="m", messages=[UserMessage(id="u", content="hi")])
+CALL = ToolCall(id="c", name="roll", arguments={"sides": 6})
+ASKING = AssistantMessage(id="a1", content="let me roll", tool_calls=[CALL], usage={"out": 7})
+LAST = AssistantMessage(id="a2", content="you rolled")
+
+
+async def test_answers_come_in_order():
+    model = ScriptedModel([ASKING, "done"], name="mine", ids=counting_ids("a"))
+    other = replace(REQUEST, model="other")
+
+    answers = [await model.complete(REQUEST), await model.complete(other)]
+
+    assert answers[0] is ASKING
+    assert answers[1] == AssistantMessage(id="a-1", content="done", stop_reason="stop")
+    assert model.requests == [REQUEST, other]
+    assert (model.name, ScriptedModel([]).name) == ("mine", "scripted")
+
+
+async def test_an_answer_may_be_a_function():
+    async def later(request):
+        return replace(LAST, content=request.messages[0].text)
+
+    model = ScriptedModel([lambda request: f"I am {request.model}", later])
+
+    answers = [await model.complete(REQUEST), await model.complete(REQUEST)]
+
+    assert [one.text for one in answers] == ["I am m", "hi"]
+
+
+async def test_an_error_is_raised():
+    error = ConnectionError("gone")
+    model = ScriptedModel([error, "back"])
+
+    with pytest.raises(ConnectionError) as raised:
+        await model.complete(REQUEST)
+    answer = await model.complete(REQUEST)
+
+    assert raised.value is error
+    assert answer.text == "back"
+
+
+async def test_a_script_that_ends_says_so():
+    model = ScriptedModel(["done"])
+    await model.complete(REQUEST)
+
+    with pytest.raises(ModelError) as ended:
+        await model.complete(REQUEST)
+
+    assert str(ended.value) == "model 'scripted': its script has no answer 2"
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("text", ["", "one", " two  words\n", "\n\tthree more words "])
+async def test_a_stream_is_the_answer_in_pieces(text):
+    broken = ToolCall(id="d", name="roll", raw="{not json")
+    answer = replace(ASKING, content=text, reasoning=text[::-1] or None, tool_calls=[CALL, broken])
+    model = ScriptedModel([answer])
+
+    *pieces, whole = [piece async for piece in model.stream(REQUEST)]
+
+    def joined(kind, index=0):
+        return "".join(one.text for one in pieces if (one.kind, one.index) == (kind, index))
+
+    assert whole is answer
+    assert all(isinstance(one, ModelDelta) and one.text for one in pieces)
+    assert (joined("text"), joined("reasoning")) == (text, text[::-1])
+    assert (joined("tool_call"), joined("tool_call", 1)) == ('{"sides":6}', "{not json")
+    kinds = [one.kind for one in pieces]
+    assert kinds == sorted(kinds, key=["reasoning", "text", "tool_call"].index)
+
+
+async def test_tools_run_for_real():
+    rolled = []
+
+    @tool
+    async def roll(sides: int) -> str:
+        rolled.append(sides)
+        return f"roll {len(rolled)} of {sides}"
+
+    recorded = await Agent(ScriptedModel([ASKING, LAST]), tools=[roll]).run("roll for me")
+
+    replayed = await Agent(ReplayModel(recorded.messages), tools=[roll]).run("roll for me")
+
+    assert rolled == [6, 6]
+    texts = [
+        [one.text for one in result.messages if isinstance(one, ToolMessage)]
+        for result in (recorded, replayed)
+    ]
+    assert texts == [["roll 1 of 6"], ["roll 2 of 6"]]
+    assert replayed.message is LAST
+    assert replayed.messages[1] is ASKING
+
+
+async def test_a_recording_is_read_from_lines(tmp_path):
+    path = tmp_path / "session.jsonl"
+    lines = [encode(one) for one in (*REQUEST.messages, ASKING, LAST)]
+    path.write_bytes(b"\n\n".join(lines))
+
+    model = ReplayModel.from_file(path, name="taped")
+
+    assert await model.complete(REQUEST) == ASKING
+    assert await model.complete(REQUEST) == LAST
+    assert (model.name, ReplayModel.from_file(str(path)).name) == ("taped", "replay")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"nonsense", "invalid character - at byte 1"),
+        (b'{"role":"assistant","content":"x"}', "`id`"),
+        (b'{"role":"robot","id":"r"}', "'robot' - at `$.role`"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, line, reason):
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(encode(ASKING) + b"\n\n" + line + b"\n" + encode(LAST) + b"\n")
+
+    with pytest.raises(DecodeError) as refused:
+        ReplayModel.from_file(path)
+
+    assert str(refused.value).startswith("session.jsonl, line 3: ")
+    assert reason in str(refused.value)
+
+
+def test_a_torn_line_is_named(tmp_path):
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(encode(ASKING) + b"\n" + encode(LAST)[:-9])
+
+    with pytest.raises(DecodeError) as refused:
+        ReplayModel.from_file(path)
+
+    end = len(encode(LAST)) - 9
+    expected = f"session.jsonl, line 2: input data was truncated - at byte {end}"
+    assert str(refused.value) == expected
+
+
+async def test_a_recording_that_ends_says_so():
+    agent = Agent(ReplayModel([LAST]))
+    await agent.run("go")
+
+    with pytest.raises(ModelError) as ended:
+        await agent.run("go on")
+
+    assert str(ended.value) == "model 'replay': its script has no answer 2"
+
+
+class Parrot:
+    """Says what was said."""
+
+    name = "parrot"
+
+    def __init__(self):
+        self.requests = []
+
+    async def complete(self, request):
+        self.requests.append(request)
+        return AssistantMessage(id="p", content=request.messages[-1].text)
+
+    def stream(self, request):
+        return Once([ModelDelta(kind="text", text="you"), LAST])
+
+
+class Once:
+    """An async iterator that is no generator."""
+
+    def __init__(self, items):
+        self._items = iter(items)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        try:
+            return next(self._items)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+async def test_any_object_may_be_a_model():
+    model = Parrot()
+    agent = Agent(model)
+
+    result = await agent.run("hello")
+    *pieces, end = [piece async for piece in agent.stream("hello")]
+
+    assert result.text == "hello"
+    assert model.requests[0].model == "parrot"
+    assert [one.text for one in pieces] == ["you"]
+    assert isinstance(end, RunResult)
+    assert end.text == "you rolled"
+
+
+async def test_what_is_no_answer_is_refused():
+    class Mute(Parrot):
+        async def complete(self, request):
+            return {"content": "hi"}
+
+        def stream(self, request):
+            return Once([])
+
+    agent = Agent(Mute())
+
+    with pytest.raises(ModelError) as completed:
+        await agent.run("hello")
+    with pytest.raises(ModelError) as streamed:
+        [piece async for piece in agent.stream("hello")]
+
+    errors = [str(completed.value), str(streamed.value)]
+    assert errors == [
+        f"model 'parrot': it gave `{name}` instead of an AssistantMessage"
+        for name in ("dict", "NoneType")
+    ]

@@ -1,0 +1,332 @@
+"""The scenarios of `specs/store.md`."""
+
+import asyncio
+import shutil
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+from toolbus import (
+    Agent,
+    AssistantMessage,
+    Scope,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+)
+from toolbus.errors import ClosedError, StoreError
+from toolbus.events import MESSAGE_APPEND_BEFORE, RUN_AFTER
+from toolbus.ledger import DispatchRecord, HandlerEntry
+from toolbus.messages import encode
+from toolbus.models.scripted import ScriptedModel
+from toolbus.store import SessionInfo, Stored
+from toolbus.store.memory import MemoryStore
+from toolbus.store.sqlite import SqliteStore
+from toolbus.testing.fakes import FakeClock
+
+ROLES = (
+    SystemMessage(id="s", content="be brief"),
+    UserMessage(id="u", content="héllo", metadata={"a": [1, {"b": None}]}),
+    AssistantMessage(id="a", tool_calls=[ToolCall(id="c", name="read", arguments={"n": 1.5})]),
+    ToolMessage(
+        id="t", tool_call_id="c", tool_name="read", tool_response=ToolResponse(structured=[1, "x"])
+    ),
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture(params=["memory", "disk"])
+def make(request, path):
+    """Return what makes a store of one kind."""
+
+    def make(**options):
+        if request.param == "memory":
+            return MemoryStore(**options)
+        return SqliteStore(path, **options)
+
+    return make
+
+
+def user(name: str) -> Stored:
+    return Stored(message=UserMessage(id=name, content=f"I am {name}"))
+
+
+def record(name: str, *entries: HandlerEntry, **values: object) -> DispatchRecord:
+    return DispatchRecord(
+        event=name,
+        scope=Scope(session_id="s"),
+        started_ns=1,
+        duration_ns=2,
+        outcome="changed",
+        original="digest",
+        entries=entries,
+        **values,
+    )
+
+
+def refusal(path, **options) -> str:
+    """Return why *path* is refused; make sure that it is left as it was."""
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as refused:
+        SqliteStore(path, **options)
+    assert path.read_bytes() == before
+    assert refused.value.where == str(path)
+    assert str(refused.value).startswith(f"store {str(path)!r}: ")
+    return refused.value.reason
+
+
+async def filled(path, *names: str) -> None:
+    async with SqliteStore(path) as store:
+        for name in names:
+            await store.append("s", user(name))
+
+
+async def test_messages_come_back_as_they_were(make):
+    async with make() as store:
+        for message in ROLES:
+            for session_id in ("one", "two"):
+                await store.append(session_id, Stored(message=message))
+
+        assert await store.read("one") == ROLES
+        assert await store.read("two") == ROLES
+
+
+async def test_an_unknown_session_is_empty(make):
+    async with make() as store:
+        await store.append("s", user("1"))
+
+        assert await store.read("t") == ()
+        assert await store.records("t") == ()
+        assert [one.id for one in await store.sessions()] == ["s"]
+
+
+async def test_sessions_are_listed_oldest_first(make):
+    clock = FakeClock(5)
+    async with make(clock=clock) as store:
+        for session_id in ("second", "first", "second"):
+            await store.append(session_id, user("1"))
+            clock.now_ns += 1
+
+        assert await store.sessions() == (
+            SessionInfo(id="second", messages=2, created_ns=5, updated_ns=7),
+            SessionInfo(id="first", messages=1, created_ns=6, updated_ns=6),
+        )
+
+
+async def test_what_was_read_does_not_change(make):
+    async with make() as store:
+        await store.append("s", user("1"))
+        messages = await store.read("s")
+
+        await store.append("s", user("2"))
+
+        assert [one.id for one in messages] == ["1"]
+
+
+async def test_concurrent_appends_keep_their_order(make):
+    names = [str(n) for n in range(100)]
+    async with make() as store:
+        await asyncio.gather(*[store.append("s", user(name)) for name in names])
+
+        assert [one.id for one in await store.read("s")] == names
+
+
+def test_any_thread_may_append(make):
+    store = make()
+
+    async def append(prefix):
+        for n in range(25):
+            await store.append("s", user(f"{prefix}{n}"))
+
+    threads = [threading.Thread(target=asyncio.run, args=[append(prefix)]) for prefix in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    ids = [one.id for one in asyncio.run(store.read("s"))]
+    asyncio.run(store.close())
+    for prefix in "abcd":
+        assert [one for one in ids if one[0] == prefix] == [f"{prefix}{n}" for n in range(25)]
+    assert len(ids) == 100
+
+
+async def test_records_come_back_without_values(make):
+    entry = {"name": "h", "priority": 1, "kind": "transformer", "status": "changed"}
+    with_values = record(
+        "1", HandlerEntry(**entry, after="d", value_after="secret"), value="secret"
+    )
+    alone = record("2")
+    async with make() as store:
+        await store.append("s", Stored(message=ROLES[0], records=[with_values]))
+        await store.append("s", Stored(records=[alone]))
+
+        kept = await store.records("s")
+        assert kept == (record("1", HandlerEntry(**entry, after="d")), alone)
+        assert b"secret" not in encode(kept)
+        assert await store.read("s") == ROLES[:1]
+
+
+async def test_an_agent_stores_its_ledger(make):
+    async with make() as store:
+        async with Agent(ScriptedModel(["done"]), store=store, session_id="s") as agent:
+            agent.on(MESSAGE_APPEND_BEFORE, lambda ctx: None)
+            agent.on(RUN_AFTER, lambda ctx: None)
+            await agent.run("go")
+
+        kept = await store.records("s")
+        assert len(agent.ledger) == 3
+        assert kept == (agent.ledger if store.durable else ())
+
+
+async def test_an_append_is_on_disk_at_once(path, tmp_path):
+    async with SqliteStore(path) as store:
+        await store.append("s", user("1"))
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", tmp_path / f"copy.db{end}")
+
+    async with SqliteStore(tmp_path / "copy.db") as copy:
+        assert await copy.read("s") == (user("1").message,)
+
+
+async def test_a_store_opened_again_goes_on(path):
+    await filled(path, "1", "2")
+
+    await filled(path, "3")
+
+    async with SqliteStore(path) as store:
+        assert [one.id for one in await store.read("s")] == ["1", "2", "3"]
+
+
+async def test_a_cancelled_append_is_still_written(path):
+    async with SqliteStore(path) as store:
+        append = asyncio.create_task(store.append("s", user("1")))
+        await asyncio.sleep(0)
+        append.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await append
+
+        await store.append("s", user("2"))
+
+        assert [one.id for one in await store.read("s")] == ["1", "2"]
+
+
+async def test_concurrent_appends_share_commits(path):
+    async with SqliteStore(path) as store:
+        await asyncio.gather(*[store.append("s", user(str(n))) for n in range(100)])
+
+        assert 1 <= store.commits < 50
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_a_message_is_stored_as_json(path):
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(message=ROLES[1]))
+
+    with closing(sqlite3.connect(path)) as other:
+        rows = other.execute("SELECT id, version, body FROM messages").fetchall()
+    assert rows == [("u", 1, encode(ROLES[1]).decode())]
+
+
+def test_only_the_disk_is_durable(path):
+    in_memory, on_disk = MemoryStore(), SqliteStore(path)
+
+    durable = in_memory.durable, on_disk.durable
+
+    assert durable == (False, True)
+
+
+async def test_a_newer_file_is_refused(path):
+    await filled(path, "1")
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("PRAGMA user_version = 7")
+
+    reason = refusal(path)
+
+    assert reason == "it has version 7, newer than 1; update toolbus"
+
+
+async def test_a_damaged_file_is_refused(path, tmp_path):
+    text = tmp_path / "text.db"
+    text.write_text("no database at all\n" * 100)
+    await filled(path, "1")
+    path.write_bytes(bytes(100) + path.read_bytes()[100:])
+
+    reasons = refusal(text), refusal(path)
+
+    way_out = "it is no SQLite database, or damaged; give another path or restore it"
+    assert reasons == (way_out, way_out)
+
+
+def test_a_foreign_database_is_refused(path):
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE notes (text)")
+
+    reason = refusal(path)
+
+    assert reason == "it is another application's database; give another path"
+
+
+async def test_a_locked_file_is_refused(path):
+    await filled(path, "1")
+    async with SqliteStore(path, timeout=0.01) as store:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreError, match="locked by another program") as opened:
+                SqliteStore(path, timeout=0.01)
+            with pytest.raises(StoreError, match="locked by another program") as appended:
+                await store.append("s", user("2"))
+        await store.append("s", user("3"))
+
+        assert opened.value.where == appended.value.where == str(path)
+        assert [one.id for one in await store.read("s")] == ["1", "3"]
+
+
+async def test_a_damaged_message_is_named(path):
+    async with SqliteStore(path) as store:
+        await store.append("other", user("1"))
+    await filled(path, "1", "2")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE messages SET body = substr(body, 1, 20) WHERE id = '2'")
+
+    async with SqliteStore(path) as store:
+        with pytest.raises(StoreError, match="message 2 of session 's' is damaged"):
+            await store.read("s")
+        assert [one.id for one in await store.read("other")] == ["1"]
+
+
+async def test_a_closed_store_refuses(make):
+    store = make()
+    await store.close()
+    await store.close()
+
+    for attempt in (
+        store.append("s", user("1")),
+        store.read("s"),
+        store.records("s"),
+        store.sessions(),
+    ):
+        with pytest.raises(ClosedError, match=r"store.* is closed; make a new one"):
+            await attempt
+
+
+async def test_a_reader_changes_nothing(path):
+    await filled(path, "1")
+    before = path.read_bytes()
+
+    async with SqliteStore(path, read_only=True) as store:
+        messages = await store.read("s")
+        with pytest.raises(StoreError, match="leave out `read_only=True`"):
+            await store.append("s", user("2"))
+
+    assert [one.id for one in messages] == ["1"]
+    assert path.read_bytes() == before

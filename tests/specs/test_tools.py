@@ -1,0 +1,848 @@
+"""The scenarios of `specs/tools.md`."""
+
+import asyncio
+import enum
+import logging
+import threading
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from toolbus import EventBus, Scope, TextPart, Tool, ToolResponse, ToolRunner, tool
+from toolbus.errors import RegistrationError, ToolNotRunError
+from toolbus.immutable import FrozenDict, freeze
+from toolbus.messages import ImagePart, Resource, ResourcePart, encode
+from toolbus.tools import Toolset
+from toolbus.tools import ToolContext as Context
+
+SCOPE = Scope(agent_id="main", session_id="s-1", context={"user": "ann"})
+IMAGE = ImagePart(data="aGk=", mime_type="image/png")
+TEXT = TextPart(text="hello")
+RESOURCE = ResourcePart(resource=Resource(uri="file:///a", text="a"))
+OBJECT = freeze({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+
+
+class Word(str):
+    __slots__ = ()
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Mood(enum.StrEnum):
+    CALM = "calm"
+
+
+class Arguments(msgspec.Struct):
+    depth: int = 1
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+async def call(one, arguments=None, **options):
+    """Return the outcome of calling the tool *one* past a bus without handlers."""
+    toolset = Toolset([one])
+    runner = ToolRunner(EventBus(), toolset, SCOPE, ids=lambda: "c-1", **options)
+    return await runner.call(toolset.specs[0].name, arguments or {})
+
+
+def returns(value):
+    """Return a tool that gives back *value*."""
+
+    @tool
+    def give():
+        return value
+
+    return give
+
+
+def raises(error):
+    """Return a tool that raises *error*."""
+
+    @tool
+    def fail():
+        raise error
+
+    return fail
+
+
+def refusal(function, *arguments, **options):
+    """Return the text with which a registration is refused."""
+    with pytest.raises(RegistrationError) as caught:
+        function(*arguments, **options)
+    return str(caught.value)
+
+
+def test_a_function_becomes_a_tool():
+    def read(path: str, lines: int = 10) -> str:
+        """Read a file.
+
+        Text only.
+        """
+        return f"{path} {lines}"
+
+    made = tool(read)
+
+    assert made.run is read
+    assert made.spec.name == "read"
+    assert made.spec.description == "Read a file.\n\nText only."
+    assert made.spec.input_schema == {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "lines": {"type": "integer", "default": 10}},
+        "required": ("path",),
+        "additionalProperties": False,
+    }
+    assert returns(None).spec.description == ""
+
+
+def test_the_args_block_describes_the_parameters():
+    def wide(path: str, lines: int, mode: str, rest: int = 0) -> str:
+        """Read a file.
+
+        Args:
+            path: where it is,
+                with its: directory
+            lines (int, optional): how many
+
+                of them
+            mode: "r: text"
+            no entry
+
+        Returns:
+            path: not this one.
+        """
+
+    def narrow(path: str, lines: int):
+        """Read a file.
+
+        Args:
+          path: where
+            it: is
+          lines (tuple(int)): how many
+        """
+
+    def bare(path: str):
+        """
+        Args:
+            path: where
+        """
+
+    specs = [tool(one).spec for one in (wide, narrow, bare)]
+
+    texts = [
+        {name: one.get("description") for name, one in spec.input_schema["properties"].items()}
+        for spec in specs
+    ]
+    assert texts == [
+        {
+            "path": "where it is, with its: directory",
+            "lines": "how many of them",
+            "mode": '"r: text"',
+            "rest": None,
+        },
+        {"path": "where it: is", "lines": "how many"},
+        {"path": "where"},
+    ]
+    assert [spec.description for spec in specs] == ["Read a file.", "Read a file.", ""]
+
+
+def test_meta_refines_a_parameter():
+    def read(
+        path: Annotated[str, Meta(description="from Meta", pattern="^/")],
+        lines: Annotated[int, Meta(ge=1)],
+    ):
+        """Read.
+
+        Args:
+            path: from the block
+            lines: how many
+        """
+
+    properties = tool(read).spec.input_schema["properties"]
+
+    assert properties["path"] == {"type": "string", "description": "from Meta", "pattern": "^/"}
+    assert properties["lines"] == {"type": "integer", "description": "how many", "minimum": 1}
+
+
+def test_defaults_are_shown_and_not_required():
+    nothing = object()
+
+    def find(
+        word: str,
+        limit: int | None = None,
+        tags: list[str] = ["a"],  # noqa: B006 - what a careless author writes
+        options: Arguments = Arguments(),  # noqa: B008 - as above
+        colour: Colour = Colour.RED,
+        marker: Any = nothing,
+        weight: float = float("nan"),
+    ):
+        """Find."""
+
+    schema = tool(find).spec.input_schema
+
+    defaults = {name: one.get("default", "-") for name, one in schema["properties"].items()}
+    assert schema["required"] == ("word",)
+    assert defaults == {
+        "word": "-",
+        "limit": None,
+        "tags": ("a",),
+        "options": {"depth": 1},
+        "colour": "red",
+        "marker": "-",
+        "weight": "-",
+    }
+
+
+def test_named_types_become_definitions():
+    def walk(how: Arguments):
+        """Walk."""
+
+    schema = tool(walk).spec.input_schema
+
+    ((name, definition),) = schema["$defs"].items()
+    assert schema["type"] == "object"
+    assert schema["properties"] == {"how": {"$ref": f"#/$defs/{name}"}}
+    assert definition["properties"] == {"depth": {"type": "integer", "default": 1}}
+
+
+def test_the_return_hint_is_the_output_schema():
+    kinds = (
+        dict[str, int],
+        list[int],
+        str | dict[str, int],
+        str,
+        None,
+        Any,
+        object,
+        TextPart,
+        list[TextPart | ImagePart],
+        tuple[ImagePart, ...],
+        Annotated[str, "markdown"],
+        str | None,
+        ToolResponse,
+    )
+
+    schemas = []
+    for kind in kinds:
+
+        def give():
+            """Give."""
+
+        give.__annotations__["return"] = kind
+        schemas.append(tool(give).spec.output_schema)
+
+    assert schemas[:2] == [
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"type": "array", "items": {"type": "integer"}},
+    ]
+    assert schemas[2] is not None
+    assert schemas[3:] == [None] * 10
+
+
+def test_options_stand_in_place_of_the_function():
+    def read(n: int) -> dict[str, int]:
+        """Read a file."""
+        return {"n": n}
+
+    options = {
+        "name": "fs.read",
+        "description": "Reads.",
+        "input_schema": OBJECT,
+        "output_schema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+        "timeout": 3.5,
+        "idempotent": True,
+    }
+    made = tool(**options)(read), tool(read, **options)
+
+    for one in made:
+        assert one.run is read
+        assert one.spec.name == "fs.read"
+        assert one.spec.description == "Reads."
+        assert one.spec.input_schema == OBJECT
+        assert one.spec.output_schema == {"type": "object"}
+        assert one.spec.annotations == {"readOnlyHint": True}
+        assert (one.timeout, one.idempotent) == (3.5, True)
+
+
+async def test_a_given_schema_frees_the_signature():
+    @tool(input_schema=OBJECT)
+    def anything(**arguments):
+        return arguments
+
+    fits = await call(anything, {"n": 1, "m": [2]})
+    fails = await call(anything, {"n": "1"})
+
+    assert anything.spec.output_schema is None
+    assert fits.response.structured == {"n": 1, "m": (2,)}
+    assert fails.status == "invalid_arguments"
+    assert fails.response.text == "invalid arguments: expected integer, got string - at `$.n`"
+
+
+def test_a_parameter_without_hint_is_refused():
+    def read(path, lines: int):
+        """Read."""
+
+    text = refusal(tool, read)
+
+    assert text == (
+        f"tool {read.__qualname__!r}: parameter 'path' has no type hint, "
+        "so a model cannot be told of it"
+    )
+
+
+def test_parameters_without_names_are_refused():
+    def values(*paths: str): ...
+    def names(**options: str): ...
+    def position(path: str, /): ...
+
+    texts = [refusal(tool, one) for one in (values, names, position)]
+
+    assert [text.partition(": ")[2] for text in texts] == [
+        "parameter 'paths' takes any number of values; make it one list",
+        "parameter 'options' takes any names; give the tool an `input_schema`",
+        "parameter 'path' is positional-only, and calls name their arguments",
+    ]
+
+
+def test_hints_beyond_json_are_refused():
+    def takes(lock: threading.Event): ...
+    def gives() -> threading.Event: ...
+    def mixed(one: set[str] | list[str]): ...
+    def missing(path: "Missing"): ...  # noqa: F821 - that is the case
+    def broken(path: "1 +"): ...  # noqa: F722 - that is the case
+
+    texts = [refusal(tool, one) for one in (takes, gives, mixed, missing, broken)]
+
+    start = "a type hint is no JSON type: "
+    assert [text.partition(": ")[2] for text in texts] == [
+        f"{start}type <class 'threading.Event'> is not supported",
+        f"{start}type <class 'threading.Event'> is not supported",
+        f"{start}Type unions may not contain more than one array-like (list, set, tuple) type - "
+        "type `set[str] | list[str]` is not supported",
+        "its type hints cannot be read: name 'Missing' is not defined",
+        "its type hints cannot be read: Forward reference must be an expression -- got '1 +'",
+    ]
+
+
+def test_unknown_options_are_refused():
+    text = refusal(tool, timeuot=3, retries=2)
+
+    same = refusal(tool, print, run=print)
+
+    assert text == "@tool: unknown options: retries, timeuot"
+    assert same == "@tool: unknown options: run"
+
+
+def test_unusable_options_are_refused():
+    def read(n: int):
+        """Read."""
+
+    number = "timeout must be a positive number of seconds, not"
+    name = "a name has 1 to 128 letters, digits or `_-./:`; give the tool a `name`"
+    wrong = [
+        ({"timeout": 0}, f"{number} 0"),
+        ({"timeout": -1.5}, f"{number} -1.5"),
+        ({"timeout": "3"}, f"{number} '3'"),
+        ({"timeout": True}, f"{number} True"),
+        ({"timeout": float("nan")}, f"{number} nan"),
+        ({"timeout": float("inf")}, f"{number} inf"),
+        ({"idempotent": "no"}, "idempotent must be True or False, not 'no'"),
+        ({"name": "read file"}, name),
+        ({"name": "x" * 129}, name),
+        ({"name": 5}, name),
+        ({"description": 5}, "expected text, got `int` - at `$.description`"),
+        ({"annotations": [1]}, "expected object, got `list` - at `$.annotations`"),
+        ({"input_schema": {"type": "strnig"}}, "its schema is malformed: "),
+        ({"output_schema": {"required": "n"}}, "its schema is malformed: "),
+        (
+            {"input_schema": {"type": "string"}},
+            "arguments are an object, and its input schema says 'string'",
+        ),
+    ]
+
+    texts = [refusal(tool, read, **options) for options, _ in wrong]
+
+    for (options, expected), text in zip(wrong, texts, strict=True):
+        assert text.startswith(f"tool {options.get('name', 'read')!r}: {expected}")
+    assert tool(read, timeout=1).timeout == 1
+    assert tool(read, name="x" * 128, input_schema={}).spec.input_schema == {}
+
+
+def test_what_is_no_function_is_refused():
+    class Reader(Tool):
+        def run(self): ...
+
+    def numbers() -> Any:
+        yield 1
+
+    async def later() -> Any:
+        yield 1
+
+    nameless = partial(numbers)
+    things = (Reader, 5, numbers, later, nameless, dict.fromkeys, min)
+
+    texts = [refusal(tool, one) for one in things[:5]]
+    no_signature = refusal(tool, min)
+
+    assert texts == [
+        "tool 'Reader': it is a class; give an instance, `Reader(…)`",
+        "tool 5: expected a function",
+        "tool 'numbers': a generator gives no single result; return one",
+        "tool 'later': a generator gives no single result; return one",
+        f"tool {nameless!r}: its type hints cannot be read: {nameless!r} is not a module, class, "
+        "method, or function.",
+    ]
+    assert no_signature.startswith("tool 'min': no signature found")
+
+
+def test_the_context_is_no_parameter():
+    def alone(path: str, context: Context): ...
+    def optional(path: str, context: Context | None = None): ...
+    def free(context: Context, **rest): ...
+
+    made = [tool(alone), tool(optional), tool(free, input_schema=OBJECT)]
+
+    properties = [list(one.spec.input_schema["properties"]) for one in made]
+    assert properties == [["path"], ["path"], ["n"]]
+
+
+async def test_the_context_tells_scope_and_call():
+    seen = []
+
+    def blocking(context: Context):
+        seen.append((context.scope, context.call_id))
+
+    async def waiting(context: Context | None = None):
+        seen.append((context.scope, context.call_id))
+
+    def free(context: Context, **rest):
+        seen.append((context.scope, context.call_id, rest))
+
+    await call(blocking)
+    await call(waiting)
+    await call(tool(free, input_schema=OBJECT), {"n": 1})
+
+    assert seen == [(SCOPE, "c-1"), (SCOPE, "c-1"), (SCOPE, "c-1", {"n": 1})]
+
+
+async def test_progress_reaches_whoever_watches():
+    told = []
+
+    def work(context: Context):
+        context.progress("begun")
+        context.progress("half", 0.5)
+
+    await call(work, progress=lambda *facts: told.append(facts))
+
+    assert told == [("c-1", "begun", None), ("c-1", "half", 0.5)]
+
+
+async def test_unwatched_progress_is_logged(caplog):
+    caplog.set_level(logging.DEBUG, "toolbus")
+
+    def work(context: Context):
+        context.progress("half", 0.5)
+
+    await call(work)
+
+    assert caplog.record_tuples == [("toolbus", logging.DEBUG, "tool call c-1: half (0.5)")]
+
+
+async def test_a_failing_watcher_harms_no_tool(caplog):
+    def work(context: Context):
+        context.progress("half", 0.5)
+        return "done"
+
+    def broken(call_id, text, part):
+        raise ValueError(text)
+
+    outcome = await call(work, progress=broken)
+
+    message = "the progress of tool call c-1 could not be told"
+    assert outcome.response.text == "done"
+    assert caplog.record_tuples == [("toolbus", logging.ERROR, message)]
+    assert caplog.records[0].exc_info[0] is ValueError
+
+
+async def test_json_becomes_the_annotated_types():
+    got = []
+
+    def take(day: date, colour: Colour, tags: set[str], point: Point):
+        got.extend([day, colour, tags, point])
+
+    arguments = {
+        "day": "2026-02-03",
+        "colour": "red",
+        "tags": ["a", "b"],
+        "point": {"x": 1, "y": 2},
+    }
+    await call(take, arguments)
+
+    assert got == [date(2026, 2, 3), Colour.RED, {"a", "b"}, Point(1, 2)]
+
+
+async def test_absent_arguments_leave_the_defaults():
+    marker, got = object(), []
+
+    def take(n: int, tags: list[str] = ["a"], mark: Any = marker):  # noqa: B006 - the case
+        got.extend([n, tags, mark])
+
+    await call(take, {"n": 1})
+
+    assert got == [1, ["a"], marker]
+
+
+async def test_a_tool_may_change_its_arguments():
+    def typed(options: dict[str, Any]):
+        options["inner"]["list"].append(2)
+        return options
+
+    def free(options):
+        options["inner"]["list"].append(2)
+        return options
+
+    arguments = {"options": {"inner": {"list": [1]}}}
+    outcomes = [
+        await call(typed, arguments),
+        await call(tool(free, input_schema={"type": "object"}), arguments),
+    ]
+
+    for outcome in outcomes:
+        assert outcome.response.structured == {"inner": {"list": (1, 2)}}
+        assert outcome.executed.arguments == {"options": {"inner": {"list": (1,)}}}
+
+
+async def test_the_types_own_checks_count():
+    @dataclass
+    class Even:
+        n: int
+
+        def __post_init__(self):
+            if self.n % 2:
+                raise ValueError("N is odd")
+            if self.n < 0:
+                raise KeyError("N is negative")
+
+    def take(even: Even):
+        return even.n
+
+    take.__annotations__["even"] = Even
+    odd = await call(take, {"even": {"n": 1}})
+    negative = await call(take, {"even": {"n": -2}})
+    good = await call(take, {"even": {"n": 2}})
+
+    assert (odd.status, negative.status, good.status) == (
+        "invalid_arguments",
+        "invalid_arguments",
+        "ok",
+    )
+    assert odd.response.text == "invalid arguments: n is odd - at `$.even`"
+    assert negative.response.text == "invalid arguments: keyError: 'N is negative' - at `$`"
+
+
+async def test_a_subclass_writes_run():
+    class Documented(Tool):
+        """Of the class."""
+
+        def run(self, path: str) -> str:
+            """Of run.
+
+            Args:
+                path: where
+            """
+            return f"read {path}"
+
+    class OfClass(Tool):
+        """Of the class."""
+
+        async def run(self):
+            return "ran"
+
+    class Silent(OfClass):
+        pass
+
+    specs = [one.spec for one in (Documented(), OfClass(), Silent())]
+    outcome = await call(Documented(), {"path": "x"})
+
+    assert [(spec.name, spec.description) for spec in specs] == [
+        ("Documented", "Of run."),
+        ("OfClass", "Of the class."),
+        ("Silent", ""),
+    ]
+    assert specs[0].input_schema["properties"] == {"path": {"type": "string", "description": "where"}}
+    assert outcome.response.text == "read x"
+    assert (await call(Silent())).response.text == "ran"
+
+
+def test_attributes_state_what_a_tool_is():
+    class Read(Tool):
+        name = "read"
+        description = "Read a file."
+        input_schema = OBJECT
+        output_schema = FrozenDict({"type": "object"})
+        annotations = FrozenDict({"title": "Read"})
+        timeout = 2
+
+        def run(self, **arguments):
+            """Not this."""
+
+    class Hasty(Read):
+        timeout = 0
+
+    spec = Read().spec
+
+    assert (spec.name, spec.description) == ("read", "Read a file.")
+    assert (spec.input_schema, spec.output_schema) == (OBJECT, {"type": "object"})
+    assert spec.annotations == {"title": "Read"}
+    assert refusal(Toolset, [Hasty()]) == (
+        "tool 'read': timeout must be a positive number of seconds, not 0"
+    )
+
+
+def test_a_class_cannot_override_execute():
+    class Mixin:
+        def execute(self):
+            """Go round the handlers."""
+
+    texts = [
+        refusal(type, "Sly", (Tool,), {"execute": lambda self: None}),
+        refusal(type, "Mixed", (Mixin, Tool), {}),
+    ]
+
+    reason = "`execute` is final, so that no call goes round the handlers; write `run`"
+    assert texts == [f"tool class 'Sly': {reason}", f"tool class 'Mixed': {reason}"]
+
+
+def test_a_tool_executed_directly_refuses():
+    ran = []
+
+    class Note(Tool):
+        def run(self):
+            ran.append(self)
+
+    @tool
+    def write(text: str):
+        ran.append(text)
+
+    for one, arguments in ((Note(), {}), (write, {"text": "x"})):
+        with pytest.raises(ToolNotRunError) as caught:
+            one.execute(**arguments)
+        assert str(caught.value) == (
+            f"tool {one.spec.name!r} is not executed directly: no guard would see the call; "
+            "use `await ToolRunner(bus, toolset, scope).call(name, arguments)`"
+        )
+        assert caught.value.name == one.spec.name
+    assert ran == []
+
+
+def test_a_class_without_run_is_refused():
+    class Empty(Tool):
+        """Does nothing."""
+
+    text = refusal(Toolset().add, Empty())
+
+    assert text == "tool class 'Empty': it has no `run`"
+
+
+def test_two_tools_of_one_name():
+    first, second = returns(1), returns(2)
+    toolset = Toolset([first])
+
+    text = refusal(toolset.add, second)
+
+    assert text == "tool 'give': there is one of that name already"
+    assert list(toolset) == [first]
+
+
+def test_a_plain_function_is_made_a_tool():
+    def read(path: str) -> str:
+        """Read."""
+        return path
+
+    toolset = Toolset()
+
+    added = toolset.add(read)
+
+    assert added.run is read
+    assert toolset.get("read") is added
+    assert toolset.get("write") is None
+
+
+def test_tools_stand_in_order_of_addition():
+    names = ["write", "read", "ask"]
+    toolset = Toolset()
+
+    added = [toolset.add(tool(lambda: None, name=name)) for name in names]
+
+    assert list(toolset) == added
+    assert [spec.name for spec in toolset.specs] == names
+    assert len(toolset) == 3
+
+
+async def test_a_removed_tool_ends_its_calls():
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def give():
+        begun.set()
+        await go_on.wait()
+        return "first"
+
+    toolset = Toolset([give])
+    runner = ToolRunner(EventBus(), toolset)
+    waiting = asyncio.ensure_future(runner.call("give"))
+    await begun.wait()
+
+    toolset.remove("give")
+    toolset.add(returns("second"))
+    go_on.set()
+
+    assert (await waiting).response.text == "first"
+    assert (await runner.call("give")).response.text == "second"
+
+
+def test_removing_nothing_is_no_mistake():
+    toolset = Toolset([returns(1)])
+
+    toolset.remove("other")
+
+    assert len(toolset) == 1
+
+
+async def test_a_tool_can_be_withheld():
+    switch, toolset = [True], Toolset()
+    added = toolset.add(returns("here"), offered=lambda: switch[0])
+    runner = ToolRunner(EventBus(), toolset)
+    shown = await runner.call("give")
+
+    switch[0] = False
+    hidden = await runner.call("give")
+
+    assert shown.response.text == "here"
+    assert hidden.status == "unknown_tool"
+    assert (list(toolset), toolset.specs, len(toolset), toolset.get("give")) == ([], (), 0, None)
+    switch[0] = True
+    assert toolset.get("give") is added
+
+
+async def test_text_becomes_a_text_part():
+    values = ("hello", "", Word("sub"), Mood.CALM)
+
+    responses = [(await call(returns(value))).response for value in values]
+
+    assert [one.content for one in responses] == [
+        (TextPart(text="hello"),),
+        (TextPart(text=""),),
+        (TextPart(text="sub"),),
+        (TextPart(text="calm"),),
+    ]
+    assert [type(one.content[0].text) for one in responses] == [str] * 4
+    assert all(encode(one) for one in responses)
+    assert not any(one.is_error or one.structured for one in responses)
+
+
+async def test_parts_become_the_content():
+    values = (IMAGE, [TEXT, IMAGE], (RESOURCE, TEXT))
+
+    responses = [(await call(returns(value))).response for value in values]
+
+    assert [one.content for one in responses] == [(IMAGE,), (TEXT, IMAGE), (RESOURCE, TEXT)]
+    assert [one.structured for one in responses] == [None] * 3
+
+
+async def test_other_values_become_structured_data():
+    values = ({"a": [1]}, [], [TEXT, 1], 0, False, Arguments(), Point(1, 2), {3: 4}, date(2026, 1, 2))
+
+    responses = [(await call(returns(value))).response for value in values]
+
+    assert [one.structured for one in responses] == [
+        {"a": (1,)},
+        (),
+        ({"type": "text", "text": "hello"}, 1),
+        0,
+        False,
+        {"depth": 1},
+        {"x": 1, "y": 2},
+        {"3": 4},
+        "2026-01-02",
+    ]
+    assert [one.content for one in responses] == [()] * len(values)
+
+
+async def test_none_is_an_empty_response():
+    outcome = await call(returns(None))
+
+    response = outcome.response
+    assert outcome.status == "ok"
+    assert (response.content, response.structured, response.is_error) == ((), None, False)
+
+
+async def test_a_response_is_taken_over():
+    given = ToolResponse(
+        content=[TEXT],
+        structured={"a": 1},
+        tool_name="other",
+        tool_call_id="c-9",
+        parameters={"x": 1},
+        duration_ns=-5,
+        metadata={"rows": 3},
+    )
+
+    response = (await call(returns(given), clock=iter([7, 12]).__next__)).response
+
+    assert (response.content, response.structured) == ((TEXT,), {"a": 1})
+    assert response.metadata == {"rows": 3}
+    assert (response.tool_name, response.tool_call_id) == ("give", "c-1")
+    assert (response.parameters, response.duration_ns) == ({}, 5)
+
+
+async def test_what_is_no_json_is_an_error():
+    values = (
+        threading.Event(),
+        {"a": [float("nan")]},
+        {"n": 2**70},
+        "a\udc80",
+        {"k\udc80": 1},
+    )
+
+    outcomes = [await call(returns(value)) for value in values]
+
+    assert {one.status for one in outcomes} == {"error"}
+    assert {one.response.error_type for one in outcomes} == {"invalid_result"}
+    assert all(one.response.is_error and one.executed for one in outcomes)
+    start = "the tool's result is no JSON: "
+    assert all(one.response.text.startswith(start) for one in outcomes)
+    assert [one.response.text.removeprefix(start) for one in outcomes] == [
+        "Encoding objects of type Event is unsupported",
+        "nan is no JSON number - at `$.structured.a[0]`",
+        "an integer of 71 bits does not fit into 64 - at `$.structured.n`",
+        "lone surrogate U+DC80 at character 1 - at `$.text`",
+        "lone surrogate U+DC80 at character 1 - at `$.structured['k\\udc80'] (key)`",
+    ]
+
+
+async def test_an_exception_can_always_be_told():
+    class Unspeakable(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    errors = (ValueError("a\udc80"), ValueError(), Unspeakable())
+
+    outcomes = [await call(raises(error)) for error in errors]
+
+    assert [(one.response.text, one.response.error_type) for one in outcomes] == [
+        ("a\\udc80", "ValueError"),
+        ("ValueError", "ValueError"),
+        ("Unspeakable", "Unspeakable"),
+    ]
+    assert all(encode(one.response) for one in outcomes)

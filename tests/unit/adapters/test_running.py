@@ -1,0 +1,154 @@
+"""What happens behind the doors of `toolbus.adapters.running`."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from toolbus.adapters import ToolAdapter
+from toolbus.adapters.running import Done, adapt_message, promised, run_adapter
+from toolbus.errors import DeadlineError
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, ToolSpec
+from toolbus.messages import ToolCall, ToolMessage, ToolResponse
+
+CALL = ToolCall(id="c", name="read", arguments={"path": "a"})
+RESPONSE = ToolResponse.from_text("hot")
+MESSAGE = ToolMessage(id="m", tool_call_id="c", tool_name="read", tool_response=RESPONSE)
+
+
+class Says(ToolAdapter):
+    """Gives back or raises *result*, whatever it gets."""
+
+    def __init__(self, result, on_error="closed"):
+        self.result, self.on_error, self.asked = result, on_error, 0
+
+    def adapt_signature(self, spec):
+        return self._say(spec)
+
+    def adapt_parameters(self, call):
+        return self._say(call)
+
+    def adapt_response(self, response, call):
+        return self._say(response)
+
+    def _say(self, value):
+        self.asked += 1
+        if isinstance(self.result, BaseException):
+            raise self.result
+        return self.result(value) if callable(self.result) else self.result
+
+
+async def parameters(adapter, tool_name="read"):
+    return await run_adapter(adapter, TOOL_CALL_BEFORE, tool_name, adapter.adapt_parameters, CALL)
+
+
+async def test_an_unconcerned_adapter_is_not_asked():
+    adapter = Says(CALL.with_arguments({}))
+    adapter.tools = "write"
+
+    assert await parameters(adapter) == Done(CALL, concerned=False)
+    assert adapter.asked == 0
+
+
+async def test_a_change_is_told_by_its_encoding():
+    same, other = Says(lambda call: replace(call)), Says(lambda call: call.with_arguments({}))
+
+    assert (await parameters(same)).value is CALL
+    assert await parameters(other) == Done(CALL.with_arguments({}))
+
+
+async def test_a_failure_tells_operators_more_than_the_model():
+    done = await parameters(Says(ValueError("secret")))
+
+    assert (done.value, done.concerned, done.failed) == (CALL, True, "raised an error")
+    assert done.detail.startswith(f"ValueError: secret at {__file__}:")
+    assert done.withhold
+
+
+@pytest.mark.parametrize(("policy", "withholds"), [("open", False), ("closed", True), ("no", True)])
+async def test_only_open_lets_a_failure_pass(policy, withholds):
+    assert (await parameters(Says(ValueError(), policy))).withhold is withholds
+
+
+async def test_a_contract_broken_has_no_place():
+    done = await parameters(Says("text"))
+
+    assert done.failed == "returned `str` instead of `ToolCall`"
+    assert done.detail == (
+        "HandlerContractError: handler 'Says' of 'tool:call:before' "
+        "returned `str` instead of `ToolCall`"
+    )
+
+
+async def test_a_subclass_is_another_type():
+    class Special(ToolResponse, frozen=True, kw_only=True):
+        pass
+
+    done = await adapt_message(Says(Special()), MESSAGE, RESPONSE)
+
+    assert done.failed == "returned `Special` instead of `ToolResponse`"
+
+
+async def test_time_that_is_up_is_said_so():
+    assert (await parameters(Says(DeadlineError(3)))).failed == "timed out after 3 s"
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt])
+async def test_what_is_no_failure_passes(error):
+    with pytest.raises(error):
+        await parameters(Says(error(), "open"))
+
+
+async def test_a_message_keeps_all_but_its_response():
+    done = await adapt_message(Says(lambda response: response.with_text("cold")), MESSAGE, RESPONSE)
+
+    assert done == Done(MESSAGE.with_tool_response(RESPONSE.with_text("cold")))
+
+
+async def test_an_unchanged_message_is_the_same():
+    done = await adapt_message(Says(None), MESSAGE, RESPONSE)
+
+    assert done.value is MESSAGE
+
+
+async def test_a_failed_open_message_is_the_same():
+    done = await adapt_message(Says(ValueError("x"), "open"), MESSAGE, RESPONSE)
+
+    assert done.value is MESSAGE
+    assert (done.concerned, done.failed, done.withhold) == (True, "raised an error", False)
+    assert done.detail.startswith("ValueError: x at ")
+
+
+async def test_an_unconcerned_adapter_leaves_a_message():
+    adapter = Says(RESPONSE.with_text("cold"))
+    adapter.tools = ()
+
+    done = await adapt_message(adapter, MESSAGE, RESPONSE)
+
+    assert done == Done(MESSAGE, concerned=False)
+
+
+async def test_a_promise_is_asked_for_only_if_there_is_one():
+    adapter = Says(lambda spec: replace(spec, output_schema={"type": "array"}))
+    bare = ToolSpec(name="read")
+    spec = replace(bare, output_schema={"type": "object"})
+
+    promises = [await promised(adapter, one) for one in (None, bare, spec)]
+
+    assert promises == [None, bare, replace(spec, output_schema={"type": "array"})]
+    assert adapter.asked == 1
+
+
+async def test_a_promise_that_fails_is_none():
+    spec = ToolSpec(name="read", output_schema={"type": "object"})
+
+    assert await promised(Says(ValueError()), spec) is spec
+
+
+async def test_a_log_line_names_event_and_adapter(caplog):
+    method = Says(ValueError("secret")).adapt_response
+    await run_adapter(Says(None, "open"), MESSAGE_APPEND_BEFORE, "read", method, RESPONSE, CALL)
+
+    (record,) = caplog.records
+    assert (record.event, record.handler) == ("message:append:before", "Says")
+    assert record.exc_info[0] is ValueError

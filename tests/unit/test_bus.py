@@ -1,0 +1,398 @@
+"""What `specs` should not mention of `toolbus.bus`: blinker's corners, threads, lost coroutines."""
+
+import asyncio
+import contextvars
+import gc
+import threading
+from collections import Counter
+from itertools import count
+
+import pytest
+from blinker import Signal
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from toolbus.bus import EventBus
+from toolbus.bus.channels import MAX_DEPTH, Channel
+from toolbus.bus.registry import Subscribing
+from toolbus.errors import DispatchDepthError
+from toolbus.events import ObserveEvent, TransformEvent
+
+ANY = TransformEvent("any", object)
+WORD = TransformEvent("word", str)
+NOTE = ObserveEvent("note", str)
+
+
+# --- subscriptions, against a model --------------------------------------------------------------
+
+
+class Subscriptions(RuleBasedStateMachine):
+    """Handlers come and go while threads dispatch; the model is a sorted list."""
+
+    subscriptions = Bundle("subscriptions")
+
+    def __init__(self):
+        super().__init__()
+        self.bus, self.model, self.numbers = EventBus(), {}, count()
+
+    @rule(target=subscriptions, priority=st.integers(-1, 1), guard=st.booleans())
+    def subscribe(self, priority, guard):
+        number = next(self.numbers)
+
+        def handler(ctx):
+            ctx.value.append(number)
+
+        subscribe = self.bus.guard if guard else self.bus.on
+        self.model[number] = (guard, -priority, number)
+        return number, subscribe(ANY, handler, priority=priority)
+
+    @rule(subscription=consumes(subscriptions))
+    def cancel(self, subscription):
+        number, held = subscription
+        held.cancel()
+        del self.model[number]
+
+    @rule(priority=st.integers(-1, 1))
+    def subscribe_once(self, priority):
+        number = next(self.numbers)
+        self.bus.on(ANY, lambda ctx: ctx.value.append(number), priority=priority, once=True)
+        ran = self.dispatched()
+        assert ran.count(number) == 1
+        assert [one for one in ran if one != number] == self.order()
+
+    @rule(priority=st.integers(-1, 1))
+    def subscribe_inside(self, priority):
+        """What is subscribed and cancelled in a dispatch counts from the next one."""
+        number, before = next(self.numbers), self.order()
+
+        def change(ctx):
+            ctx.value.append("change")
+            changing.cancel()
+            late.append(self.bus.on(ANY, lambda ctx: ctx.value.append(number), priority=priority))
+
+        late = []
+        changing = self.bus.on(ANY, change, priority=1000)
+        assert self.dispatched() == ["change", *before]
+        assert number in self.dispatched()
+        late[0].cancel()
+
+    @rule(threads=st.integers(1, 4))
+    def dispatch(self, threads):
+        results = [[] for _ in range(threads)]
+
+        def run(result):
+            barrier.wait()
+            self.bus.apply_sync(ANY, result)
+
+        barrier = threading.Barrier(threads)
+        running = [threading.Thread(target=run, args=(result,)) for result in results]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        assert results == [self.order()] * threads
+
+    @rule(subscription=consumes(subscriptions), data=st.integers(-1, 1))
+    def change_while_dispatching(self, subscription, data):
+        """A dispatch sees a handler that goes meanwhile entirely or not at all."""
+        number, held = subscription
+        with_it = self.order()
+        del self.model[number]
+        result = []
+        cancelling = threading.Thread(target=held.cancel)
+        cancelling.start()
+        self.bus.apply_sync(ANY, result)
+        cancelling.join()
+        assert result in (with_it, self.order())
+
+    @invariant()
+    def lists_what_runs(self):
+        assert len(self.bus.handlers(ANY)) == len(self.model)
+        assert self.dispatched() == self.order()
+
+    def order(self):
+        return sorted(self.model, key=self.model.get)
+
+    def dispatched(self):
+        ran = []
+        self.bus.apply_sync(ANY, ran)
+        return ran
+
+
+TestSubscriptions = Subscriptions.TestCase
+
+
+def test_one_once_handler_of_many_threads():
+    bus, ran = EventBus(), Counter()
+    barrier = threading.Barrier(8)
+
+    def run():
+        for number in range(50):
+            barrier.wait()
+            if threading.current_thread() is threads[0]:
+                bus.on(ANY, lambda ctx, number=number: ran.update([number]), once=True)
+            barrier.wait()
+            bus.apply_sync(ANY, None)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert ran == Counter(range(50))
+    assert bus.handlers(ANY) == ()
+    assert len(bus.signal(ANY).receivers) == 0
+
+
+def test_two_threads_make_one_channel_and_one_count_of_threads():
+    for _ in range(20):
+        bus, barrier, channels = EventBus(), threading.Barrier(4), []
+
+        def make(bus=bus, barrier=barrier, channels=channels):
+            barrier.wait()
+            channels.append((bus._channel(WORD), bus._threads()))
+
+        threads = [threading.Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert len(set(channels)) == 1
+
+
+# --- blinker's corners ---------------------------------------------------------------------------
+
+
+def test_subscriptions_leave_nothing_behind():
+    bus = EventBus()
+    bus.on(WORD, lambda ctx: None, sender="first").cancel()
+    signal = bus.signal(WORD)
+    kept = len(signal._by_sender)
+
+    for number in range(50):
+        bus.on(WORD, lambda ctx: None, sender=f"agent-{number}").cancel()
+
+    assert len(signal._by_sender) == kept
+    assert (len(signal.receivers), len(signal._by_receiver)) == (0, 0)
+
+
+def test_a_weak_handler_that_has_gone_is_taken_out():
+    class Owner:
+        def method(self, ctx):
+            return None
+
+    bus, owner = EventBus(), Owner()
+    bus.on(WORD, owner.method, weak=True)
+    assert len(bus.signal(WORD).receivers) == 1
+
+    del owner
+    gc.collect()
+    bus.apply_sync(WORD, "x")
+
+    assert len(bus.signal(WORD).receivers) == 0
+
+
+class Moody(Signal):
+    """A signal whose senders change while it forgets a receiver, once."""
+
+    upset = True
+
+    def disconnect(self, receiver, sender=Signal.ANY):
+        if self.upset:
+            self.upset = False
+            raise RuntimeError("dictionary changed size during iteration")
+        super().disconnect(receiver, sender)
+
+
+def test_a_cancelled_handler_is_out_whatever_blinker_says():
+    bus, seen = EventBus(), []
+    bus._signals = lambda name: Moody()
+    subscription = bus.on(WORD, seen.append)
+
+    subscription.cancel()
+    assert len(bus.signal(WORD).receivers) == 1
+    bus.apply_sync(WORD, "x")
+
+    assert seen == []
+    assert len(bus.signal(WORD).receivers) == 0
+
+
+def test_a_handler_that_blinker_holds_on_to_does_not_run():
+    bus, seen = EventBus(), []
+    bus._signals = lambda name: Moody()
+    bus.on(WORD, seen.append, once=True)
+
+    bus.apply_sync(WORD, "x")
+    bus.apply_sync(WORD, "x")
+
+    assert len(seen) == 1
+
+
+def test_a_listener_of_blinker_may_subscribe_and_dispatch():
+    bus, seen = EventBus(), []
+    signal = bus.signal(WORD)
+
+    def changed(_, /, **more):
+        seen.append("changed")
+        bus.apply_sync(WORD, "x")
+
+    signal.receiver_connected.connect(changed)
+    signal.receiver_disconnected.connect(changed)
+
+    bus.on(WORD, lambda ctx: seen.append("handler")).cancel()
+
+    assert seen == ["changed", "changed"]
+    with bus.on(WORD, lambda ctx: seen.append("handler")):
+        seen.clear()
+        bus.apply_sync(WORD, "x")
+        assert seen == ["handler"]
+
+
+def test_strangers_are_found_among_ended_handlers():
+    bus, seen = EventBus(), []
+
+    def stranger(sender, ctx):
+        seen.append(ctx.value)
+
+    subscription = bus.on(NOTE, lambda ctx: None)
+    bus.signal(NOTE).connect(stranger)
+    bus.do(NOTE, "a")
+    subscription.cancel()
+    bus.do(NOTE, "b")
+    bus.do(NOTE, "c")
+    bus.signal(NOTE).disconnect(stranger)
+    bus.do(NOTE, "d")
+
+    assert seen == ["a", "b", "c"]
+
+
+def test_a_handler_that_is_cancelled_in_its_own_turn_goes_on():
+    bus, seen = EventBus(), []
+
+    async def later(ctx):
+        seen.append("later")
+
+    bus.on(NOTE, lambda ctx: subscription.cancel())
+    subscription = bus.on(NOTE, later)
+
+    async def run():
+        bus.do(NOTE, "x")
+        await bus.drain()
+        bus.do(NOTE, "x")
+        await bus.drain()
+
+    asyncio.run(run())
+    bus.do(NOTE, "x")
+
+    assert seen == ["later"]
+
+
+# --- depth ---------------------------------------------------------------------------------------
+
+
+def test_the_depth_is_counted_back():
+    channel = Channel(WORD, Signal())
+    for _ in range(MAX_DEPTH + 1):
+        with channel.deeper():
+            pass
+
+    assert channel._depth.get() == 0
+    assert channel._depth not in contextvars.copy_context()
+
+
+def test_a_dispatch_may_end_in_a_foreign_context():
+    bus = EventBus()
+
+    @bus.on(WORD)
+    async def wait(ctx):
+        await asyncio.sleep(0)
+
+    dispatch = bus.apply(WORD, "x")
+    contextvars.copy_context().run(dispatch.send, None)
+    dispatch.close()
+
+    assert bus._channel(WORD)._depth.get() == 0
+
+
+def test_the_depth_goes_into_threads():
+    bus, levels = EventBus(), []
+
+    @bus.on(WORD, thread=True)
+    def again(ctx):
+        levels.append(1)
+        bus.apply_sync(WORD, "x")
+
+    with pytest.raises(DispatchDepthError):
+        bus.apply_sync(WORD, "x")
+    assert len(levels) == MAX_DEPTH
+
+
+async def test_the_depth_goes_into_tasks():
+    bus, levels = EventBus(), []
+
+    @bus.on(WORD, timeout=30)
+    async def again(ctx):
+        levels.append(1)
+        await asyncio.gather(bus.apply(WORD, "x"))
+
+    with pytest.raises(DispatchDepthError):
+        await bus.apply(WORD, "x")
+    assert len(levels) == MAX_DEPTH
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def test_a_bus_knows_its_events():
+    bus = EventBus()
+    assert bus.events == ()
+
+    bus.on(WORD, lambda ctx: None)
+    bus.do(NOTE, "x")
+
+    assert bus.events == (WORD, NOTE)
+
+
+def test_who_subscribes_must_say_where():
+    with pytest.raises(NotImplementedError):
+        Subscribing().on(WORD, lambda ctx: None)
+
+
+async def test_a_bus_without_queues_has_nothing_to_do():
+    bus = EventBus()
+
+    await bus.drain()
+    await bus.catch_up()
+
+    assert (bus.pending, bus._queues) == (0, None)
+
+
+async def test_closing_an_unused_bus_closes_it():
+    bus = EventBus()
+    await bus.aclose()
+    await bus.aclose()
+    async with EventBus() as other:
+        assert isinstance(other, EventBus)
+
+
+def test_taps_come_and_go_in_threads():
+    bus, records = EventBus(), []
+    barrier = threading.Barrier(4)
+
+    def run():
+        barrier.wait()
+        for _ in range(100):
+            bus.tap(records.append)()
+
+    end = bus.tap(lambda record: None)
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(bus._taps._taps) == 1
+    end()
+    assert bus._taps._taps == ()
