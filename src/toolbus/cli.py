@@ -42,7 +42,7 @@ every intervention happened, with 1 if one is missing, and names that one."""
 
 _WIRING = """\
 examples:
-  toolbus wiring agent.py            the only agent, bus or component in agent.py
+  toolbus wiring agent.py            the only agent, bus or component there
   toolbus wiring agent.py:bus        what is called bus there
   toolbus wiring agent.py:make       what the function make returns
   toolbus wiring agent.py --json     one JSON document

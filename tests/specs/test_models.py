@@ -119,7 +119,7 @@ async def test_a_recording_is_read_from_lines(tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"nonsense", "invalid character - at byte 1"),
+        (b"nonsense", "JSON is malformed: invalid character - at byte 4"),
         (b'{"role":"assistant","content":"x"}', "`id`"),
         (b'{"role":"robot","id":"r"}', "'robot' - at `$.role`"),
     ],

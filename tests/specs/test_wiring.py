@@ -279,7 +279,10 @@ async def test_a_syntax_error_names_its_line(write, refusal):
         ("x = 1\n1 / 0", "mine.py:4: ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "mine.py:3: SystemExit: 3"),
         ("raise ValueError", "mine.py:3: ValueError"),
-        ("import nowhere_at_all", "mine.py:3: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        (
+            "import nowhere_at_all",
+            "mine.py:3: ModuleNotFoundError: No module named 'nowhere_at_all'",
+        ),
     ],
 )
 async def test_a_failing_file_names_its_line(write, refusal, text, error):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolbus.adapters import ToolAdapter
 from toolbus.adapters.running import adapt_message, promised, run_adapter
@@ -62,15 +62,10 @@ class AgentComponent:
     requires: tuple[type[AgentComponent], ...] = ()
     enabled: bool = True
 
-    _adapters: tuple[ToolAdapter, ...]
-    _undo: list[Callable[[], object]]
-    _host: Host | None
-
-    def __new__(cls, *_: object, **__: object) -> Self:
-        """Make its state here, so that a subclass need not call our `__init__`."""
-        self = super().__new__(cls)
-        self._adapters, self._undo, self._host = (), [], None
-        return self
+    # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
+    _adapters: tuple[ToolAdapter, ...] = ()
+    _undo: tuple[Callable[[], object], ...] = ()
+    _host: Host | None = None
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -114,7 +109,7 @@ class AgentComponent:
                 self._subscribe(agent, mark, getattr(self, name))
             for one in tools_of(self):
                 agent.tools.add(one, offered=lambda: self.enabled)
-                self._undo.append(partial(agent.tools.remove, one.spec.name))
+                self._undo += (partial(agent.tools.remove, one.spec.name),)
         except BaseException:
             self.teardown()
             raise
@@ -123,7 +118,7 @@ class AgentComponent:
         """Undo `setup`: nothing of the component stays behind."""
         for undo in self._undo:
             undo()
-        self._undo, self._host = [], None
+        self._undo, self._host = (), None
 
     async def install(self, agent: Host) -> None:
         """Acquire what needs a running loop; called before the agent's first step."""
@@ -215,7 +210,7 @@ class AgentComponent:
             subscription = subscribe(
                 event, handler, priority=priority, on_error="closed", sender=sender
             )
-            self._undo.append(subscription.cancel)
+            self._undo += (subscription.cancel,)
 
     def _subscribe(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
         """Subscribe a marked method for the time that the component is enabled."""
@@ -224,7 +219,7 @@ class AgentComponent:
         options["when"] = lambda ctx: self.enabled and (wanted is None or wanted(ctx))
         options.setdefault("sender", agent.scope.agent_id or None)
         subscribe: Any = agent.bus.guard if mark.kind == "guard" else agent.bus.on
-        self._undo.append(subscribe(mark.event, handler, **options).cancel)
+        self._undo += (subscribe(mark.event, handler, **options).cancel,)
 
 
 def check_requires(components: Iterable[AgentComponent]) -> None:

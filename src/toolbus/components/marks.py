@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from toolbus.dispatch.bindings import Options, check_options
@@ -33,15 +33,15 @@ class Mark(NamedTuple):
 def on(
     event: TransformEvent[V, R], **options: Unpack[HandlerOptions]
 ) -> Callable[
-    [Callable[[Any, EventContext[V]], R | Awaitable[R | None] | None]],
-    Callable[[Any, EventContext[V]], R | Awaitable[R | None] | None],
+    [Callable[[Any, EventContext[V]], R | Coroutine[Any, Any, R | None] | None]],
+    Callable[[Any, EventContext[V]], R | Coroutine[Any, Any, R | None] | None],
 ]: ...
 @overload
 def on(
     event: ObserveEvent[V], **options: Unpack[HandlerOptions]
 ) -> Callable[
-    [Callable[[Any, EventContext[V]], Awaitable[None] | None]],
-    Callable[[Any, EventContext[V]], Awaitable[None] | None],
+    [Callable[[Any, EventContext[V]], Coroutine[Any, Any, None] | None]],
+    Callable[[Any, EventContext[V]], Coroutine[Any, Any, None] | None],
 ]: ...
 def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
     """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`.
@@ -55,8 +55,8 @@ def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
 def guard(
     event: TransformEvent[V, Any], **options: Unpack[HandlerOptions]
 ) -> Callable[
-    [Callable[[Any, EventContext[V]], Deny | Ask | Awaitable[Deny | Ask | None] | None]],
-    Callable[[Any, EventContext[V]], Deny | Ask | Awaitable[Deny | Ask | None] | None],
+    [Callable[[Any, EventContext[V]], Deny | Ask | Coroutine[Any, Any, Deny | Ask | None] | None]],
+    Callable[[Any, EventContext[V]], Deny | Ask | Coroutine[Any, Any, Deny | Ask | None] | None],
 ]:
     """Mark a component's method as a guard; the options are those of `EventBus.on`."""
     return _marker(Mark(event, "guard", options))
@@ -67,9 +67,10 @@ def _marker(mark: Mark) -> Callable[[F], F]:
     kind: HandlerKind = "observer" if observed else "transformer"
     check_options(mark.event, "guard" if mark.kind == "guard" else kind, Options(**mark.options))
 
-    def remember(function: F) -> F:
+    def remember(method: F) -> F:
+        function = _unwrapped(method)
         setattr(function, _MARKS, (*getattr(function, _MARKS, ()), mark))
-        return function
+        return method
 
     return remember
 
@@ -108,4 +109,9 @@ def tools_of(component: object) -> Iterator[FunctionTool]:
 def _members(kind: type) -> Iterator[tuple[str, Any]]:
     """Give what a class and those above it define, the uppermost first."""
     for owner in reversed(kind.__mro__):
-        yield from list(vars(owner).items())
+        yield from [(name, _unwrapped(member)) for name, member in vars(owner).items()]
+
+
+def _unwrapped(member: Any) -> Any:
+    """Return what a static or class method wraps: a mark may stand above or below that."""
+    return member.__func__ if isinstance(member, staticmethod | classmethod) else member

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 Rows: TypeAlias = tuple[tuple[str, str], ...]
 
-_MOST = 3
+_MOST = 4
 """How many lines of a block are shown before it is told by its first and last ones."""
 
 

@@ -51,7 +51,7 @@ async def test_an_unconcerned_adapter_is_not_asked():
 
 
 async def test_a_change_is_told_by_its_encoding():
-    same, other = Says(lambda call: replace(call)), Says(lambda call: call.with_arguments({}))
+    same, other = Says(replace), Says(lambda call: call.with_arguments({}))
 
     assert (await parameters(same)).value is CALL
     assert await parameters(other) == Done(CALL.with_arguments({}))

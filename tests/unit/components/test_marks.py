@@ -34,6 +34,11 @@ class Base:
         """Two."""
         return "base two"
 
+    @on(TOOL_CALL_AFTER)
+    @classmethod
+    def fourth(cls, ctx):
+        raise NotImplementedError
+
     def plain(self):
         raise NotImplementedError
 
@@ -44,6 +49,7 @@ SECOND = [
     ("second", Mark(TOOL_CALL_BEFORE, "guard", {"priority": 2})),
 ]
 THIRD = ("third", Mark(TOOL_CALL_AFTER, "on", {}))
+FOURTH = ("fourth", THIRD[1])
 
 
 def told(component):
@@ -53,7 +59,7 @@ def told(component):
 
 
 def test_marks_are_in_order_of_definition():
-    assert list(marked(Base)) == [FIRST, *SECOND, THIRD]
+    assert list(marked(Base)) == [FIRST, *SECOND, THIRD, FOURTH]
 
 
 def test_an_override_keeps_place_and_marks():
@@ -65,10 +71,10 @@ def test_an_override_keeps_place_and_marks():
         plain = None
 
         @on(TOOL_CALL_AFTER)
-        def fourth(self, ctx):
+        def fifth(self, ctx):
             raise NotImplementedError
 
-    assert list(marked(Sub)) == [*SECOND, THIRD, ("fourth", THIRD[1])]
+    assert list(marked(Sub)) == [*SECOND, THIRD, FOURTH, ("fifth", THIRD[1])]
 
 
 def test_a_mark_of_two_classes_is_that_of_the_nearest():
@@ -110,12 +116,33 @@ def test_an_overriding_method_is_the_tool():
     class Below(Sub):
         @tool(name="uno")
         def one(self) -> str:
+            """Uno."""
             return "own one"
 
     assert told(Sub()) == [("two", "Second.", 2, "own two")]
     assert told(Below()) == [
         ("two", "Second.", 2, "own two"),
-        ("uno", "", None, "own one"),
+        ("uno", "Uno.", None, "own one"),
+    ]
+
+
+def test_a_static_method_may_be_a_tool():
+    class Holder:
+        @staticmethod
+        @tool
+        def below() -> str:
+            """Below."""
+            return "below"
+
+        @tool
+        @staticmethod
+        def above() -> str:
+            """Above."""
+            return "above"
+
+    assert told(Holder()) == [
+        ("below", "Below.", None, "below"),
+        ("above", "Above.", None, "above"),
     ]
 
 
