@@ -159,10 +159,13 @@ class Watch(AgentComponent):
 
 
 class Stricter(Watch):
-    """An override keeps the mark, and may be async."""
+    """An override keeps the mark, and may say more exactly what it returns."""
 
-    async def rewrite(self, ctx: EventContext[ToolCall]) -> ToolCall:
+    def rewrite(self, ctx: EventContext[ToolCall]) -> ToolCall:
         return ctx.value
+
+    async def answer(self, ctx: EventContext[ToolCall]) -> None:
+        assert_type(await super().answer(ctx), ToolCall | ToolResponse | Deny | None)
 
     def setup(self, agent: Host) -> None:
         super().setup(agent)
@@ -172,27 +175,27 @@ class Stricter(Watch):
 class Wrong(AgentComponent):
     """All that is refused."""
 
-    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
     def word(self, ctx: EventContext[ToolCall]) -> str:
         return ctx.value.name
 
-    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
     def question(self, ctx: EventContext[ToolCall]) -> Ask:
         return Ask(ctx.value.name)
 
-    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
     async def later(self, ctx: EventContext[ToolCall]) -> int:
         return len(ctx.value.arguments)
 
-    @on(MESSAGE_APPEND_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @on(MESSAGE_APPEND_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
     def only_users(self, ctx: EventContext[UserMessage]) -> UserMessage:
         return ctx.value
 
-    @on(TOOL_CALL_AFTER)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @on(TOOL_CALL_AFTER)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
     def output(self, ctx: EventContext[ToolCallOutcome]) -> ToolResponse:
         return ctx.value.response
 
-    @guard(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @guard(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
     def replaced(self, ctx: EventContext[ToolCall]) -> ToolCall:
         return ctx.value
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from toolbus.dispatch.bindings import Options, check_options
 from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.tools import FunctionTool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
     from toolbus.bus.registry import HandlerOptions
     from toolbus.dispatch import EventContext
     from toolbus.events import Event
     from toolbus.ledger import HandlerKind
 
-F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+S = TypeVar("S")
 V = TypeVar("V")
 R = TypeVar("R")
 _MARKS = "__toolbus_marks__"
@@ -29,50 +31,53 @@ class Mark(NamedTuple):
     options: HandlerOptions
 
 
+class Marker(Generic[C, R]):
+    """A decorator that marks a method, which takes `C` and gives `R`, and gives it back."""
+
+    __slots__ = ("_mark",)
+
+    def __init__(self, mark: Mark) -> None:
+        observed = isinstance(mark.event, ObserveEvent)
+        kind: HandlerKind = "observer" if observed else "transformer"
+        kind = "guard" if mark.kind == "guard" else kind
+        check_options(mark.event, kind, Options(**mark.options))
+        self._mark = mark
+
+    @overload
+    def __call__(
+        self, method: Callable[[S, C], Coroutine[Any, Any, R]], /
+    ) -> Callable[[S, C], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, method: Callable[[S, C], R], /) -> Callable[[S, C], R]: ...
+    def __call__(self, method: Callable[..., Any], /) -> Callable[..., Any]:
+        """Mark *method*."""
+        function = _unwrapped(method)
+        setattr(function, _MARKS, (*getattr(function, _MARKS, ()), self._mark))
+        return method
+
+
 @overload
 def on(
     event: TransformEvent[V, R], **options: Unpack[HandlerOptions]
-) -> Callable[
-    [Callable[[Any, EventContext[V]], R | Coroutine[Any, Any, R | None] | None]],
-    Callable[[Any, EventContext[V]], R | Coroutine[Any, Any, R | None] | None],
-]: ...
+) -> Marker[EventContext[V], R | None]: ...
 @overload
 def on(
     event: ObserveEvent[V], **options: Unpack[HandlerOptions]
-) -> Callable[
-    [Callable[[Any, EventContext[V]], Coroutine[Any, Any, None] | None]],
-    Callable[[Any, EventContext[V]], Coroutine[Any, Any, None] | None],
-]: ...
+) -> Marker[EventContext[V], None]: ...
 def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
     """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`.
 
     Without *sender* it hears its agent and that one's sub-agents. Marks can be stacked. Raises
     `RegistrationError` for options that could never work.
     """
-    return _marker(Mark(event, "on", options))
+    return Marker(Mark(event, "on", options))
 
 
 def guard(
     event: TransformEvent[V, Any], **options: Unpack[HandlerOptions]
-) -> Callable[
-    [Callable[[Any, EventContext[V]], Deny | Ask | Coroutine[Any, Any, Deny | Ask | None] | None]],
-    Callable[[Any, EventContext[V]], Deny | Ask | Coroutine[Any, Any, Deny | Ask | None] | None],
-]:
+) -> Marker[EventContext[V], Deny | Ask | None]:
     """Mark a component's method as a guard; the options are those of `EventBus.on`."""
-    return _marker(Mark(event, "guard", options))
-
-
-def _marker(mark: Mark) -> Callable[[F], F]:
-    observed = isinstance(mark.event, ObserveEvent)
-    kind: HandlerKind = "observer" if observed else "transformer"
-    check_options(mark.event, "guard" if mark.kind == "guard" else kind, Options(**mark.options))
-
-    def remember(method: F) -> F:
-        function = _unwrapped(method)
-        setattr(function, _MARKS, (*getattr(function, _MARKS, ()), mark))
-        return method
-
-    return remember
+    return Marker(Mark(event, "guard", options))
 
 
 def marked(kind: type) -> Iterator[tuple[str, Mark]]:

@@ -1,0 +1,88 @@
+"""What the demo's timeline shows of calls that end otherwise than in the demo."""
+
+import io
+
+import pytest
+
+from toolbus.demo.account import CallStory, Deed
+from toolbus.demo.excerpts import excerpt
+from toolbus.demo.timeline import Timeline, duration_of
+from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.terminal import Output, open_screen
+
+
+def shown(story):
+    stream = io.StringIO()
+    Timeline(open_screen(Output(stream), {})).call(story)
+    return stream.getvalue()
+
+
+def story(status, did, *, approved=None):
+    deed = Deed(
+        handler="Rules.judge",
+        did=did,
+        event=TOOL_CALL_BEFORE.name,
+        kind="guard",
+        reason="because",
+        duration_ns=1,
+        characters_before=0,
+        characters_after=0,
+        rows=(),
+    )
+    return CallStory(
+        number=1,
+        turn=1,
+        id="c",
+        tool="push",
+        arguments={"where": "here", "text": "two\nlines"},
+        executed=None,
+        status=status,
+        approved=approved,
+        began_ns=1,
+        ended_ns=2,
+        duration_ns=1,
+        characters_returned=0,
+        characters_read=0,
+        text="",
+        deeds=(deed,),
+    )
+
+
+def test_a_refusal_by_a_person_is_told():
+    text = shown(story("denied", "asked", approved=False))
+
+    assert "? Rules.judge asked a person" in text
+    assert "no, said the approver\n" in text
+
+
+@pytest.mark.parametrize("did", ["failed", "timeout", "contract", "rejected"])
+def test_a_handler_that_fails_is_told(did):
+    text = shown(story("denied", did))
+
+    assert f"! Rules.judge: {did}" in text
+    assert "       because\n" in text
+
+
+def test_arguments_of_many_lines_are_left_out():
+    assert "  1  push here  " in shown(story("ok", "failed"))
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "text"),
+    [(0, "0 µs"), (999_400, "999 µs"), (1_000_000, "1.0 ms"), (2_345_678_901, "2,345.7 ms")],
+)
+def test_durations_have_a_fitting_unit(duration_ns, text):
+    assert duration_of(duration_ns) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        ("a\nb", "a\nb", ()),
+        ("a\nb\nc", "a\nX\nc", (("b", "X"),)),
+        ("a", "a\nb", (("", "b"),)),
+        ("a\nb\nc\nd\ne", "x", (("a", "x"), ("… 3 more lines", ""), ("e", ""))),
+    ],
+)
+def test_an_excerpt_is_where_texts_differ(before, after, rows):
+    assert excerpt(before, after) == rows
