@@ -172,8 +172,6 @@ class Agent(Member):
 
     def enqueue(self, message: Message) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
-        if self._closed:
-            raise ClosedError("the agent")
         self._session.enqueue(message)
 
     async def call_tool(

@@ -56,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = Output(sys.stdout)
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments), output)
+    except SystemExit as stop:
+        # That is how argparse ends, after help and after wrong use.
+        code = stop.code if isinstance(stop.code, int) else 0
     except UsageError as error:
         Output(sys.stderr).write(f"toolbus: {error}\n")
         code = 2

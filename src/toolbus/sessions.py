@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.dispatch.deadlines import to_the_end
-from toolbus.errors import AppendError, MessageDenied, ToolbusError
+from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events import MODEL_CALL_DELTA
 from toolbus.lifecycle import ToolRunner
 from toolbus.locks import LoopLock
@@ -59,7 +59,7 @@ class Session:
         self._unsaved: deque[DispatchRecord] = deque()
         self._waiting: deque[Message] = deque()
         self._beginning = LoopLock()
-        self._busy = self._stale = False
+        self._busy = self._stale = self._closed = False
         self._end_tap: Callable[[], object] = lambda: None
 
     async def open(self) -> None:
@@ -77,6 +77,7 @@ class Session:
                 await self.take_waiting(self.scope)
             except ToolbusError as error:
                 logger.warning("%d enqueued messages are lost: %s", len(self._waiting), error)
+        self._closed = True
         self._end_tap()
         await self.flush()
 
@@ -115,6 +116,8 @@ class Session:
 
     def enqueue(self, message: Message) -> None:
         """Keep *message* until the transcript can take it: before the next model call."""
+        if self._closed:
+            raise ClosedError(f"session {self.scope.session_id!r}")
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.scope.session_id, reason)

@@ -21,6 +21,7 @@ def environment(tmp_path):
     return kept | {
         "COLUMNS": "80",
         "PYTHONPATH": SOURCE,
+        "PYTHONUNBUFFERED": "",
         "PYTHONUTF8": "1",
         "TERM": "xterm",
         "TMPDIR": str(tmp_path / "tmp"),

@@ -601,6 +601,19 @@ async def test_failing_parameters_deny_the_call():
     assert SECRET.encode() not in encode(messages)
 
 
+async def test_failing_to_convert_denies_too():
+    class Unable(Rename):
+        def adapt_parameters(self, call: ToolCall) -> ToolCall:
+            raise OSError(SECRET)
+
+    component = with_adapters(Unable("path", "file"))
+
+    messages, _ = await answers(call_of("read", file="a"), components=[component])
+
+    assert messages[0].tool_response.error_type == "denied"
+    assert messages[0].text == "adapter 'Unable' raised an error"
+
+
 async def test_a_failing_response_is_withheld():
     component = with_adapters(Wrong(response=OSError(SECRET)))
 

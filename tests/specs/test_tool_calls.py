@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 from concurrent.futures import CancelledError as FutureCancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given
@@ -615,7 +615,7 @@ async def test_a_shell_command_gets_its_prefix(tmp_path, monkeypatch):
     @tool
     def shell(command: str) -> str:
         """Run a command."""
-        done = subprocess.run(  # noqa: S602 - a shell is what it offers
+        done = subprocess.run(
             command, shell=True, cwd=repository, capture_output=True, text=True, check=False
         )
         return done.stdout
@@ -930,45 +930,44 @@ async def test_who_passes_bad_arguments_is_innocent():
 
 
 async def test_an_adapter_answers_for_its_signature():
-    adapter = Renames("n", "number", spoil=True)
+    adapter = Renames("n", "amount", spoil=True)
 
-    messages, ran = await run_adapted([adapter], number=3)
+    messages, ran = await run_adapted([adapter], amount=3)
 
     assert ran == []
     assert messages[2].text == (
-        "handler 'n/number' broke the arguments: expected `int`, got `str` - at `$.n`"
+        "handler 'n/amount' broke the arguments: expected `int`, got `str` - at `$.n`"
     )
 
 
 async def test_the_inner_adapter_is_blamed_alone():
-    inner, outer = Renames("n", "number", spoil=True), Renames("number", "count")
+    inner, outer = Renames("n", "amount", spoil=True), Renames("amount", "count")
 
     messages, ran = await run_adapted([inner, outer], count=3)
 
     assert ran == []
     assert messages[2].text == (
-        "handler 'n/number' broke the arguments: expected `int`, got `str` - at `$.n`"
+        "handler 'n/amount' broke the arguments: expected `int`, got `str` - at `$.n`"
     )
 
 
 async def test_the_outer_adapter_is_blamed_alone():
-    inner, outer = Renames("n", "number"), Renames("number", "count", spoil=True)
+    inner, outer = Renames("n", "amount"), Renames("amount", "count", spoil=True)
 
     messages, ran = await run_adapted([inner, outer], count=3)
 
     assert ran == []
-    assert messages[2].text.startswith("handler 'number/count' broke the arguments: ")
+    assert messages[2].text.startswith("handler 'amount/count' broke the arguments: ")
 
 
 async def test_a_forgetful_adapter_is_blamed():
-    adapter = Renames("n", "number", forget=True)
+    adapter = Renames("n", "amount", forget=True)
 
-    messages, ran = await run_adapted([adapter], number=3)
+    messages, ran = await run_adapted([adapter], amount=3)
 
     assert ran == []
     assert messages[2].text == (
-        "handler 'n/number' broke the arguments: "
-        "object contains unknown field `number` - at `$`"
+        "handler 'n/amount' broke the arguments: object contains unknown field `amount` - at `$`"
     )
 
 
@@ -976,8 +975,8 @@ async def test_later_rewrites_fit_the_tool_itself():
     def spoil(ctx):
         return ctx.value.merge_arguments({"n": "three"})
 
-    fine, ran = await run_adapted([Renames("n", "number")], number=3)
-    messages, spoilt = await run_adapted([Renames("n", "number")], spoil, number=3)
+    fine, ran = await run_adapted([Renames("n", "amount")], amount=3)
+    messages, spoilt = await run_adapted([Renames("n", "amount")], spoil, amount=3)
 
     assert (fine[2].text, [one["n"] for one in ran], spoilt) == ("noted 3", [3], [])
     assert messages[2].text == (
@@ -1073,77 +1072,35 @@ async def test_an_unknown_tool_is_answered():
 )
 async def test_any_mixture_ends_in_order(texts, names, parallel, cancels, broken):
     bus, messages, hanging = EventBus(), [], asyncio.Semaphore(0)
-
-    @tool
-    async def hang(n: int, text: str) -> None:
-        """Hang until it is cancelled, if it will be."""
-        hanging.release()
-        if cancels:
-            await asyncio.Event().wait()
-
-    @tool(timeout=0.001)
-    async def slow(n: int, text: str) -> None:
-        """Take too long."""
-        await asyncio.Event().wait()
-
-    @tool
-    def flaky(n: int, text: str) -> None:
-        """Fail."""
-        raise RuntimeError(text)
-
-    @bus.on(TOOL_CALL_BEFORE, on_error="raise")
-    def judge(ctx):
-        match ctx.value.arguments["text"]:
-            case "break":
-                return ctx.value.with_arguments({"n": "one"})
-            case "raise":
-                raise ValueError
-            case "boom":
-                raise Boom
-            case text:
-                return VERDICTS.get(text)
-
-    @bus.guard(TOOL_CALL_BEFORE)
-    def guard(ctx):
-        if ctx.value.arguments["text"] == "guard":
-            raise ValueError
-
-    @bus.on(TOOL_CALL_ERROR, on_error="raise")
-    def recover(ctx):
-        if ctx.value.call.arguments["text"] == "exit":
-            raise ValueError
-
     outcomes = collects(bus, TOOL_CALL_AFTER)
-    if broken:
-        bus.on(TOOL_CALL_AFTER, lambda ctx: 1 / 0)
-    runner = runner_of(bus, notes([]), flaky, slow, hang, append=keeps(messages))
+    refuses_and_fails(bus, broken=broken)
+    tools = [notes([]), *unruly_tools(hanging, hang=cancels > 0)]
+    runner = runner_of(bus, *tools, append=keeps(messages))
     calls = [
         call_of(name, number, n=number, text=text)
         for number, (name, text) in enumerate(zip(names, texts, strict=False))
     ]
     hung = [one for one in calls if one.name == "hang" and one.arguments["text"] in {"", "exit"}]
+    hung = hung if cancels else []
 
     async def work():
         for some in [calls] if parallel else [[one] for one in calls]:
-            try:
+            with suppress(HandlerError, Boom):
                 await runner.call_all(some)
-            except (HandlerError, Boom):
-                pass
 
     task = asyncio.ensure_future(work())
-    if hung and cancels:
-        for _ in hung if parallel else hung[:1]:
-            await hanging.acquire()
-        for _ in range(cancels):
-            task.cancel()
-            await asyncio.sleep(0)
+    for _ in hung if parallel else hung[:1]:
+        await hanging.acquire()
+    for _ in range(cancels if hung else 0):
+        task.cancel()
+        await asyncio.sleep(0)
     await asyncio.wait({task})
-    started = calls if parallel or not (hung and cancels) else calls[: calls.index(hung[0]) + 1]
 
-    assert task.cancelled() == bool(hung and cancels)
+    started = calls if parallel or not hung else calls[: calls.index(hung[0]) + 1]
+    by_id = {one.requested.id: one for one in outcomes}
+    assert task.cancelled() == bool(hung)
     assert sorted(one.requested.id for one in outcomes) == sorted(one.id for one in started)
     assert [one.tool_call_id for one in messages] == [one.id for one in started]
-    by_id = {one.requested.id: one for one in outcomes}
     assert all(one.tool_response == by_id[one.tool_call_id].response for one in messages)
 
 
@@ -1335,9 +1292,7 @@ async def test_a_failing_recovery_reaches_the_caller():
         raise KeyError("no idea")
 
     outcomes = collects(bus, TOOL_CALL_AFTER)
-    runner = runner_of(
-        bus, fails(ValueError("x")), hangs(timeout=0.01), append=keeps(messages)
-    )
+    runner = runner_of(bus, fails(ValueError("x")), hangs(timeout=0.01), append=keeps(messages))
 
     for name in ("flaky", "hang"):
         with pytest.raises(HandlerError, match="handler 'broken' of 'tool:call:error'"):
@@ -1659,9 +1614,7 @@ async def test_a_cancelled_tool_may_clean_up():
 
 async def test_calls_of_a_sub_agent_are_answered():
     bus, store, begun = EventBus(), MemoryStore(), asyncio.Event()
-    below = agent_of(
-        asks(call_of("hang", 8), id="m-8"), bus=bus, tools=[hangs(begun)], store=store
-    )
+    below = agent_of(asks(call_of("hang", 8), id="m-8"), bus=bus, tools=[hangs(begun)], store=store)
     agent = agent_of(
         asks(call_of("ask", 1, prompt="wait")),
         bus=bus,
@@ -1817,6 +1770,58 @@ async def test_a_failing_inner_handler_reaches_the_tool():
     ]
     assert outcome.response.error_type == "HandlerError"
     assert outcome.response.text == "handler 'broken' of 'tool:call:before' raised an error"
+
+
+def unruly_tools(hanging, *, hang):
+    """Return tools that fail, take too long, and hang if they are to *hang*."""
+
+    @tool(name="hang")
+    async def hang_on(n: int, text: str) -> None:
+        """Hang until it is cancelled."""
+        hanging.release()
+        if hang:
+            await asyncio.Event().wait()
+
+    @tool(timeout=0.001)
+    async def slow(n: int, text: str) -> None:
+        """Take too long."""
+        await asyncio.Event().wait()
+
+    @tool
+    def flaky(n: int, text: str) -> None:
+        """Fail."""
+        raise RuntimeError(text)
+
+    return hang_on, slow, flaky
+
+
+def refuses_and_fails(bus, *, broken):
+    """Subscribe handlers that do what the argument "text" says; *broken* observers fail."""
+
+    @bus.on(TOOL_CALL_BEFORE, on_error="raise")
+    def judge(ctx):
+        match ctx.value.arguments["text"]:
+            case "break":
+                return ctx.value.with_arguments({"n": "one"})
+            case "raise":
+                raise ValueError
+            case "boom":
+                raise Boom
+            case text:
+                return VERDICTS.get(text)
+
+    @bus.guard(TOOL_CALL_BEFORE)
+    def guard(ctx):
+        if ctx.value.arguments["text"] == "guard":
+            raise ValueError
+
+    @bus.on(TOOL_CALL_ERROR, on_error="raise")
+    def recover(ctx):
+        if ctx.value.call.arguments["text"] == "exit":
+            raise ValueError
+
+    if broken:
+        bus.on(TOOL_CALL_AFTER, lambda ctx: 1 / 0)
 
 
 VERDICTS = {"deny": Deny("not allowed"), "answer": ToolResponse.from_text("cached")}

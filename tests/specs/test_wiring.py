@@ -301,7 +301,7 @@ async def test_a_missing_name_names_the_nearest(write, refusal):
 async def test_several_candidates_are_listed(write, refusal):
     write(f"{AGENT}\nother = Agent(ScriptedModel([]))\n")
 
-    assert refusal("mine.py") == "mine.py has several; say which: mine.py:agent, mine.py:other"
+    assert refusal("mine.py") == "mine.py has several; say mine.py:NAME, one of agent, other"
 
 
 async def test_a_file_without_any_is_refused(write, refusal):

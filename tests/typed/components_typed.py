@@ -175,27 +175,27 @@ class Stricter(Watch):
 class Wrong(AgentComponent):
     """All that is refused."""
 
-    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
+    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
     def word(self, ctx: EventContext[ToolCall]) -> str:
         return ctx.value.name
 
-    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
+    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
     def question(self, ctx: EventContext[ToolCall]) -> Ask:
         return Ask(ctx.value.name)
 
-    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
+    @on(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
     async def later(self, ctx: EventContext[ToolCall]) -> int:
         return len(ctx.value.arguments)
 
-    @on(MESSAGE_APPEND_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
+    @on(MESSAGE_APPEND_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
     def only_users(self, ctx: EventContext[UserMessage]) -> UserMessage:
         return ctx.value
 
-    @on(TOOL_CALL_AFTER)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
+    @on(TOOL_CALL_AFTER)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
     def output(self, ctx: EventContext[ToolCallOutcome]) -> ToolResponse:
         return ctx.value.response
 
-    @guard(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
+    @guard(TOOL_CALL_BEFORE)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
     def replaced(self, ctx: EventContext[ToolCall]) -> ToolCall:
         return ctx.value
 

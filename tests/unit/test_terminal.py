@@ -69,11 +69,11 @@ def test_a_table_is_aligned(screen, stream):
 
 
 def test_a_note_without_room_stands_lower(screen, stream):
-    screen.table([("short",), ("x" * 30,), ("none",)], notes=["place:1", "there:22", ""])
+    screen.table([("short",), ("x" * 31,), ("none",)], notes=["place:1", "there:22", ""])
 
     assert stream.getvalue().splitlines() == [
         "short".ljust(33) + "place:1",
-        "x" * 30,
+        "x" * 31,
         "there:22".rjust(40),
         "none",
     ]

@@ -80,7 +80,7 @@ class GitManners(AgentComponent):
 
     rewrites = (
         (r"^git log$", "git log --oneline -n 20"),
-        (r"^git push (--force|-f)\b", "git push --force-with-lease"),
+        (r"^git push (--force|-f)(?!\S)", "git push --force-with-lease"),
     )
 
     @on(TOOL_CALL_BEFORE)

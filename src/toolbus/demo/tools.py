@@ -95,14 +95,17 @@ class Workspace(AgentComponent):
     def _inside(self, path: str) -> Path:
         """Return where *path* leads, links followed; raises PermissionError outside the folder."""
         file = (self._root / path).resolve()
-        if not file.is_relative_to(self._root) or ".git" in file.relative_to(self._root).parts:
+        if not self._holds(file):
             raise PermissionError(f"{path!r} is outside the folder")
         return file
+
+    def _holds(self, file: Path) -> bool:
+        return file.is_relative_to(self._root) and ".git" not in file.relative_to(self._root).parts
 
     def _files(self, start: Path) -> Iterator[Path]:
         files = sorted(start.rglob("*")) if start.is_dir() else [start]
         for file in files:
-            if file.is_file() and ".git" not in file.relative_to(self._root).parts:
+            if file.is_file() and self._holds(file.resolve()):
                 yield file
 
     def _check_words(self, command: str) -> None:

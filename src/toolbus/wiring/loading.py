@@ -116,9 +116,7 @@ def _only_candidate(file: Path, module: ModuleType) -> str:
     if not candidates:
         raise UsageError(f"{file} has no {_WANTED}; give FILE.py:name of a function that makes one")
     if len(candidates) > 1:
-        raise UsageError(
-            f"{file} has several; say which: {', '.join(f'{file}:{one}' for one in candidates)}"
-        )
+        raise UsageError(f"{file} has several; say {file}:NAME, one of {', '.join(candidates)}")
     return candidates[0]
 
 

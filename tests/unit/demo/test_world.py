@@ -46,5 +46,5 @@ def test_a_git_that_fails_is_told_with_its_words(tmp_path, monkeypatch):
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
-    with pytest.raises(UsageError, match="git init -q --bare origin.git failed: no licence yet"):
+    with pytest.raises(UsageError, match=r"git init .* failed: no licence yet$"):
         make_repository(draw_world(1), tmp_path)

@@ -1,0 +1,1242 @@
+"""The scenarios of `specs/agent.md`."""
+
+import asyncio
+import gc
+import weakref
+from contextlib import aclosing
+
+import pytest
+from msgspec.structs import replace
+
+from toolbus import (
+    Agent,
+    AgentComponent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    EventBus,
+    SystemMessage,
+    ToolAdapter,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    on,
+    tool,
+)
+from toolbus.errors import (
+    AppendError,
+    ClosedError,
+    MessageDenied,
+    ModelError,
+    RegistrationError,
+    StoreError,
+)
+from toolbus.events import (
+    CATALOGUE,
+    MESSAGE_APPEND_AFTER,
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    MODEL_CALL_AFTER,
+    MODEL_CALL_BEFORE,
+    MODEL_CALL_DELTA,
+    MODEL_CALL_ERROR,
+    RUN_AFTER,
+    RUN_BEFORE,
+    RUN_ERROR,
+    TOOL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+    TOOLS_PROVIDE,
+    ModelDelta,
+    RunResult,
+)
+from toolbus.messages import encode
+from toolbus.models.scripted import ScriptedModel
+from toolbus.store.memory import MemoryStore
+from toolbus.store.sqlite import SqliteStore
+from toolbus.testing.fakes import counting_ids
+from toolbus.testing.recorder import Recorder
+
+
+@tool
+async def echo(text: str) -> str:
+    return f"<{text}>"
+
+
+def asks(*call_ids: str, name: str = "echo", **facts) -> AssistantMessage:
+    """Return a message that calls a tool once for each of *call_ids*, with the id as its text."""
+    made = [ToolCall(id=one, name=name, arguments={"text": one}) for one in call_ids]
+    return AssistantMessage(id=f"ask-{'-'.join(call_ids)}", tool_calls=made, **facts)
+
+
+def delegates(*calls: tuple[str, str], name: str = "worker") -> AssistantMessage:
+    """Return a message that gives tasks to a sub-agent: pairs of call id and prompt."""
+    made = [ToolCall(id=one, name=name, arguments={"prompt": prompt}) for one, prompt in calls]
+    return AssistantMessage(id="delegate", tool_calls=made)
+
+
+def agent_for(*answers, **options) -> Agent:
+    """Return an agent in the session "s" whose model gives *answers*."""
+    options.setdefault("session_id", "s")
+    options.setdefault("agent_id", "main")
+    return Agent(ScriptedModel(answers), tools=options.pop("tools", [echo]), **options)
+
+
+def texts(messages) -> list[str]:
+    return [one.text for one in messages]
+
+
+def is_paired(messages) -> bool:
+    """Tell whether the answers of every message's calls follow it at once, each one once."""
+    waiting: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in waiting:
+                return False
+            waiting.remove(message.tool_call_id)
+        elif waiting:
+            return False
+        elif isinstance(message, AssistantMessage):
+            waiting = {call.id for call in message.tool_calls}
+    return not waiting
+
+
+class Sluggish(MemoryStore):
+    """A store that suspends before and after each write."""
+
+    async def append(self, session_id, stored) -> None:
+        await asyncio.sleep(0)
+        await super().append(session_id, stored)
+        await asyncio.sleep(0)
+
+
+class Failing(MemoryStore):
+    """A store that fails to write the messages with the texts *failing*, each once."""
+
+    def __init__(self, *failing: str) -> None:
+        super().__init__()
+        self._failing = list(failing)
+
+    async def append(self, session_id, stored) -> None:
+        if stored.message is not None and stored.message.text in self._failing:
+            self._failing.remove(stored.message.text)
+            raise StoreError("disk", "it is full; make room and try again")
+        await super().append(session_id, stored)
+
+
+class Held:
+    """A model whose answers wait until it is released."""
+
+    name = "held"
+
+    def __init__(self) -> None:
+        self.asked, self.release = asyncio.Event(), asyncio.Event()
+
+    async def complete(self, request):
+        self.asked.set()
+        await self.release.wait()
+        return AssistantMessage(id="late", content="at last")
+
+    async def stream(self, request):
+        yield ModelDelta(kind="text", text="at ")
+        yield await self.complete(request)
+
+
+async def test_a_run_ends_with_the_answer():
+    model = ScriptedModel([asks("1"), asks("2", "3"), "done"])
+    agent = Agent(model, tools=[echo])
+    recorder = Recorder(agent.bus)
+
+    result = await agent.run("go")
+
+    assert (result.status, result.text, result.turns, result.reason) == ("ok", "done", 3, None)
+    assert result.message is result.messages[-1]
+    assert texts(result.messages) == ["go", "", "<1>", "", "<2>", "<3>", "done"]
+    assert [texts(one.messages) for one in model.requests] == [
+        ["go"],
+        ["go", "", "<1>"],
+        ["go", "", "<1>", "", "<2>", "<3>"],
+    ]
+    assert recorder.values(RUN_AFTER) == [result]
+    assert recorder.names[-1] == "run:after"
+
+
+async def test_usage_is_summed():
+    agent = agent_for(
+        asks("1", usage={"in": 10, "out": 2, "cost": 0.5}),
+        asks("2", usage={"in": 12, "cached": 7, "fast": True}),
+        AssistantMessage(id="bad", content="never say this", usage={"in": 14, "out": 3}),
+    )
+    agent.guard(
+        MESSAGE_APPEND_BEFORE, lambda ctx: Deny("no") if "never" in ctx.value.text else None
+    )
+
+    result = await agent.run("go")
+
+    assert result.status == "denied"
+    assert result.usage == {"in": 36, "out": 5, "cached": 7}
+
+
+async def test_a_result_has_its_own_messages():
+    agent = agent_for("one", asks("1"), "two")
+    await agent.run("first")
+
+    result = await agent.run("second")
+
+    assert texts(result.messages) == ["second", "", "<1>", "two"]
+    assert len(agent.messages) == 6
+
+
+async def test_too_many_turns_end_it():
+    agent = agent_for(*[asks(str(n)) for n in range(9)], max_turns=3)
+    recorder = Recorder(agent.bus)
+
+    result = await agent.run("go")
+
+    assert (result.status, result.turns) == ("max_turns", 3)
+    assert result.reason == "no final answer after 3 turns"
+    assert recorder.values(RUN_AFTER) == [result]
+    assert is_paired(agent.messages)
+
+
+async def test_the_context_is_in_every_scope():
+    agent = agent_for(asks("1"), "done", "done again")
+
+    with Recorder(agent.bus) as first:
+        await agent.run("go", context={"user": "ada", "tags": ["x"]})
+    with Recorder(agent.bus) as second:
+        await agent.run("go on")
+
+    scopes = [one.scope for one in first.records]
+    (run_id,) = {one.run_id for one in scopes}
+    assert {(one.agent_id, one.session_id, one.lineage) for one in scopes} == {("main", "s", ())}
+    assert all(one.context == {"user": "ada", "tags": ("x",)} for one in scopes)
+    turns = [one.scope.turn for one in first.records if one.event == "message:append:before"]
+    assert turns == [0, 1, 1, 2]
+    assert [one.scope.turn for one in first.of(TOOL_CALL_AFTER)] == [1]
+    assert [one.scope.turn for one in first.of(MODEL_CALL_AFTER)] == [1, 2]
+    assert run_id not in {one.scope.run_id for one in second.records} | {""}
+    assert {one.scope.context for one in second.records} == {agent.scope.context}
+
+
+async def test_the_system_message_comes_first():
+    ran, appended = [agent_for("one", "two", system="be brief") for _ in range(2)]
+
+    await ran.run("go")
+    await ran.run("go on")
+    await asyncio.gather(
+        *[appended.append(UserMessage(id=name, content=name)) for name in ("x", "y")]
+    )
+    await appended.run("go")
+
+    assert texts(ran.messages) == ["be brief", "go", "one", "go on", "two"]
+    assert texts(appended.messages) == ["be brief", "x", "y", "go", "one"]
+    assert isinstance(ran.messages[0], SystemMessage)
+
+
+async def test_settings_reach_the_model():
+    model = ScriptedModel(["done"], name="clever")
+    agent = Agent(model, tools=[echo], model_settings={"temperature": 0})
+
+    await agent.run("go")
+
+    (request,) = model.requests
+    assert (request.model, request.settings) == ("clever", {"temperature": 0})
+    assert request.tools == (echo.spec,)
+
+
+async def test_one_run_at_a_time():
+    model, errors = Held(), []
+    agent = Agent(model, session_id="s")
+
+    @agent.on(MODEL_CALL_BEFORE)
+    async def inside(ctx):
+        with pytest.raises(AppendError) as refused:
+            await agent.run("inside")
+        errors.append(str(refused.value))
+
+    first = asyncio.create_task(agent.run("go"))
+    await model.asked.wait()
+    with pytest.raises(AppendError) as refused:
+        await agent.run("outside")
+    model.release.set()
+    result = await first
+
+    way_out = "wait for its end, or use `agent.enqueue(message)`"
+    expected = f"append to session 's': a run is under way; {way_out}"
+    assert [*errors, str(refused.value)] == [expected, expected]
+    assert texts(result.messages) == ["go", "at last"]
+
+
+async def test_a_denied_run_reaches_no_model():
+    model = ScriptedModel(["done"])
+    agent = Agent(model, system="be brief")
+    agent.guard(RUN_BEFORE, lambda ctx: Deny("not on Sundays", "detail"))
+    recorder = Recorder(agent.bus)
+
+    result = await agent.run("go")
+
+    assert (result.status, result.reason, result.turns) == ("denied", "not on Sundays", 0)
+    assert (result.message, result.text, result.messages) == (None, "", ())
+    assert (model.requests, list(agent.messages)) == ([], [])
+    assert recorder.names == ["run:before", "run:after"]
+    assert recorder.values(RUN_AFTER) == [result]
+
+
+async def test_a_run_may_need_approval():
+    asked = []
+
+    def approve(ask, call, scope):
+        asked.append((ask, call, scope.session_id))
+        return True
+
+    async def refuse(ask, call, scope):
+        return False
+
+    results = []
+    for approver in (approve, refuse, None):
+        agent = agent_for("done", approver=approver)
+        agent.guard(RUN_BEFORE, lambda ctx: Ask(f"may it {ctx.value.prompt}?"))
+        results.append(await agent.run("go"))
+
+    assert [(one.status, one.reason) for one in results] == [
+        ("ok", None),
+        ("denied", "approval was refused"),
+        ("denied", "approval is needed, and there is nobody to ask"),
+    ]
+    assert asked == [(Ask("may it go?"), None, "s")]
+
+
+async def test_the_prompt_may_be_rewritten():
+    agent = agent_for("done")
+    agent.on(RUN_BEFORE, lambda ctx: replace(ctx.value, prompt=ctx.value.prompt.upper()))
+
+    result = await agent.run("go")
+
+    assert texts(result.messages) == ["GO", "done"]
+
+
+async def test_a_handler_may_answer_for_the_model():
+    model, answer = ScriptedModel([]), AssistantMessage(id="cached", content="from the cache")
+    agent = Agent(model)
+    agent.on(MODEL_CALL_BEFORE, lambda ctx: answer)
+    agent.on(MESSAGE_APPEND_BEFORE, lambda ctx: replace(ctx.value, metadata={"seen": True}))
+
+    result = await agent.run("go")
+
+    assert model.requests == []
+    assert result.message == replace(answer, metadata={"seen": True})
+    assert agent.messages[-1] is result.message
+
+
+async def test_a_denied_request_ends_the_run():
+    agent = agent_for(asks("1"), "done")
+    agent.guard(
+        MODEL_CALL_BEFORE,
+        lambda ctx: Deny("enough") if len(ctx.value.messages) > 1 else None,
+    )
+
+    result = await agent.run("go")
+
+    assert (result.status, result.reason, result.turns) == ("denied", "enough", 2)
+    assert texts(result.messages) == ["go", "", "<1>"]
+    assert result.message == asks("1")
+
+
+async def test_denied_tools_are_not_offered():
+    model = ScriptedModel([asks("1"), "done"])
+    agent = Agent(model, tools=[echo])
+    agent.guard(TOOLS_PROVIDE, lambda ctx: Deny("no tools today"))
+
+    result = await agent.run("go")
+
+    assert [one.tools for one in model.requests] == [(), ()]
+    assert result.messages[2].text == "no tool named 'echo'; known tools: none"
+    assert result.messages[2].tool_response.error_type == "unknown_tool"
+
+
+async def test_what_is_not_sent_cannot_run():
+    ran = []
+
+    @tool
+    async def secret(text: str) -> str:
+        ran.append(text)
+        return text
+
+    model = ScriptedModel([asks("1", name="secret"), "done"])
+    agent = Agent(model, tools=[echo, secret])
+    agent.on(MODEL_CALL_BEFORE, lambda ctx: replace(ctx.value, tools=ctx.value.tools[:1]))
+
+    result = await agent.run("go")
+
+    assert ran == []
+    assert result.messages[2].text == "no tool named 'secret'; known tools: echo"
+
+
+async def test_a_failing_model_may_be_answered():
+    model = ScriptedModel([ConnectionError("gone away")])
+    agent, seen = Agent(model), []
+
+    @agent.on(MODEL_CALL_ERROR)
+    def rescue(ctx):
+        seen.append(ctx.value)
+        return AssistantMessage(id="sorry", content="I am not well")
+
+    result = await agent.run("go")
+
+    (failure,) = seen
+    assert (failure.error_type, failure.error_text) == ("ConnectionError", "gone away")
+    assert [failure.request] == model.requests
+    assert (result.status, result.text) == ("ok", "I am not well")
+
+
+async def test_a_failing_model_reaches_the_caller():
+    error = ConnectionError("gone away")
+    agent = agent_for(asks("1"), error, "back again")
+    recorder = Recorder(agent.bus)
+
+    with pytest.raises(ConnectionError) as raised:
+        await agent.run("go")
+    result = await agent.run("go on")
+
+    assert raised.value is error
+    failed, ended = recorder.values(RUN_AFTER)
+    assert (failed.status, failed.reason) == ("error", "ConnectionError: gone away")
+    assert texts(failed.messages) == ["go", "", "<1>"]
+    assert (ended, result.text) == (result, "back again")
+    assert is_paired(agent.messages)
+
+
+async def test_a_failing_run_may_be_answered():
+    agent, seen = agent_for(ConnectionError("gone away")), []
+    answer = RunResult(status="error", reason="try again tomorrow")
+    recorder = Recorder(agent.bus)
+
+    @agent.on(RUN_ERROR)
+    def rescue(ctx):
+        seen.append(ctx.value)
+        return answer
+
+    result = await agent.run("go")
+
+    (failure,) = seen
+    assert (failure.error_type, failure.error_text) == ("ConnectionError", "gone away")
+    assert (failure.start.prompt, failure.start.messages) == ("go", ())
+    assert result is answer
+    assert recorder.values(RUN_AFTER) == [answer]
+
+
+async def test_a_denied_rescue_lets_errors_leave():
+    agent = agent_for(ConnectionError("gone away"))
+    agent.on(MODEL_CALL_ERROR, lambda ctx: AssistantMessage(id="sorry", content="sorry"))
+    agent.on(RUN_ERROR, lambda ctx: RunResult(status="ok"))
+    agent.guard(MODEL_CALL_ERROR, lambda ctx: Deny("no excuses"))
+    agent.guard(RUN_ERROR, lambda ctx: Deny("no excuses"))
+
+    with pytest.raises(ConnectionError, match="gone away"):
+        await agent.run("go")
+
+    assert texts(agent.messages) == ["go"]
+
+
+async def test_pieces_come_before_the_result():
+    script = [asks("1"), "one two three"]
+    agent, other = agent_for(*script, ids=counting_ids()), agent_for(*script, ids=counting_ids())
+    recorder = Recorder(agent.bus)
+
+    *pieces, result = [piece async for piece in agent.stream("go", context={"user": "ada"})]
+
+    assert [(one.kind, one.text) for one in pieces] == [
+        ("tool_call", '{"text":"1"}'),
+        ("text", "one "),
+        ("text", "two "),
+        ("text", "three"),
+    ]
+    assert recorder.values(MODEL_CALL_DELTA) == pieces
+    assert {one.scope.context["user"] for one in recorder.records} == {"ada"}
+    expected = await other.run("go")
+    assert texts(result.messages) == texts(expected.messages)
+    assert (result.status, result.turns) == (expected.status, expected.turns)
+
+
+async def test_a_stream_left_early_ends():
+    closed = []
+
+    class Flowing(Held):
+        async def stream(self, request):
+            try:
+                yield ModelDelta(kind="text", text="at ")
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                closed.append(True)
+
+    model = Flowing()
+    agent = Agent(model)
+    recorder = Recorder(agent.bus)
+
+    async with aclosing(agent.stream("go")) as pieces:
+        async for piece in pieces:
+            assert piece.text == "at "
+            break
+    model.release.set()
+    result = await agent.run("go on")
+
+    assert closed == [True]
+    assert [one.status for one in recorder.values(RUN_AFTER)] == ["cancelled", "ok"]
+    assert texts(agent.messages) == ["go", "go on", "at last"]
+    assert result.text == "at last"
+
+
+async def test_an_error_leaves_the_stream():
+    error = ConnectionError("gone away")
+
+    class Breaking(Held):
+        async def stream(self, request):
+            yield ModelDelta(kind="text", text="at ")
+            raise error
+
+    agent, pieces = Agent(Breaking()), []
+
+    async def stream():
+        async for piece in agent.stream("go"):
+            pieces.append(piece)  # noqa: PERF401 - a comprehension would lose them to the error
+
+    with pytest.raises(ConnectionError) as raised:
+        await stream()
+
+    assert raised.value is error
+    assert texts(pieces) == ["at "]
+
+
+def test_many_sync_runs_in_a_row(tmp_path):
+    seen = []
+    store = SqliteStore(tmp_path / "store.db")
+    agent = agent_for(asks("1"), "one", "two", "three", store=store)
+
+    @agent.on(RUN_AFTER)
+    async def observe(ctx):
+        await asyncio.sleep(0.001)
+        seen.append(ctx.value.text)
+
+    results = []
+    for prompt in ("a", "b", "c"):
+        results.append(agent.run_sync(prompt, context={"prompt": prompt}))
+        assert len(seen) == len(results)
+    asyncio.run(agent.aclose())
+    stored = asyncio.run(store.read("s"))
+    asyncio.run(store.close())
+
+    assert seen == texts(results) == ["one", "two", "three"]
+    assert list(stored) == list(agent.messages)
+    assert texts(stored) == ["a", "", "<1>", "one", "b", "two", "c", "three"]
+
+
+def test_another_loop_may_take_over():
+    agent, seen = agent_for(*"abcde", approver=lambda *_: True), []
+    agent.guard(RUN_BEFORE, lambda ctx: Ask("may it?"))
+
+    @agent.on(MESSAGE_APPEND_AFTER)
+    async def observe(ctx):
+        seen.append(ctx.value.text)
+
+    async def twice():
+        results = [await agent.run("2"), await agent.run("3")]
+        await agent.bus.drain()
+        return results
+
+    results = [agent.run_sync("1"), *asyncio.run(twice()), agent.run_sync("4")]
+    results.append(asyncio.run(agent.run("5")))
+
+    assert texts(results) == list("abcde")
+    assert seen[:8] == texts(agent.messages)[:8]
+
+
+async def test_inside_a_loop_it_is_refused():
+    agent = agent_for("done")
+
+    with pytest.raises(AppendError) as refused:
+        agent.run_sync("go")
+    result = await agent.run("go")
+
+    way_out = "use `await agent.run(prompt)`"
+    assert str(refused.value) == f"append to session 's': an event loop runs here; {way_out}"
+    assert result.text == "done"
+
+
+async def test_an_enqueued_message_waits_its_turn():
+    @tool
+    async def remember(text: str) -> str:
+        agent.enqueue(UserMessage(id=f"note-{text}", content=f"note {text}"))
+        return text
+
+    agent = agent_for(asks("1", "2", name="remember"), "one", "two", tools=[remember])
+    agent.enqueue(UserMessage(id="early", content="early"))
+
+    await agent.run("go")
+    agent.enqueue(UserMessage(id="between", content="between"))
+    await agent.run("go on")
+
+    said = ["early", "go", "", "1", "2", "note 1", "note 2", "one", "between", "go on", "two"]
+    assert texts(agent.messages) == said
+
+
+async def test_what_was_enqueued_is_not_lost():
+    store = Failing("note")
+    agent = agent_for("done", store=store)
+    for text in ("first", "note", "last"):
+        agent.enqueue(UserMessage(id=text, content=text))
+
+    with pytest.raises(StoreError):
+        await agent.run("go")
+    await agent.run("go")
+
+    assert texts(agent.messages) == ["first", "note", "last", "go", "done"]
+    assert await store.read("s") == tuple(agent.messages)
+
+
+async def test_a_cancelled_run_keeps_enqueued_messages():
+    notes = [UserMessage(id=text, content=text) for text in ("first", "second")]
+    for steps in range(200):
+        agent = agent_for("one", "two", store=Sluggish())
+        for note in notes:
+            agent.enqueue(note)
+        run = asyncio.create_task(agent.run("go"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        ended = not run.cancel()
+        await asyncio.wait({run})
+
+        await agent.run("go on")
+
+        kept = [one for one in agent.messages if one in notes]
+        assert kept == notes
+        if ended:
+            break
+
+    assert ended
+
+
+async def test_a_denied_enqueued_message_is_logged(caplog):
+    agent = agent_for("done")
+    agent.guard(
+        MESSAGE_APPEND_BEFORE, lambda ctx: Deny("too rude") if ctx.value.id == "1" else None
+    )
+    for name in ("1", "2"):
+        agent.enqueue(UserMessage(id=name, content=name))
+
+    await agent.run("go")
+
+    assert texts(agent.messages) == ["2", "go", "done"]
+    logged = [(one.name, one.levelname, one.getMessage()) for one in caplog.records]
+    assert logged == [("toolbus", "WARNING", "enqueued user message '1' was denied: too rude")]
+
+
+def test_an_enqueued_message_asks_for_nothing():
+    agent = agent_for()
+
+    with pytest.raises(AppendError) as refused:
+        agent.enqueue(asks("1"))
+    agent.enqueue(AssistantMessage(id="a", content="just saying"))
+
+    reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
+    assert str(refused.value) == f"append to session 's': {reason}"
+
+
+async def test_a_direct_call_pairs():
+    @tool
+    async def add(x: int, y: int = 0, name: str = "") -> str:
+        return f"{name}{x + y}"
+
+    agent = agent_for(tools=[add], system="be brief", ids=counting_ids())
+    agent.enqueue(UserMessage(id="note", content="note"))
+
+    outcome = await agent.call_tool("add", {"x": 1, "y": 5}, y=2, name="sum ")
+
+    assert (outcome.status, outcome.response.text) == ("ok", "sum 3")
+    system, asking, answer, note = agent.messages
+    assert (system.text, note.text) == ("be brief", "note")
+    assert asking == AssistantMessage(id=asking.id, tool_calls=[outcome.requested])
+    assert outcome.requested.arguments == {"x": 1, "y": 2, "name": "sum "}
+    assert (answer.tool_call_id, answer.tool_response) == (outcome.requested.id, outcome.response)
+    assert (await agent.call_tool("add", {"x": 1})).response.text == "1"
+
+
+async def test_a_direct_call_waits_for_no_run():
+    model = Held()
+    agent = Agent(model, tools=[echo])
+
+    run = asyncio.create_task(agent.run("go"))
+    await model.asked.wait()
+    with pytest.raises(AppendError, match="a run is under way"):
+        await agent.call_tool("echo", text="x")
+    model.release.set()
+    result = await run
+
+    assert texts(result.messages) == ["go", "at last"]
+
+
+async def test_a_call_that_was_taken_out():
+    agent = agent_for("done")
+    recorder = Recorder(agent.bus)
+
+    with (
+        agent.on(MESSAGE_APPEND_BEFORE, lambda ctx: replace(ctx.value, tool_calls=())),
+        pytest.raises(MessageDenied) as denied,
+    ):
+        await agent.call_tool("echo", text="x")
+
+    reason = "a handler took the call out of it"
+    assert (denied.value.role, denied.value.reason) == ("assistant", reason)
+    assert recorder.of(TOOL_CALL_BEFORE) == []
+    assert (await agent.run("go")).text == "done"
+
+
+async def test_a_call_that_was_added_runs():
+    agent = agent_for()
+    extra = ToolCall(id="extra", name="echo", arguments={"text": "more"})
+
+    @agent.on(MESSAGE_APPEND_BEFORE, when=lambda ctx: isinstance(ctx.value, AssistantMessage))
+    def add(ctx):
+        return replace(ctx.value, tool_calls=[extra, *ctx.value.tool_calls])
+
+    outcome = await agent.call_tool("echo", text="x")
+
+    assert outcome.response.text == "<x>"
+    assert texts(agent.messages) == ["", "<more>", "<x>"]
+
+
+class Marking(AgentComponent):
+    """Marks the results of its agent with its mark."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__()
+        self.mark, self.scopes = mark, []
+        self.register_tool_adapter(Marker(mark))
+
+    @on(MESSAGE_APPEND_AFTER)
+    def note(self, ctx):
+        self.scopes.append(ctx.scope)
+
+
+class Marker(ToolAdapter):
+    """Puts a mark before texts."""
+
+    tools = ("echo",)
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+
+    def adapt_response(self, response, call):
+        return response.with_text(f"{self._mark}{response.text}")
+
+
+async def test_two_agents_never_mix():
+    bus, heard, agents, components = EventBus(), [], [], []
+    recorder = Recorder(bus)
+    for name in ("left", "right"):
+        component = Marking(name[0])
+        agent = Agent(
+            ScriptedModel([asks("1"), asks("2"), "done"]),
+            tools=[echo],
+            bus=bus,
+            agent_id=name,
+            session_id=f"{name}-session",
+            components=[component],
+            store=Sluggish(),
+        )
+        agent.on(TOOL_CALL_BEFORE, lambda ctx, name=name: heard.append((name, ctx.scope.agent_id)))
+        agents.append(agent)
+        components.append(component)
+
+    results = await asyncio.gather(*[agent.run(agent.scope.agent_id) for agent in agents])
+
+    order = [one.scope.agent_id for one in recorder.records]
+    assert order != sorted(order)
+    for agent, component, result in zip(agents, components, results, strict=True):
+        name = agent.scope.agent_id
+        marked = [f"{name[0]}<1>", f"{name[0]}<2>"]
+        assert texts(result.messages) == [name, "", marked[0], "", marked[1], "done"]
+        assert {one.agent_id for one in component.scopes} == {name}
+        assert {one.scope.session_id for one in agent.ledger} == {f"{name}-session"}
+    ours = {(one.scope.agent_id, one.scope.session_id) for one in recorder.records}
+    assert ours == {("left", "left-session"), ("right", "right-session")}
+    assert sorted(heard) == [("left", "left")] * 2 + [("right", "right")] * 2
+
+
+async def test_handlers_above_reach_below():
+    bus = EventBus()
+    below = Agent(ScriptedModel([asks("1", "no"), "found"]), tools=[echo], bus=bus, agent_id="sub")
+    above = Agent(
+        ScriptedModel([delegates(("down", "look")), "done"]),
+        tools=[below.as_tool("worker")],
+        components=[Marking("!")],
+        bus=bus,
+        agent_id="top",
+        session_id="s",
+    )
+    above.guard(TOOL_CALL_BEFORE, lambda ctx: Deny("not that") if ctx.value.id == "no" else None)
+    recorder = Recorder(bus)
+
+    result = await above.run("go", context={"user": "ada"})
+
+    assert texts(result.messages) == ["go", "", "found", "done"]
+    inner = [one for one in recorder.records if one.scope.agent_id == "sub"]
+    answers = [
+        one.value.text
+        for one in inner
+        if one.event == "message:append:after" and isinstance(one.value, ToolMessage)
+    ]
+    assert answers == ["!<1>", "!not that"]
+    assert {one.scope.lineage for one in inner} == {("top",)}
+    assert {one.scope.context["user"] for one in inner} == {"ada"}
+    (run_id,) = {one.scope.run_id for one in inner}
+    assert run_id not in {result.messages, above.scope.run_id}
+
+
+def test_a_sub_agent_shares_the_bus():
+    stranger = agent_for().as_tool("worker", "Works.")
+    agent = agent_for()
+
+    with pytest.raises(RegistrationError) as refused:
+        agent_for(tools=[stranger])
+    with pytest.raises(RegistrationError) as refused_later:
+        agent.tools.add(stranger)
+    friend = agent_for(bus=agent.bus, tools=[]).as_tool("friend")
+    agent.tools.add(friend)
+
+    reason = "a sub-agent shares its caller's bus; give both the same `bus=`"
+    expected = f"tool 'worker': {reason}"
+    assert [str(refused.value), str(refused_later.value)] == [expected, expected]
+    assert stranger.spec.description == "Works."
+    assert friend.spec.description == "Give a task to the agent 'friend'."
+    assert list(friend.spec.input_schema["properties"]) == ["prompt"]
+
+
+async def test_each_sub_run_has_a_session():
+    bus, store = EventBus(), MemoryStore()
+    model = ScriptedModel([lambda request: f"did {request.messages[-1].text}"] * 3)
+    below = Agent(model, bus=bus, store=store, system="be brief")
+    above = Agent(
+        ScriptedModel([delegates(("1", "a"), ("2", "b")), delegates(("1", "c")), "done"]),
+        tools=[below.as_tool("worker")],
+        bus=bus,
+        session_id="s",
+    )
+
+    result = await above.run("go")
+
+    assert texts(result.messages) == ["go", "", "did a", "did b", "", "did c", "done"]
+    assert [texts(one.messages) for one in model.requests] == [
+        ["be brief", prompt] for prompt in "abc"
+    ]
+    sessions = [one.id for one in await store.sessions()]
+    assert [one.rsplit("/", 1)[0] for one in sessions] == ["s/1", "s/2", "s/1"]
+    assert len(set(sessions)) == 3
+    assert list(below.messages) == []
+
+
+async def test_a_failure_below_is_data():
+    bus = EventBus()
+
+    def sub(name, *answers, **options):
+        agent = Agent(ScriptedModel(answers), tools=[echo], bus=bus, **options)
+        return agent, agent.as_tool(name)
+
+    _, raising = sub("raising", ConnectionError("gone away"))
+    denied, denying = sub("denying", "done")
+    denied.guard(RUN_BEFORE, lambda ctx: Deny("not today"))
+    _, endless = sub("endless", asks("1"), asks("2"), max_turns=2)
+    asking = AssistantMessage(
+        id="ask",
+        tool_calls=[
+            ToolCall(id=name, name=name, arguments={"prompt": "go"})
+            for name in ("raising", "denying", "endless")
+        ],
+    )
+    above = Agent(ScriptedModel([asking, "done"]), tools=[raising, denying, endless], bus=bus)
+
+    result = await above.run("go")
+
+    responses = [one.tool_response for one in result.messages[2:5]]
+    assert [(one.is_error, one.error_type, one.text) for one in responses] == [
+        (True, "ConnectionError", "gone away"),
+        (True, "denied", "the agent ended as denied: not today"),
+        (True, "max_turns", "the agent ended as max_turns: no final answer after 2 turns"),
+    ]
+    assert (result.status, result.text) == ("ok", "done")
+
+
+async def test_below_handlers_mean_that_session():
+    bus, store, counts = EventBus(), MemoryStore(), []
+    below = Agent(ScriptedModel([asks("1"), "done"]), tools=[echo], bus=bus, store=store)
+
+    @below.on(TOOL_CALL_AFTER)
+    def note(ctx):
+        counts.append(len(below.messages))
+        below.enqueue(UserMessage(id="note", content="seen"))
+
+    above = Agent(
+        ScriptedModel([delegates(("down", "look")), "done"]),
+        tools=[below.as_tool("worker")],
+        bus=bus,
+    )
+
+    await above.run("go")
+
+    (session,) = await store.sessions()
+    assert texts(await store.read(session.id)) == ["look", "", "<1>", "seen", "done"]
+    assert counts == [2]
+    assert list(below.messages) == []
+    assert texts(above.messages) == ["go", "", "done", "done"]
+
+
+async def test_cancelling_above_reaches_below():
+    bus, store, there = EventBus(), MemoryStore(), asyncio.Event()
+
+    @tool
+    async def hang(text: str) -> str:
+        there.set()
+        await asyncio.Event().wait()
+        return text
+
+    below = Agent(
+        ScriptedModel([asks("1", name="hang")]), tools=[hang], bus=bus, agent_id="sub", store=store
+    )
+    above = Agent(
+        ScriptedModel([delegates(("down", "look"))]),
+        tools=[below.as_tool("worker")],
+        bus=bus,
+        agent_id="top",
+    )
+    recorder = Recorder(bus)
+
+    run = asyncio.create_task(above.run("go"))
+    await there.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    ends = [(one.scope.agent_id, one.value.status) for one in recorder.of(RUN_AFTER)]
+    assert ends == [("sub", "cancelled"), ("top", "cancelled")]
+    (session,) = await store.sessions()
+    for messages in (above.messages, await store.read(session.id)):
+        assert texts(messages)[2:] == ["the call was cancelled"]
+        assert is_paired(messages)
+
+
+async def test_a_closed_agent_leaves_nothing():
+    bus, seen = EventBus(), []
+
+    def handlers():
+        return [one.name for event in CATALOGUE for one in bus.handlers(event)]
+
+    async with Agent(
+        ScriptedModel(["done"]), bus=bus, components=[Marking("!")], before_tool_callback=print
+    ) as closed:
+        closed.guard(TOOL_CALL_BEFORE, lambda ctx: None)
+
+        @closed.on(RUN_AFTER)
+        def observe(ctx):
+            seen.append(ctx.value)
+
+        closed.on(RUN_AFTER, observe).cancel()
+        await closed.run("go")
+        at_work = len(handlers())
+    twice = [Marking("!")] * 2
+    with pytest.raises(RegistrationError):
+        Agent(ScriptedModel([]), bus=bus, components=twice)
+    forgotten = Agent(ScriptedModel(["done"]), bus=bus)
+    await forgotten.run("go")
+    ledger, scope, forgotten = closed.ledger, forgotten.scope, weakref.ref(forgotten)
+    gc.collect()
+    bus.on(RUN_AFTER, lambda ctx: None, name="mine")
+    bus.do(RUN_AFTER, RunResult(status="ok"), scope=closed.scope)
+    bus.do(RUN_AFTER, RunResult(status="ok"), scope=scope)
+
+    assert at_work == 7
+    assert handlers() == ["mine"]
+    assert len(seen) == 1
+    assert closed.ledger == ledger
+    assert ledger[-1].entries[0].name == "observe"
+    assert forgotten() is None
+
+
+async def test_a_cancelled_run_says_so():
+    model = Held()
+    agent = Agent(model)
+    recorder = Recorder(agent.bus)
+
+    run = asyncio.create_task(agent.run("go"))
+    await model.asked.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    model.release.set()
+    result = await agent.run("go on")
+
+    ends = [(one.status, one.reason, texts(one.messages)) for one in recorder.values(RUN_AFTER)]
+    assert ends == [
+        ("cancelled", "the run was cancelled", ["go"]),
+        ("ok", None, ["go on", "at last"]),
+    ]
+    assert result.text == "at last"
+
+
+async def test_cancelled_while_rescued_it_says_so():
+    agent, there = agent_for(ConnectionError("gone away")), asyncio.Event()
+    recorder = Recorder(agent.bus)
+
+    @agent.on(RUN_ERROR)
+    async def hang(ctx):
+        there.set()
+        await asyncio.Event().wait()
+
+    run = asyncio.create_task(agent.run("go"))
+    await there.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert [one.status for one in recorder.values(RUN_AFTER)] == ["cancelled"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_cancelled_anywhere_the_session_pairs(times):
+    @tool
+    async def rest(text: str) -> str:
+        await asyncio.sleep(0)
+        return text
+
+    async def suspend(ctx):
+        await asyncio.sleep(0)
+
+    statuses = set()
+    for steps in range(500):
+        store = Sluggish()
+        asking, end = asks("1", "2", name="rest"), "done"
+        agent = agent_for(asking, end, end, tools=[rest], store=store, system="be brief")
+        agent.on(MESSAGE_APPEND_BEFORE, suspend)
+        agent.on(MESSAGE_PERSIST_BEFORE, suspend)
+        agent.on(MODEL_CALL_BEFORE, suspend)
+        recorder = Recorder(agent.bus)
+        run = asyncio.create_task(agent.run("go"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        ended = not run.cancel()
+        for _ in range(times - 1):
+            await asyncio.sleep(0)
+            run.cancel()
+        await asyncio.wait({run})
+
+        results = recorder.values(RUN_AFTER)
+        statuses |= {one.status for one in results}
+        # Before its first step the run has not begun, and nothing was promised.
+        assert len(results) == bool(recorder.records)
+        assert await store.read("s") == tuple(agent.messages)
+        assert is_paired(agent.messages)
+        calls = [one.requested.id for one in recorder.values(TOOL_CALL_AFTER)]
+        assert len(calls) == len(set(calls))
+        assert (await agent.run("again")).status == "ok"
+        assert texts(agent.messages)[0] == "be brief"
+        assert texts(agent.messages).count("be brief") == 1
+        assert is_paired(agent.messages)
+        if ended:
+            break
+
+    assert ended
+    assert statuses == {"cancelled", "ok"}
+
+
+async def test_a_run_waits_for_observers():
+    bus, seen, release = EventBus(max_pending=2), [], asyncio.Event()
+    agent = Agent(ScriptedModel([asks(str(n)) for n in range(9)] + ["done"]), tools=[echo], bus=bus)
+
+    @bus.on(TOOL_CALL_AFTER)
+    async def observe(ctx):
+        await release.wait()
+        seen.append(ctx.value.requested.id)
+
+    run = asyncio.create_task(agent.run("go"))
+    while bus.pending < 3:
+        await asyncio.sleep(0)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    pending, done = bus.pending, run.done()
+    release.set()
+    result = await run
+    await bus.drain()
+
+    assert (pending, done) == (3, False)
+    assert result.text == "done"
+    assert seen == [str(n) for n in range(9)]
+
+
+async def test_the_last_records_are_kept():
+    agent = agent_for()
+    agent.on(MESSAGE_APPEND_AFTER, lambda ctx: None)
+
+    for n in range(1_003):
+        await agent.append(UserMessage(id=str(n), content="hi"))
+
+    ledger = agent.ledger
+    assert len(ledger) == 1_000
+    assert [ledger[0].subject, ledger[-1].subject] == ["3", "1002"]
+
+
+async def test_deltas_and_idle_dispatches_are_left_out():
+    agent, seen = agent_for("one two"), []
+    agent.on(MODEL_CALL_DELTA, lambda ctx: seen.append(ctx.value))
+    agent.on(RUN_AFTER, lambda ctx: seen.append(ctx.value))
+
+    pieces = [piece async for piece in agent.stream("go")]
+
+    assert seen == pieces
+    (record,) = agent.ledger
+    assert (record.event, record.value) == ("run:after", None)
+    assert b"one" not in encode(record)
+
+
+async def test_records_are_written_with_the_run(tmp_path):
+    async with SqliteStore(tmp_path / "store.db") as store:
+        agent = agent_for(asks("1"), "done", store=store)
+        agent.on(RUN_AFTER, lambda ctx: None)
+        agent.on(TOOL_CALL_BEFORE, lambda ctx: None)
+        agent.on(MESSAGE_APPEND_BEFORE, lambda ctx: None)
+
+        await agent.run("go")
+        records = await store.records("s")
+        await agent.aclose()
+
+        append = "message:append:before"
+        names = [append, append, "tool:call:before", append, append, "run:after"]
+        assert [one.event for one in records] == names
+        assert records == agent.ledger == await store.records("s")
+
+
+async def test_a_lost_ledger_loses_no_message(caplog):
+    class Forgetful(MemoryStore):
+        durable = True
+        failures = 1
+
+        async def append(self, session_id, stored):
+            if stored.message is None and self.failures:
+                self.failures -= 1
+                raise StoreError("disk", "it is full; make room and try again")
+            await super().append(session_id, stored)
+
+    store = Forgetful()
+    agent = agent_for("one", "two", store=store)
+    agent.on(RUN_AFTER, lambda ctx: None)
+
+    first = await agent.run("go")
+    (logged,) = [(one.name, one.getMessage()) for one in caplog.records]
+    second = await agent.run("go on")
+
+    assert texts([first, second]) == ["one", "two"]
+    reason = "store 'disk': it is full; make room and try again"
+    assert logged == ("toolbus", f"ledger records of the session wait on: {reason}")
+    assert await store.records("s") == agent.ledger
+    assert len(agent.ledger) == 2
+
+
+async def test_a_closed_agent_refuses():
+    agent, closed = agent_for("done", "more"), []
+    await agent.run("go")
+    await agent.aclose()
+    await agent.aclose()
+
+    async def streaming():
+        async for _ in agent.stream("go"):
+            raise AssertionError
+
+    message = UserMessage(id="u", content="hi")
+    for attempt in (agent.run("go"), streaming(), agent.append(message), agent.call_tool("echo")):
+        with pytest.raises(ClosedError) as refused:
+            await attempt
+        closed.append(str(refused.value))
+    with pytest.raises(ClosedError) as refused:
+        agent.enqueue(message)
+
+    assert closed == 4 * ["the agent is closed; make a new one"]
+    assert str(refused.value) == "session 's' is closed; make a new one"
+    assert texts(agent.messages) == ["go", "done"]
+
+
+async def test_closing_appends_what_waits():
+    store = MemoryStore()
+    async with agent_for("done", store=store) as agent:
+
+        @agent.on(RUN_AFTER)
+        async def thank(ctx):
+            agent.enqueue(UserMessage(id="thanks", content="thanks"))
+
+        await agent.run("go")
+
+    assert texts(await store.read("s")) == ["go", "done", "thanks"]
+    assert texts(agent.messages) == ["go", "done", "thanks"]
+
+
+async def test_what_cannot_be_appended_is_logged(caplog):
+    agent = agent_for("done", store=Failing("note"))
+    await agent.run("go")
+    for name in ("note", "more"):
+        agent.enqueue(UserMessage(id=name, content=name))
+
+    await agent.aclose()
+
+    reason = "store 'disk': it is full; make room and try again"
+    logged = [(one.name, one.getMessage()) for one in caplog.records]
+    assert logged == [("toolbus", f"2 enqueued messages are lost: {reason}")]
+    assert texts(agent.messages) == ["go", "done"]
+
+
+async def test_observers_end_before_components_close():
+    class Exporting(AgentComponent):
+        async def install(self, agent):
+            self.exported, self.open = [], True
+
+        async def close(self):
+            self.open = False
+
+        @on(MESSAGE_APPEND_AFTER)
+        async def export(self, ctx):
+            await asyncio.sleep(0)
+            self.exported.append((ctx.value.text, self.open))
+
+    component = Exporting()
+    async with agent_for("done", components=[component]) as agent:
+        await agent.run("go")
+
+    assert component.exported == [("go", True), ("done", True)]
+    assert component.open is False
+
+
+async def test_an_install_may_use_the_agent():
+    class Greeting(AgentComponent):
+        async def install(self, agent):
+            await agent.append(AssistantMessage(id="hello", content="hello"))
+
+    agent = agent_for("done", components=[Greeting()], system="be brief")
+
+    await asyncio.wait_for(agent.run("go"), 10)
+
+    assert texts(agent.messages) == ["be brief", "hello", "go", "done"]
+
+
+async def test_the_whole_catalogue_is_fired():
+    @tool
+    async def fail(text: str) -> str:
+        raise ValueError(text)
+
+    bus = EventBus()
+    recorder = Recorder(bus)
+    working = agent_for(asks("1"), asks("2", name="fail"), "done", tools=[echo, fail], bus=bus)
+    failing = agent_for(ModelError("m", "no answer"), bus=bus)
+
+    await working.run("go")
+    with pytest.raises(ModelError):
+        await failing.run("go")
+    async for _ in agent_for("streamed", bus=bus).stream("go"):
+        pass
+
+    assert set(recorder.names) == {event.name for event in CATALOGUE}

@@ -1,0 +1,232 @@
+"""What `specs` should not mention of `toolbus.lifecycle`."""
+
+import asyncio
+import logging
+
+import pytest
+
+from toolbus import Ask, EventBus, Scope, ToolCall, ToolResponse, ToolRunner, ToolSpec, tool
+from toolbus.dispatch import EventContext
+from toolbus.errors import ClosedError, StoreError
+from toolbus.events import TOOL_CALL_AFTER, TOOL_CALL_BEFORE, TOOLS_PROVIDE
+from toolbus.lifecycle.approvals import Approvals
+from toolbus.lifecycle.offers import ArgumentsCheck, Offer
+from toolbus.tools import Toolset
+
+
+@tool
+def count(n: int = 0) -> dict[str, int]:
+    """Count."""
+    return {"n": n}
+
+
+def calls_of(*names):
+    return [ToolCall(id=f"c-{number}", name=name) for number, name in enumerate(names)]
+
+
+def keeps(messages, *errors):
+    """Return an `append` that raises *errors* first and keeps all messages."""
+    left = list(errors)
+
+    async def append(message, scope, spec):
+        messages.append((message.tool_call_id, spec and spec.name))
+        if left:
+            raise left.pop(0)
+        return message
+
+    return append
+
+
+async def test_an_observer_that_cannot_be_told_loses_no_message(caplog):
+    bus, messages = EventBus(), []
+
+    async def later(ctx):
+        """Need a queue, which a closed bus has not."""
+
+    bus.on(TOOL_CALL_AFTER, later)
+    runner = ToolRunner(bus, Toolset([count]), append=keeps(messages))
+    await bus.aclose()
+
+    with pytest.raises(ClosedError):
+        await runner.call_all(calls_of("count", "count"))
+
+    assert messages == [("c-0", "count"), ("c-1", "count")]
+    assert caplog.record_tuples == [
+        ("toolbus", logging.ERROR, "one more error of the same tool calls")
+    ]
+    assert caplog.records[0].exc_info[0] is ClosedError
+
+
+async def test_a_message_that_cannot_be_appended_stops_no_sibling(caplog):
+    messages = []
+    append = keeps(messages, StoreError("s", "it is full"), StoreError("s", "it is gone"))
+    runner = ToolRunner(EventBus(), Toolset([count]), append=append)
+
+    with pytest.raises(StoreError, match="it is full"):
+        await runner.call_all(calls_of("count", "count", "count"))
+
+    assert [one[0] for one in messages] == ["c-0", "c-1", "c-2"]
+    assert str(caplog.records[0].exc_info[1]) == "store 's': it is gone"
+
+
+async def test_no_calls_are_no_work():
+    runner = ToolRunner(EventBus(), Toolset())
+
+    assert await runner.call_all([]) == ()
+
+
+async def test_a_message_goes_with_the_spec_of_the_tool_it_names():
+    bus, messages = EventBus(), []
+
+    @tool
+    def other() -> None:
+        """Do nothing."""
+
+    @bus.on(TOOL_CALL_BEFORE)
+    def redirect(ctx):
+        if ctx.value.id == "c-0":
+            return ToolCall(id="c-0", name="count")
+        if ctx.value.id == "c-1":
+            return ToolResponse.from_text("cached")
+        return None
+
+    runner = ToolRunner(bus, Toolset([count, other]), append=keeps(messages))
+    await runner.call_all(calls_of("other", "other", "erase"))
+    await runner.call_all(calls_of("other"), Offer([other.spec]))
+    await runner.call_all(calls_of("other"), Offer([count.spec]))
+
+    assert messages == [
+        ("c-0", "count"),
+        ("c-1", "other"),
+        ("c-2", None),
+        # Redirected to what was not offered, so it did not run.
+        ("c-0", "other"),
+        ("c-0", "count"),
+    ]
+
+
+async def test_an_interrupted_call_stays_so_when_it_is_cancelled():
+    bus, messages, statuses = EventBus(), [], []
+    bus.on(TOOL_CALL_AFTER, lambda ctx: statuses.append(ctx.value.status))
+    runner = ToolRunner(bus, Toolset([count]), append=keeps(messages))
+    task = asyncio.ensure_future(runner.close_interrupted(calls_of("count", "erase")))
+    await asyncio.sleep(0)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert statuses == ["interrupted", "interrupted"]
+    assert messages == [("c-0", "count"), ("c-1", None)]
+
+
+async def test_a_handlers_own_cancellation_ends_its_call_alone():
+    bus, messages = EventBus(), []
+
+    @bus.on(TOOL_CALL_BEFORE)
+    async def give_up(ctx):
+        if ctx.value.id == "c-0":
+            raise asyncio.CancelledError
+
+    runner = ToolRunner(bus, Toolset([count]), append=keeps(messages))
+    outcomes = await runner.call_all(calls_of("count", "count"))
+
+    assert [one.status for one in outcomes] == ["cancelled", "ok"]
+    assert outcomes[0].response.text == "the call was cancelled"
+    assert [one[0] for one in messages] == ["c-0", "c-1"]
+
+
+async def test_a_slow_handler_is_not_waited_for_twice():
+    bus, messages, begun, go_on = EventBus(), [], asyncio.Event(), asyncio.Event()
+
+    @bus.on(TOOL_CALL_BEFORE)
+    async def stubborn(ctx):
+        begun.set()
+        while not go_on.is_set():
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                continue
+
+    runner = ToolRunner(bus, Toolset([count]), append=keeps(messages))
+    task = asyncio.ensure_future(runner.call("count"))
+    await begun.wait()
+
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert len(messages) == 1
+
+
+async def test_approvals_can_be_shared():
+    asked = []
+
+    async def approver(ask, call, scope):
+        asked.append((ask.prompt, call and call.name, scope.agent_id))
+        return True
+
+    bus, approvals = EventBus(), Approvals(approver)
+    bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may it?"))
+    scope = Scope(agent_id="main")
+
+    refusal = await approvals.refusal(Ask("may I?"), None, scope)
+    await ToolRunner(bus, Toolset([count]), scope, approver=approvals).call("count")
+
+    assert refusal is None
+    assert asked == [("may I?", None, "main"), ("may it?", "count", "main")]
+
+
+async def test_a_refusal_keeps_the_question_for_operators():
+    async def forget(*_):
+        await asyncio.Event().wait()
+
+    def fail(*_):
+        raise ValueError("no terminal")
+
+    details = []
+    for approver in (None, lambda *_: False, fail, forget):
+        refusal = await Approvals(approver, 0.01).refusal(Ask("may I?"), None, Scope())
+        details.append(refusal.detail)
+
+    assert details == ["may I?", "may I?", "ValueError: no terminal", "timed out after 0.01 s"]
+
+
+def test_an_offer_knows_what_each_adapter_was_given():
+    inner, outer, first = object(), object(), ToolSpec(name="count")
+    second = ToolSpec(name="count", description="of the inner one")
+    context = EventContext(TOOLS_PROVIDE, (first,))
+    context.step("inner", (second,), actor=inner)
+    context.step("outer", (second,), actor=outer)
+
+    offer = Offer.of(context)
+
+    call, other = calls_of("count", "erase")
+    assert offer.given(inner, call) is first
+    assert offer.given(outer, call) is second
+    assert offer.given(inner, other) is None
+    assert offer.given(object(), call) is None
+    assert Offer([first]).given(inner, call) is None
+
+
+def test_a_spec_of_another_tool_judges_nothing():
+    check = ArgumentsCheck(Toolset([count]))
+    loose = {"type": "object"}
+    call = ToolCall(id="c", name="count", arguments={"n": "one"})
+
+    problems = [
+        check.problem(call),
+        check.problem(call, ToolSpec(name="other", input_schema=loose)),
+        check.problem(call, ToolSpec(name="count", input_schema=loose)),
+        check.problem(call, ToolSpec(name="count", input_schema={"required": ["m"]})),
+        check.problem(ToolCall(id="c", name="erase", arguments={"n": "one"})),
+        check.problem(ToolCall(id="c", name="erase", raw="n=1")),
+    ]
+
+    wrong = "expected `int`, got `str` - at `$.n`"
+    assert problems == [wrong, wrong, None, wrong, None, "expected a JSON object - at `$`"]
