@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toolbus.events import Deny as Deny
     from toolbus.events import Retry as Retry
     from toolbus.events import Scope as Scope
+    from toolbus.events import ToolSpec as ToolSpec
     from toolbus.lifecycle import ToolRunner as ToolRunner
     from toolbus.messages import AssistantMessage as AssistantMessage
     from toolbus.messages import SystemMessage as SystemMessage
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from toolbus.messages import ToolCall as ToolCall
     from toolbus.messages import ToolMessage as ToolMessage
     from toolbus.messages import ToolResponse as ToolResponse
-    from toolbus.events import ToolSpec as ToolSpec
     from toolbus.messages import UserMessage as UserMessage
     from toolbus.tools import Tool as Tool
     from toolbus.tools import tool as tool

@@ -17,13 +17,14 @@ from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
 from toolbus.locks import LoopLock
 from toolbus.members import Member
-from toolbus.messages import ToolCall, ToolMessage
+from toolbus.messages import ToolCall
 from toolbus.sessions import Session, Setting
 from toolbus.store.memory import MemoryStore
 from toolbus.subagents import AgentTool, AgentTools
+from toolbus.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
     from toolbus.callbacks import BeforeToolCallback
     from toolbus.components import AgentComponent
@@ -101,7 +102,8 @@ class Agent(Member):
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._started, self._closed = LoopLock(), False, False
-        self._starter: asyncio.Task[Any] | None = None
+        self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
+        self._work = Work("the agent")
         super().__init__(bus, toolset, scope, tuple(components))
         self.set_before_tool_callback(before_tool_callback)
 
@@ -133,7 +135,7 @@ class Agent(Member):
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
         """
         await self._start()
-        return await turns.run(self._main, prompt, context)
+        return await self._work.do(turns.run(self._main, prompt, context))
 
     def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
@@ -158,17 +160,18 @@ class Agent(Member):
         early cancels the run; inside `contextlib.aclosing` it has ended when the block has.
         """
         await self._start()
-        async with aclosing(turns.stream(self._main, prompt, context)) as pieces:
+
+        def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
+            return self._work.do(turns.run(self._main, prompt, context, on_delta))
+
+        async with aclosing(turns.stream(run)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def append(self, message: Message) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`."""
         await self._start()
-        session = self._session
-        if not isinstance(message, ToolMessage):
-            await session.begin(session.scope)
-        return await session.transcript.append(message, session.scope)
+        return await self._work.do(self._session.append(message))
 
     def enqueue(self, message: Message) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
@@ -185,7 +188,7 @@ class Agent(Member):
         await self._start()
         arguments = {**(arguments or {}), **more}
         call = ToolCall(id=self._setting.ids(), name=name, arguments=arguments)
-        return await turns.call_tool(self._main, call)
+        return await self._work.do(turns.call_tool(self._main, call))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
         """Return a tool that runs this agent in a fresh session, as a sub-agent of the caller.
@@ -197,12 +200,14 @@ class Agent(Member):
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
-        return await turns.run_below(self._setting, self.scope, prompt, caller, self._below)
+        below = turns.run_below(self._setting, self.scope, prompt, caller, self._below)
+        return await self._work.do(below)
 
     async def aclose(self) -> None:
-        """Drain the observers, release what components hold, close what is the agent's own."""
+        """Cancel runs, drain observers, release what components hold, close what is its own."""
         if self._closed:
             return
+        self._work.check_outside()
         self._closed = True
         # The last one entered is the first to be called, and each is, also if another raises.
         async with AsyncExitStack() as last:
@@ -216,6 +221,8 @@ class Agent(Member):
             last.push_async_callback(self._release)
             # What components hold is there until their observers have seen everything.
             last.push_async_callback(self.bus.drain)
+            # Guards hold until the last call has ended.
+            last.push_async_callback(self._work.stop)
 
     @property
     def _session(self) -> Session:
@@ -225,17 +232,17 @@ class Agent(Member):
         """Read the stored session and start the components, once."""
         if self._closed:
             raise ClosedError("the agent")
-        if self._started or self._starter is asyncio.current_task():
-            return
+        # A component may use the agent while it is installed.
+        if not self._started and not self._starting.get():
+            await self._work.do(self._start_once())
+
+    async def _start_once(self) -> None:
+        self._starting.set(True)
         async with self._lock.here():
             if not self._started:
-                self._starter = asyncio.current_task()
-                try:
-                    await self._main.open()
-                    await self._install()
-                    self._started = True
-                finally:
-                    self._starter = None
+                await self._main.open()
+                await self._install()
+                self._started = True
 
 
 def _in_loop() -> bool:

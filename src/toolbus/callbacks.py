@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toolbus.immutable import thaw
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from toolbus.dispatch import EventContext
     from toolbus.messages import ToolCall
 
@@ -19,7 +21,7 @@ BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaita
 
 def before_tool(
     callback: BeforeToolCallback,
-) -> Callable[[EventContext[ToolCall]], Awaitable[ToolCall | None]]:
+) -> Callable[[EventContext[ToolCall]], Coroutine[Any, Any, ToolCall | None]]:
     """Return *callback* as a handler of `TOOL_CALL_BEFORE`."""
 
     async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:

@@ -136,7 +136,7 @@ class ToolNotRunError(ToolbusError):
         )
 
 
-class MessageDenied(ToolbusError):  # noqa: N818 - a verdict, not a defect; DESIGN.md names it
+class MessageDenied(ToolbusError):
     """A message was refused on its way into the transcript."""
 
     def __init__(self, role: str, message_id: str, reason: str) -> None:

@@ -13,7 +13,7 @@ from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events import MODEL_CALL_DELTA
 from toolbus.lifecycle import ToolRunner
 from toolbus.locks import LoopLock
-from toolbus.messages import AssistantMessage, Message, SystemMessage
+from toolbus.messages import AssistantMessage, Message, SystemMessage, ToolMessage
 from toolbus.store import Stored
 from toolbus.transcript import Transcript
 
@@ -59,20 +59,22 @@ class Session:
         self._unsaved: deque[DispatchRecord] = deque()
         self._waiting: deque[Message] = deque()
         self._beginning = LoopLock()
-        self._busy = self._stale = self._closed = False
+        self._opened = self._busy = self._stale = self._closed = False
         self._end_tap: Callable[[], object] = lambda: None
 
     async def open(self) -> None:
         """Read what a former process left in the store, and begin the ledger."""
         messages = await self.setting.store.read(self.scope.session_id)
         self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
-        self._stale = bool(self.transcript.unanswered)
+        self._stale, self._opened = bool(self.transcript.unanswered), True
         self._tap()
 
     async def close(self) -> None:
         """Append what still waits, write the last ledger records, and leave the bus alone."""
         if self._waiting:
             try:
+                if not self._opened:
+                    await self.open()
                 await self.begin(self.scope)
                 await self.take_waiting(self.scope)
             except ToolbusError as error:
@@ -107,6 +109,13 @@ class Session:
             if system is not None and not self.transcript.messages:
                 message = SystemMessage(id=self.setting.ids(), content=system)
                 await self.transcript.append(message, scope)
+
+    async def append(self, message: Message) -> Message:
+        """Append *message* as the program, and return it as it was appended."""
+        # The program may give the answer to an open call itself.
+        if not isinstance(message, ToolMessage):
+            await self.begin(self.scope)
+        return await self.transcript.append(message, self.scope)
 
     async def settle(self, scope: Scope) -> None:
         """Answer the calls that a former process, a failed store or a cancellation left open."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -34,7 +34,7 @@ from toolbus.messages import AssistantMessage, UserMessage
 from toolbus.sessions import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from contextvars import ContextVar
 
     from toolbus.events import RunStatus, Scope, ToolCallOutcome
@@ -61,11 +61,11 @@ async def run(
 
 
 async def stream(
-    session: Session, prompt: str, context: JsonObject
+    start: Callable[[Callable[[ModelDelta], None]], Coroutine[Any, Any, RunResult]],
 ) -> AsyncGenerator[ModelDelta | RunResult, None]:
-    """Run *session* and give the pieces of the model's answers, at the end the result."""
+    """Run what *start* gives; give the pieces of the model's answers, at the end the result."""
     pieces: asyncio.Queue[ModelDelta | None] = asyncio.Queue()
-    work = asyncio.ensure_future(run(session, prompt, context, pieces.put_nowait))
+    work = asyncio.ensure_future(start(pieces.put_nowait))
     work.add_done_callback(lambda _: pieces.put_nowait(None))
     try:
         while (piece := await pieces.get()) is not None:
@@ -129,21 +129,25 @@ class Run:
         self._usage: Counter[str] = Counter()
         self._first = len(session.transcript.messages)
         self._last: AssistantMessage | None = None
-        self._end: RunResult | None = None
 
     async def to_its_end(self, prompt: str) -> RunResult:
         """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
         start = RunStart(prompt=prompt, messages=tuple(self._session.transcript.messages))
+        end = None
         try:
-            return await self._attempt(start)
+            end = await self._attempt(start)
+        except Exception as error:
+            end = self._failed(error)
+            raise
         finally:
-            end = self._end or self._result("cancelled", "the run was cancelled")
+            end = end or self._result("cancelled", "the run was cancelled")
             self._bus.do(RUN_AFTER, end, scope=self._scope)
+        return end
 
     async def _attempt(self, start: RunStart) -> RunResult:
-        """Set and return the end, or raise what nobody answers."""
+        """Return the end, or raise what no handler answers."""
         try:
-            self._end = await self._turns(start)
+            return await self._turns(start)
         except asyncio.CancelledError:
             await to_the_end(self._settle())
             raise
@@ -153,10 +157,8 @@ class Run:
             )
             context = await self._bus.apply(RUN_ERROR, failure, scope=self._scope)
             if context.denied is not None or context.answer is None:
-                self._end = self._failed(error)
                 raise
-            self._end = context.answer
-        return self._end
+            return context.answer  # type: ignore[no-any-return]  # the event's answer type
 
     async def _turns(self, start: RunStart) -> RunResult:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)

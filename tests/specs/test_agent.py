@@ -26,6 +26,7 @@ from toolbus import (
 from toolbus.errors import (
     AppendError,
     ClosedError,
+    HandlerError,
     MessageDenied,
     ModelError,
     RegistrationError,
@@ -982,6 +983,23 @@ async def test_a_cancelled_run_says_so():
     assert result.text == "at last"
 
 
+async def test_a_failing_rescue_is_an_error():
+    agent = agent_for(ConnectionError("gone away"))
+    recorder = Recorder(agent.bus)
+
+    @agent.on(RUN_ERROR, on_error="raise")
+    def rescue(ctx):
+        raise ValueError
+
+    with pytest.raises(HandlerError) as raised:
+        await agent.run("go")
+
+    (end,) = recorder.values(RUN_AFTER)
+    reason = "handler 'rescue' of 'run:error' raised an error"
+    assert (str(raised.value), end.status) == (reason, "error")
+    assert end.reason == f"HandlerError: {reason}"
+
+
 async def test_cancelled_while_rescued_it_says_so():
     agent, there = agent_for(ConnectionError("gone away")), asyncio.Event()
     recorder = Recorder(agent.bus)
@@ -1162,6 +1180,80 @@ async def test_a_closed_agent_refuses():
     assert texts(agent.messages) == ["go", "done"]
 
 
+async def test_closing_ends_a_run():
+    bus, store, there = EventBus(), MemoryStore(), asyncio.Semaphore(0)
+
+    @tool
+    async def hang(text: str) -> str:
+        there.release()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            names = [one.name for one in bus.handlers(TOOL_CALL_BEFORE)]
+            guarded.append(names == ["judge"])
+        return text
+
+    guarded: list[bool] = []
+    hanging = [asks("1", name="hang"), asks("2", name="hang")]
+    agent = Agent(ScriptedModel(hanging), tools=[hang], bus=bus, agent_id="sub", store=store)
+    agent.guard(TOOL_CALL_BEFORE, lambda ctx: None, name="judge")
+    above = Agent(
+        ScriptedModel([delegates(("down", "look")), "done"]),
+        tools=[agent.as_tool("worker")],
+        bus=bus,
+    )
+    recorder = Recorder(bus)
+    run, outer = asyncio.create_task(agent.run("go")), asyncio.create_task(above.run("go"))
+    await there.acquire()
+    await there.acquire()
+
+    await agent.aclose()
+    with pytest.raises(ClosedError) as refused:
+        await run
+    result = await outer
+
+    assert str(refused.value) == "the agent is closed; make a new one"
+    ends = [(one.scope.agent_id, one.value.status) for one in recorder.of(RUN_AFTER)]
+    assert ends[:2] == 2 * [("sub", "cancelled")]
+    assert guarded == [True, True]
+    for session in await store.sessions():
+        messages = await store.read(session.id)
+        assert is_paired(messages)
+        assert messages[-1].text == "the call was cancelled"
+    assert texts(result.messages)[2:] == ["the agent is closed; make a new one", "done"]
+    assert bus.handlers(TOOL_CALL_BEFORE) == ()
+
+
+async def test_a_run_cannot_close_its_agent():
+    @tool
+    async def close(text: str) -> str:
+        await agent.aclose()
+        return text
+
+    agent = agent_for(asks("1", name="close"), "done", tools=[close])
+
+    result = await asyncio.wait_for(agent.run("go"), 10)
+    await agent.aclose()
+
+    response = result.messages[2].tool_response
+    reason = "a run would wait for its own end; call it outside"
+    assert (response.error_type, response.text) == ("DispatchError", f"event 'aclose': {reason}")
+    assert result.text == "done"
+
+
+async def test_a_cancelled_caller_stays_cancelled():
+    model = Held()
+    agent = Agent(model)
+
+    run = asyncio.create_task(agent.run("go"))
+    await model.asked.wait()
+    run.cancel()
+    await asyncio.gather(asyncio.wait({run}), agent.aclose())
+
+    assert run.cancelled()
+
+
 async def test_closing_appends_what_waits():
     store = MemoryStore()
     async with agent_for("done", store=store) as agent:
@@ -1209,6 +1301,28 @@ async def test_observers_end_before_components_close():
 
     assert component.exported == [("go", True), ("done", True)]
     assert component.open is False
+
+
+async def test_many_first_steps_start_once():
+    class Slow(MemoryStore):
+        async def read(self, session_id):
+            await asyncio.sleep(0)
+            return await super().read(session_id)
+
+    class Counting(AgentComponent):
+        installed = 0
+
+        async def install(self, agent):
+            await asyncio.sleep(0)
+            self.installed += 1
+
+    component = Counting()
+    agent = agent_for(store=Slow(), components=[component])
+
+    await asyncio.gather(*[agent.append(UserMessage(id=name, content=name)) for name in "abc"])
+
+    assert component.installed == 1
+    assert texts(agent.messages) == ["a", "b", "c"]
 
 
 async def test_an_install_may_use_the_agent():

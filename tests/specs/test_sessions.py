@@ -239,8 +239,8 @@ async def test_killed_at_any_moment(tmp_path, thorough):
             assert ids[known : known + len(said)] == said
             assert known + len(said) <= len(ids) <= known + len(said) + 1
             for place, message in enumerate(messages):
-                if message.id.startswith("a"):
-                    assert message.text == program["text_of"](int(message.id[1:]))
+                if message.id.startswith("turn-"):
+                    assert message.text == program["text_of"](int(message.id.removeprefix("turn-")))
                 elif isinstance(message, ToolMessage) and not message.tool_response.is_error:
                     asked = int(message.tool_call_id[1:])
                     assert message.text == program["text_of"](asked)

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import contextmanager, suppress
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,7 @@ from toolbus.events import (
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
     TOOLS_PROVIDE,
+    ToolStatus,
 )
 from toolbus.immutable import thaw
 from toolbus.messages import UserMessage
@@ -1002,6 +1004,7 @@ async def test_every_status_is_observed_once():
 
     arguments = [*[one for _, one in CASES.values()], {}, {"n": 1}]
     assert [one.status for one in outcomes] == [*CASES, "cancelled", "interrupted"]
+    assert {one.status for one in outcomes} == set(get_args(ToolStatus))
     assert [one.response.tool_name for one in outcomes] == [*names.values(), "hang", "note"]
     assert [one.requested.arguments for one in outcomes] == arguments
     for one in outcomes:

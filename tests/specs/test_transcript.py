@@ -838,6 +838,25 @@ async def test_who_observes_the_end_may_append():
     assert notes == [f"noted: {text}" for text in said]
 
 
+async def test_a_task_left_behind_may_append():
+    agent, over, tasks = agent_for(), asyncio.Event(), []
+
+    async def later():
+        await over.wait()
+        for name in ("second", "third"):
+            await agent.append(AssistantMessage(id=name, content=name))
+
+    @agent.on(MESSAGE_APPEND_BEFORE, when=lambda ctx: isinstance(ctx.value, UserMessage))
+    async def leave(ctx):
+        tasks.append(asyncio.create_task(later()))
+
+    await agent.append(UserMessage(id="first", content="hi"))
+    over.set()
+    await asyncio.wait_for(tasks[0], 10)
+
+    assert [one.id for one in agent.messages] == ["first", "second", "third"]
+
+
 async def test_a_handler_may_append_elsewhere():
     first, second = agent_for(), Agent(ScriptedModel([]), session_id="2")
     errors = []

@@ -37,7 +37,7 @@ def turn(request):
     calls = [
         ToolCall(id=f"c{at}", name="work", arguments={"place": at}) for at in (place + 1, place + 2)
     ]
-    return AssistantMessage(id=f"a{place}", content=text_of(place), tool_calls=calls)
+    return AssistantMessage(id=f"turn-{place}", content=text_of(place), tool_calls=calls)
 
 
 async def work_on(path):

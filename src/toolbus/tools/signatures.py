@@ -129,11 +129,11 @@ def injected(hints: Mapping[str, Any], context: type) -> tuple[str, ...]:
 def argument_texts(doc: str) -> dict[str, str]:
     """Return the texts of the `Args:` block of a docstring, by argument."""
     _, _, block = f"\n{doc}".partition("\nArgs:\n")
-    block = re.split(r"\n(?=\S)", block)[0]
+    block = re.split(r"\n(?=\S)", f"\n{block}")[0]
     # What is indented further than the first entry goes on with the entry above it.
     indent = re.match(r"\s*", block)[0].rpartition("\n")[2]  # type: ignore[index]  # it matches anything
     texts: dict[str, str] = {}
-    for entry in re.split(rf"\n{indent}(?=\S)", f"\n{block}"):
+    for entry in re.split(rf"\n{indent}(?=\S)", block):
         if found := re.match(r"(?P<name>\w+)(?: \(.*?\))?:\s(?P<text>.+)", entry, re.DOTALL):
             texts[found["name"]] = " ".join(found["text"].split())
     return texts
