@@ -239,10 +239,11 @@ class Agent(Member):
     async def _start_once(self) -> None:
         self._starting.set(True)
         async with self._lock.here():
-            if not self._started:
-                await self._main.open()
-                await self._install()
-                self._started = True
+            if self._started:
+                return
+            await self._main.open()
+            await self._install()
+            self._started = True
 
 
 def _in_loop() -> bool:

@@ -386,8 +386,7 @@ async def test_components_pass_on_as_adapters_do():
 
 async def test_a_higher_priority_comes_first():
     marks = [Mark("a"), Mark("b"), Mark("c"), Mark("d")]
-    for mark, priority in zip(marks, (-5, 100, 100, 101), strict=True):
-        mark.priority = priority
+    marks[0].priority, marks[1].priority, marks[3].priority = -5, 100, 101
     component = with_adapters(*marks)
 
     context = await appended(component, message_of(ToolResponse.from_text("")))

@@ -131,6 +131,14 @@ async def test_a_promise_is_judged_by_what_held_before():
     assert message.text == BROKEN.replace("`n`", "`sum`")
 
 
+async def test_what_fitted_the_tool_s_own_schema_can_be_broken():
+    bus = bus_with(Says("promise", None, {"required": ["total"]}), Says("break", UNFIT))
+
+    message = await admit(bus, message_of(FIT), SCOPE, SPEC)
+
+    assert message.text == BROKEN.replace("`n`", "`total`")
+
+
 async def test_a_denied_message_keeps_the_facts_of_the_call():
     bus, said = EventBus(), replace(FIT, parameters={"a": 1}, duration_ns=7, metadata={"b": 2})
     bus.guard(MESSAGE_APPEND_BEFORE, lambda ctx: Deny("no"))

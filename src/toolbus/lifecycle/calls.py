@@ -213,35 +213,19 @@ class CallInProgress:
 
     async def _recover(self) -> Signal:
         tool, means = cast("Tool", self._tool), self._means
-        response = self.outcome.response
-        failure = ToolCallFailure(
-            call=self.call,
-            response=response,
-            error_type=response.error_type or "error",
-            error_text=response.text,
-            attempts=self._attempts,
-        )
-        context = await means.bus.apply(TOOL_CALL_ERROR, failure, scope=means.scope, tool=tool.spec)
+        failed = _failure_of(self.outcome)
+        context = await means.bus.apply(TOOL_CALL_ERROR, failed, scope=means.scope, tool=tool.spec)
         if context.denied is not None:
             return "settled"
         match context.answer:
             case ToolResponse() as fallback:
                 self._response = fallback
-            case Retry(delay=delay) if self._may_retry(tool):
+            case Retry(delay=delay) if _may_retry(tool, self._attempts, means.max_attempts):
                 await asyncio.sleep(delay)
                 return "again"
             case _:
                 self._response = context.value.response
         return "settled"
-
-    def _may_retry(self, tool: Tool) -> bool:
-        reason = f"{self._attempts} attempts were made"
-        if not tool.idempotent:
-            reason = "it is not marked idempotent"
-        elif self._attempts < self._means.max_attempts:
-            return True
-        logger.warning("no retry of tool %r: %s", tool.spec.name, reason)
-        return False
 
     def _look_up(self, name: str) -> Tool | None:
         """Return the tool *name*, if it was offered to whoever calls."""
@@ -270,3 +254,24 @@ class CallInProgress:
         "failed": _recover,
         "overdue": _recover,
     }
+
+
+def _failure_of(outcome: ToolCallOutcome) -> ToolCallFailure:
+    return ToolCallFailure(
+        call=outcome.executed or outcome.requested,
+        response=outcome.response,
+        error_type=outcome.response.error_type or "error",
+        error_text=outcome.response.text,
+        attempts=outcome.attempts,
+    )
+
+
+def _may_retry(tool: Tool, attempts: int, most: int) -> bool:
+    """Tell whether *tool* may run again; why not is logged."""
+    reason = f"{attempts} attempts were made"
+    if not tool.idempotent:
+        reason = "it is not marked idempotent"
+    elif attempts < most:
+        return True
+    logger.warning("no retry of tool %r: %s", tool.spec.name, reason)
+    return False
