@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING
 from msgspec.structs import force_setattr
 
 from toolbus.errors import FreezeError
-from toolbus.immutable import FrozenDict, check_text, freeze, freeze_object
+from toolbus.immutable import FrozenDict, check_text, freeze, freeze_object, plain
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
 
 def check_texts(record: Struct, *fields: str, optional: bool = False) -> None:
-    """Raise `FreezeError` unless *fields* hold text, or None if they are *optional*."""
+    """Raise `FreezeError` unless *fields* hold text, or None if they are *optional*.
+
+    Text of a subclass becomes plain text, for no codec knows the subclass.
+    """
     for field in fields:
         value = getattr(record, field)
         if not (optional and value is None):
             check_text(value, f"$.{field}")
+            if type(value) is not str:
+                force_setattr(record, field, plain(value))
 
 
 def check_kind(record: Struct, field: str, kind: type, *, optional: bool = False) -> None:

@@ -85,7 +85,8 @@ def freeze_object(value: Any, path: str) -> FrozenDict:
         return value
     if not isinstance(value, Mapping):
         raise FreezeError(f"expected object, got {_kind(value)}", path)
-    return freeze(value, path)  # type: ignore[no-any-return]  # a mapping freezes to a FrozenDict
+    frozen: FrozenDict = freeze(value, path)
+    return frozen
 
 
 def check_text(value: Any, path: str) -> None:
@@ -126,7 +127,7 @@ def _freeze(value: Any, depth: int) -> Any:
             return value
         case str():
             check_text(value, "")
-            return _plain(value)
+            return plain(value)
         case FrozenDict():
             _check_depth(depth + _height(value) if depth else 0)
             return value
@@ -140,7 +141,7 @@ def _freeze(value: Any, depth: int) -> Any:
 
 
 # Not `str(value)`: of a member of an enumeration that is "Colour.RED" and not "red".
-_plain = str.__str__
+plain = str.__str__
 
 
 def _freeze_number(value: Any) -> float:
@@ -159,7 +160,7 @@ def _freeze_object(value: Mapping[str, Any], depth: int) -> FrozenDict:
     try:
         for key, item in value.items():
             check_text(key, " (key)")
-            dict.__setitem__(frozen, _plain(key), _freeze(item, depth))
+            dict.__setitem__(frozen, plain(key), _freeze(item, depth))
     except FreezeError as error:
         error.path = _step(key) + error.path
         raise

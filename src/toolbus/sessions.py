@@ -112,6 +112,7 @@ class Session:
 
     async def append(self, message: Message) -> Message:
         """Append *message* as the program, and return it as it was appended."""
+        await self.setting.bus.catch_up()
         # The program may give the answer to an open call itself.
         if not isinstance(message, ToolMessage):
             await self.begin(self.scope)

@@ -80,6 +80,7 @@ async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
     with session.work():
         scope = session.scope
         try:
+            await session.setting.bus.catch_up()
             await session.begin(scope)
             asking = AssistantMessage(id=session.setting.ids(), tool_calls=(call,))
             asked = await session.transcript.append(asking, scope)
@@ -158,7 +159,8 @@ class Run:
             context = await self._bus.apply(RUN_ERROR, failure, scope=self._scope)
             if context.denied is not None or context.answer is None:
                 raise
-            return context.answer  # type: ignore[no-any-return]  # the event's answer type
+            answer: RunResult = context.answer
+            return answer
 
     async def _turns(self, start: RunStart) -> RunResult:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
@@ -222,7 +224,8 @@ class Run:
             context = await self._bus.apply(MODEL_CALL_ERROR, failure, scope=self._scope)
             if context.denied is not None or context.answer is None:
                 raise
-            return context.answer  # type: ignore[no-any-return]  # the event's answer type
+            answer: AssistantMessage = context.answer
+            return answer
         reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
         self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
         return message

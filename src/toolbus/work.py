@@ -28,6 +28,9 @@ class Work:
 
         Raises `ClosedError` if it was stopped.
         """
+        if self._stopped:
+            piece.close()
+            raise ClosedError(self._who)
         task = asyncio.ensure_future(self._marked(piece))
         self._tasks.add(task)
         cancelled = False

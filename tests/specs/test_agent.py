@@ -1089,6 +1089,35 @@ async def test_a_run_waits_for_observers():
     assert seen == [str(n) for n in range(9)]
 
 
+@pytest.mark.parametrize("verb", ["append", "call_tool"])
+async def test_a_program_waits_for_observers(verb):
+    bus, release = EventBus(max_pending=2), asyncio.Event()
+    agent = Agent(ScriptedModel([]), tools=[echo], bus=bus)
+
+    @bus.on(MESSAGE_APPEND_AFTER if verb == "append" else TOOL_CALL_AFTER)
+    async def observe(ctx):
+        await release.wait()
+
+    async def work():
+        for n in range(9):
+            if verb == "append":
+                await agent.append(UserMessage(id=str(n), content="hi"))
+            else:
+                await agent.call_tool("echo", text="hi")
+
+    task = asyncio.create_task(work())
+    while bus.pending < 3:
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    pending, done = bus.pending, task.done()
+    release.set()
+    await task
+
+    assert (pending, done) == (3, False)
+    assert len(agent.messages) in (9, 18)
+
+
 async def test_the_last_records_are_kept():
     agent = agent_for()
     agent.on(MESSAGE_APPEND_AFTER, lambda ctx: None)
@@ -1223,6 +1252,19 @@ async def test_closing_ends_a_run():
         assert messages[-1].text == "the call was cancelled"
     assert texts(result.messages)[2:] == ["the agent is closed; make a new one", "done"]
     assert bus.handlers(TOOL_CALL_BEFORE) == ()
+
+
+async def test_a_stream_about_to_begin_ends():
+    agent = agent_for("done")
+    await agent.append(UserMessage(id="u", content="hi"))
+
+    first = asyncio.ensure_future(anext(agent.stream("go")))
+    await asyncio.sleep(0)
+    await agent.aclose()
+    with pytest.raises(ClosedError):
+        await first
+
+    assert texts(agent.messages) == ["hi"]
 
 
 async def test_a_run_cannot_close_its_agent():

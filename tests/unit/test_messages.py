@@ -203,3 +203,13 @@ def test_other_buffers_are_read_as_bytes_are(kind):
     with pytest.raises(DecodeError) as caught:
         decode(kind(data[:-1]))
     assert caught.value.offset == len(data) - 1
+
+
+def test_text_of_a_subclass_becomes_plain_text():
+    class Name(str):
+        __slots__ = ()
+
+    message = UserMessage(id=Name("u"), content=Name("hello"))
+
+    assert type(message.id) is type(message.content) is str
+    assert decode(encode(message)) == message

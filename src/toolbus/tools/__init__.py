@@ -131,10 +131,10 @@ class Tool:
 
     @property
     def _function(self) -> Callable[..., Any]:
-        function = getattr(self, "run", None)
+        function: Callable[..., Any] | None = getattr(self, "run", None)
         if function is None:
             raise RegistrationError(f"tool class {type(self).__name__!r}", "it has no `run`")
-        return function  # type: ignore[no-any-return]  # whatever a subclass calls `run`
+        return function
 
     @property
     def _documentation(self) -> str:

@@ -131,7 +131,7 @@ def argument_texts(doc: str) -> dict[str, str]:
     _, _, block = f"\n{doc}".partition("\nArgs:\n")
     block = re.split(r"\n(?=\S)", f"\n{block}")[0]
     # What is indented further than the first entry goes on with the entry above it.
-    indent = re.match(r"\s*", block)[0].rpartition("\n")[2]  # type: ignore[index]  # it matches anything
+    indent = block[: len(block) - len(block.lstrip())].rpartition("\n")[2]
     texts: dict[str, str] = {}
     for entry in re.split(rf"\n{indent}(?=\S)", block):
         if found := re.match(r"(?P<name>\w+)(?: \(.*?\))?:\s(?P<text>.+)", entry, re.DOTALL):

@@ -155,8 +155,9 @@ def _component(value: object) -> AgentComponent | None:
 
 
 def _own_class(value: object, module: ModuleType) -> type[AgentComponent] | None:
-    is_component = isinstance(value, type) and issubclass(value, AgentComponent)
-    return value if is_component and value.__module__ == module.__name__ else None  # type: ignore[return-value]
+    if not isinstance(value, type) or not issubclass(value, AgentComponent):
+        return None
+    return value if value.__module__ == module.__name__ else None
 
 
 def _found(value: Any, where: str) -> Found:
