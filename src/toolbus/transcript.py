@@ -195,7 +195,7 @@ class Transcript:
         if self.appending:
             reason = "from inside one of its own dispatches it waits for itself; "
             raise AppendError(self.session_id, reason + "use `agent.enqueue(message)`")
-        visit = Visit(self, _lasting(_visit.get()))
+        visit = Visit(self, _visit.get())
         token = _visit.set(visit)
         try:
             yield
@@ -207,27 +207,20 @@ class Transcript:
 class Visit:
     """An append under way, inside *outer*; *lasts* turns false at its end."""
 
-    __slots__ = ("lasts", "outer", "transcript")
+    __slots__ = ("_outer", "_transcript", "lasts")
 
     def __init__(self, transcript: Transcript, outer: Visit | None) -> None:
-        self.transcript, self.outer, self.lasts = transcript, outer, True
+        self._transcript, self._outer, self.lasts = transcript, outer, True
 
     def holds(self, transcript: Transcript) -> bool:
         """Tell whether *transcript* is being appended to, here or further out."""
-        if self.lasts and self.transcript is transcript:
+        if self.lasts and self._transcript is transcript:
             return True
-        return self.outer is not None and self.outer.holds(transcript)
+        return self._outer is not None and self._outer.holds(transcript)
 
 
 _visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
 _NOBODY = Asked("", ToolCall(id="", name=""))
-
-
-def _lasting(visit: Visit | None) -> Visit | None:
-    # A task that a handler left behind remembers visits that are over, and begins new ones.
-    while visit is not None and not visit.lasts:
-        visit = visit.outer
-    return visit
 
 
 def stub(message: Message, reason: str) -> Message:
