@@ -517,6 +517,7 @@ def test_many_sync_runs_in_a_row(tmp_path):
     @agent.on(RUN_AFTER)
     async def observe(ctx):
         await asyncio.sleep(0.001)
+        assert ctx.scope.context["prompt"] == ctx.value.messages[0].text
         seen.append(ctx.value.text)
 
     results = []
@@ -1255,13 +1256,13 @@ async def test_closing_ends_a_run():
 
 
 async def test_a_stream_about_to_begin_ends():
-    agent = agent_for("done")
+    agent = agent_for("done", store=MemoryStore())
     await agent.append(UserMessage(id="u", content="hi"))
 
     first = asyncio.ensure_future(anext(agent.stream("go")))
     await asyncio.sleep(0)
     await agent.aclose()
-    with pytest.raises(ClosedError):
+    with pytest.raises(ClosedError, match="the agent is closed"):
         await first
 
     assert texts(agent.messages) == ["hi"]

@@ -111,13 +111,16 @@ async def test_each_status_is_told(caplog):
     assert [entry.kind for entry in records[1].entries[-5:]] == ["transformer", *["guard"] * 4]
     bus, records = tapped()
 
+    def held(ctx):
+        return None
+
     @bus.on(ASKED, priority=900)
     def drop(ctx):
-        nonlocal owner
-        owner = None
+        nonlocal held
+        held = None
         gc.collect()
 
-    bus.on(ASKED, owner, name="owner", weak=True)
+    bus.on(ASKED, held, name="owner", weak=True)
     bus.on(ASKED, changes(1.5), name="answered")
     bus.apply_sync(ASKED, "x")
     bus.apply_sync(WORD, "x")

@@ -24,6 +24,7 @@ from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
+    RUN_AFTER,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     TOOL_CALL_PERSIST_AFTER,
@@ -609,6 +610,7 @@ async def test_a_blocked_result_leaves_no_trace(tmp_path, caplog):
 async def test_a_denied_user_message_raises():
     store = MemoryStore()
     agent = agent_for("hello", store=store)
+    recorder = Recorder(agent.bus)
     agent.guard(MESSAGE_APPEND_BEFORE, lambda ctx: Deny("no people here", "detail"))
 
     with pytest.raises(MessageDenied) as denied:
@@ -620,6 +622,8 @@ async def test_a_denied_user_message_raises():
     assert (denied.value.role, denied.value.message_id) == ("user", "u")
     assert denied.value.reason == "no people here"
     assert (len(agent.messages), await store.read("s")) == (0, ())
+    (end,) = recorder.values(RUN_AFTER)
+    assert (end.status, end.reason) == ("denied", "no people here")
 
 
 async def test_a_denied_answer_stays_inside():

@@ -1,10 +1,12 @@
 import asyncio
 import gc
 
+import pytest
+
 from toolbus import Agent, EventBus, Scope, ToolCall, UserMessage
 from toolbus.bus.taps import Taps
-from toolbus.errors import StoreError
-from toolbus.events import RUN_AFTER, RunResult
+from toolbus.errors import AppendError, StoreError
+from toolbus.events import MESSAGE_APPEND_AFTER, MESSAGE_APPEND_BEFORE, RUN_AFTER, RunResult
 from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolMessage
 from toolbus.models.scripted import ScriptedModel
@@ -108,3 +110,55 @@ async def test_a_store_that_fails_as_a_run_is_cancelled_leaves_the_answer_for_la
     assert isinstance(late, ToolMessage)
     assert late.tool_response.error_type == "interrupted"
     assert await store.read("s") == tuple(agent.messages)
+
+
+async def test_the_last_records_are_written_at_the_end():
+    store = Durable()
+    async with Agent(ScriptedModel([]), store=store, session_id="s") as agent:
+        agent.on(MESSAGE_APPEND_AFTER, lambda ctx: None)
+        await agent.append(UserMessage(id="u", content="hi"))
+        assert await store.records("s") == ()
+
+    assert len(agent.ledger) == 1
+    assert await store.records("s") == agent.ledger
+
+
+async def test_an_append_while_the_system_message_enters_is_refused():
+    agent = Agent(ScriptedModel(["done"]), system="be brief")
+
+    @agent.on(MESSAGE_APPEND_BEFORE, when=lambda ctx: ctx.value.role == "system")
+    async def append(ctx):
+        with pytest.raises(AppendError, match="waits for itself"):
+            await agent.append(UserMessage(id="u", content="hi"))
+
+    await asyncio.wait_for(agent.run("go"), 10)
+
+    assert [one.text for one in agent.messages] == ["be brief", "go", "done"]
+
+
+async def test_only_calls_of_a_former_process_are_answered_unasked():
+    store = MemoryStore()
+    asking = AssistantMessage(id="a", tool_calls=[ToolCall(id="1", name="nothing")])
+    await store.append("s", Stored(message=asking))
+    agent = Agent(ScriptedModel([]), store=store, session_id="s")
+    await agent.append(UserMessage(id="u", content="hi"))
+
+    own = AssistantMessage(id="b", tool_calls=[ToolCall(id="2", name="nothing")])
+    await agent.append(own)
+    with pytest.raises(AppendError, match="1 tool calls have no answer yet"):
+        await agent.append(UserMessage(id="v", content="hi"))
+    await agent.append(ToolMessage(id="t", tool_call_id="2", tool_name="nothing", content="done"))
+
+    assert [one.id for one in agent.messages if one.id in "aubt"] == ["a", "u", "b", "t"]
+    assert len(agent.messages) == 5
+
+
+async def test_a_direct_call_writes_its_records():
+    store = Durable()
+    agent = Agent(ScriptedModel([]), store=store, session_id="s")
+    agent.on(MESSAGE_APPEND_AFTER, lambda ctx: None)
+
+    await agent.call_tool("nothing")
+
+    assert len(agent.ledger) == 2
+    assert await store.records("s") == agent.ledger

@@ -1,7 +1,7 @@
 import asyncio
 
-from toolbus import EventBus, Scope, ToolMessage, UserMessage
-from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_PERSIST_AFTER
+from toolbus import Deny, EventBus, Scope, ToolMessage, ToolResponse, UserMessage
+from toolbus.events import MESSAGE_APPEND_AFTER, MESSAGE_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER
 from toolbus.transcript import Transcript
 
 
@@ -37,3 +37,20 @@ async def test_an_answer_that_nobody_asked_for_names_nobody():
 
     (facts,) = seen
     assert (facts.message_id, facts.tool_input, facts.tool_call_id) == ("", {}, "c")
+
+
+async def test_the_stub_of_an_error_is_an_error():
+    bus, written = EventBus(), []
+
+    async def write(message):
+        written.append(message)
+
+    transcript = Transcript(bus, "s", write)
+    bus.guard(MESSAGE_PERSIST_BEFORE, lambda ctx: Deny("not to be kept"))
+    response = ToolResponse.from_text("no such file", is_error=True, error_type="OSError")
+
+    message = ToolMessage(id="t", tool_call_id="c", tool_name="read", tool_response=response)
+    await transcript.append(message, Scope())
+
+    (stored,) = written
+    assert stored.tool_response == ToolResponse.from_text("not to be kept", is_error=True)
