@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from toolbus import turns
 from toolbus.bus import EventBus
-from toolbus.errors import AppendError, ClosedError
+from toolbus.errors import AppendError
 from toolbus.events import ModelDelta, RunResult, Scope
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
@@ -186,22 +186,19 @@ class Agent(Member):
         is laid over *arguments*. Raises `AppendError` while a run is under way.
         """
         await self._start()
-        arguments = {**(arguments or {}), **more}
-        call = ToolCall(id=self._setting.ids(), name=name, arguments=arguments)
+        given = {**(arguments or {}), **more}
+        call = ToolCall(id=self._setting.ids(), name=name, arguments=given)
         return await self._work.do(turns.call_tool(self._main, call))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
-        """Return a tool that runs this agent in a fresh session, as a sub-agent of the caller.
-
-        Both must share one bus, so that the caller's handlers reach the sub-agent's calls.
-        """
+        """Return a tool that runs this agent in a fresh session, below a caller on the same bus."""
         return AgentTool(self, name, description)
 
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
-        below = turns.run_below(self._setting, self.scope, prompt, caller, self._below)
-        return await self._work.do(below)
+        run = turns.run_below(self._setting, self.scope, prompt, caller, self._below)
+        return await self._work.do(run)
 
     async def aclose(self) -> None:
         """Cancel runs, drain observers, release what components hold, close what is its own."""
@@ -219,9 +216,8 @@ class Agent(Member):
             last.push_async_callback(self._main.close)
             last.push_async_callback(self.bus.drain)
             last.push_async_callback(self._release)
-            # What components hold is there until their observers have seen everything.
+            # Guards hold until the last call has ended, components until all was observed.
             last.push_async_callback(self.bus.drain)
-            # Guards hold until the last call has ended.
             last.push_async_callback(self._work.stop)
 
     @property
@@ -230,8 +226,6 @@ class Agent(Member):
 
     async def _start(self) -> None:
         """Read the stored session and start the components, once."""
-        if self._closed:
-            raise ClosedError("the agent")
         # A component may use the agent while it is installed.
         if not self._started and not self._starting.get():
             await self._work.do(self._start_once())

@@ -236,9 +236,7 @@ def stub(message: Message, reason: str) -> Message:
                 tool_call_id=response.tool_call_id,
                 duration_ns=response.duration_ns,
             )
-            return replace(
-                message, content="", tool_response=said.with_text(reason), metadata=EMPTY
-            )
+            return replace(message, tool_response=said.with_text(reason), metadata=EMPTY)
     return replace(message, content=reason, metadata=EMPTY)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -34,7 +33,7 @@ from toolbus.messages import AssistantMessage, UserMessage
 from toolbus.sessions import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
     from contextvars import ContextVar
 
     from toolbus.events import RunStatus, Scope, ToolCallOutcome
@@ -246,17 +245,12 @@ class Run:
     ) -> object:
         """Show each delta of *pieces*; return the last of the others."""
         last = None
-        try:
-            async for piece in pieces:
-                if isinstance(piece, ModelDelta):
-                    self._bus.do(MODEL_CALL_DELTA, piece, scope=self._scope)
-                    on_delta(piece)
-                else:
-                    last = piece
-        finally:
-            # A connection is let go now, not when the garbage is collected.
-            if isinstance(pieces, AsyncGenerator):
-                await pieces.aclose()
+        async for piece in pieces:
+            if isinstance(piece, ModelDelta):
+                self._bus.do(MODEL_CALL_DELTA, piece, scope=self._scope)
+                on_delta(piece)
+            else:
+                last = piece
         return last
 
     async def _settle(self) -> None:
