@@ -180,7 +180,7 @@ class Agent(Member):
     async def call_tool(
         self, name: str, arguments: JsonObject | None = None, /, **more: Any
     ) -> ToolCallOutcome:
-        """Call a tool as the program, past all handlers; return what became of it.
+        """Call a tool as the program, through all handlers; return what became of it.
 
         The history pairs: an assistant message with this one call is appended first. *more*
         is laid over *arguments*. Raises `AppendError` while a run is under way.
