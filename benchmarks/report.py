@@ -104,7 +104,8 @@ def _cell(
         f"{value / base:.2f}"
     )
     others = {table["ours"], table["baseline"]}
-    wins = name not in others and ours is not None and value < ours and table["lacks"].get(name)
+    ourselves = name in others or name.startswith(OURS)
+    wins = not ourselves and ours is not None and value < ours
     return (f"*{text}" if wins else text), bool(wins)
 
 

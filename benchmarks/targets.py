@@ -81,7 +81,7 @@ TARGETS: tuple[Target, ...] = (
     *[
         Target(
             f"one tool call: {peer} against us with ledger and three adapters",
-            *("tool_call", "over bare await", peer, "ledger, 3 adapters", "≥", 1.0),
+            *("tool_call", "over bare await", peer, "toolbus, ledger, 3 adapters", "≥", 1.0),
         )
         for peer in _EXECUTORS
     ],
