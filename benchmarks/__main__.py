@@ -25,7 +25,7 @@ def main() -> int:
     if options.once or options.no_peers:
         where = environment.here()
     else:
-        where = environment.prepare(tuple(peer.requirement for peer in PEERS))
+        where = environment.prepare(tuple(one.requirement for one in PEERS if one.requirement))
     processes = 1 if options.once else options.processes
     tables: list[dict[str, Any]] = []
     versions: dict[str, str] = {}

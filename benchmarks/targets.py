@@ -7,14 +7,17 @@ from typing import Any, NamedTuple
 OURS, LOOP = "toolbus", "the loop"
 
 
+Cell = tuple[str, str]
+"""Row and contender."""
+
+
 class Target(NamedTuple):
-    """A bound on a figure, or on the ratio of *over* to *under* in one row of a table."""
+    """A bound on the cell *over* of a table, or on its ratio to the cell *under*."""
 
     text: str
     table: str
-    row: str
-    over: str
-    under: str | None
+    over: Cell
+    under: Cell | None
     bound: str
     limit: float
     aim: float | None = None
@@ -22,14 +25,14 @@ class Target(NamedTuple):
 
 def _against_loop(verb: str, name: str, *limits: tuple[str, float, float | None]) -> list[Target]:
     return [
-        Target(f"{verb}, {row}, against the loop", name, row, OURS, LOOP, "≤", limit, aim)
+        Target(f"{verb}, {row}, against the loop", name, (row, OURS), (row, LOOP), "≤", limit, aim)
         for row, limit, aim in limits
     ]
 
 
 def _faster(name: str, row: str, *peers: tuple[str, float]) -> list[Target]:
     return [
-        Target(f"{name}, {row}: {peer} against us", name, row, peer, OURS, "≥", limit)
+        Target(f"{name}, {row}: {peer} against us", name, (row, peer), (row, OURS), "≥", limit)
         for peer, limit in peers
     ]
 
@@ -41,6 +44,7 @@ _SYNC = (
     ("100 handlers", 1.15, None),
 )
 _AWAITED = (("0 handlers", 1.5, None), ("1 handlers", 2.0, 1.6), ("10 handlers", 1.2, 1.1))
+_OVER = "over bare await"
 _EXECUTORS = (
     "strands executor",
     "pydantic-ai",
@@ -76,28 +80,31 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         "with_tool_response against msgspec's replace",
-        *("records", "replace", OURS, "msgspec", "≤", 1.6),
+        *("records", ("replace", OURS), ("replace", "msgspec"), "≤", 1.6),
     ),
     *[
         Target(
             f"one tool call: {peer} against us with ledger and three adapters",
-            *("tool_call", "over bare await", peer, "toolbus, ledger, 3 adapters", "≥", 1.0),
+            *("tool_call", (_OVER, peer), (_OVER, "toolbus, ledger, 3 adapters"), "≥", 1.0),
         )
         for peer in _EXECUTORS
     ],
     *[
         Target(
             f"{verb} at 10,000 handlers against 10",
-            *("growth_handlers", f"{verb}, growth", "10,000", None, "≤", 2.0),
+            *("growth_handlers", ("10,000 handlers", verb), ("10 handlers", verb), "≤", 2.0),
         )
         for verb in ("subscribe", "cancel")
     ],
     Target(
         "1,000,000 messages against their records' own size",
-        *("growth_memory", "held, own size = 1", "1,000,000", None, "≤", 1.3),
+        *("growth_memory", ("1,000,000 messages", "ratio"), None, "≤", 1.3),
     ),
-    Target("commits for 64 concurrent appends", "append_commits", "64 sessions", OURS, None, "≤", 4),
-    Target("a tap, µs per idle handler", "tap", "per idle handler", "tap", None, "≤", 3.0),
+    Target(
+        "commits for 64 concurrent appends",
+        *("append_commits", ("64 sessions", OURS), None, "≤", 4),
+    ),
+    Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )
 
 
@@ -113,9 +120,9 @@ def judge(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for one in TARGETS:
         if one.table not in measured:
             continue
-        value = cells.get((one.table, one.row, one.over))
+        value = cells.get((one.table, *one.over))
         if one.under is not None:
-            under = cells.get((one.table, one.row, one.under))
+            under = cells.get((one.table, *one.under))
             value = None if value is None or not under else value / under
         verdicts.append({**one._asdict(), "measured": value, "reached": _reached(one, value)})
     return verdicts

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Peer(NamedTuple):
-    """A peer: its file here, what pip installs, and what an import of its hook layer is."""
+    """A peer: its file here, what pip installs ("" of what Python brings), and how it is imported.
+
+    *hooks* is the import of the part that stands beside our bus.
+    """
 
     module: str
     requirement: str
@@ -35,6 +38,7 @@ PEERS = (
     Peer("langgraph", "langgraph", "import langgraph.prebuilt"),
     Peer("pydantic_ai", "pydantic-ai-slim", "import pydantic_ai.tool_manager"),
     Peer("openai_agents", "openai-agents", "import agents"),
+    Peer("dataclasses", "", "import dataclasses"),
     Peer("attrs", "attrs", "import attrs"),
     Peer("pydantic", "pydantic", "import pydantic"),
 )
@@ -46,6 +50,6 @@ def contenders(table: str, *arguments: object) -> Iterator[tuple[str, Build]]:
         module = import_module(f"benchmarks.peers.{peer.module}")
         for name, build in vars(module).items():
             if name == table or name.startswith(f"{table}__"):
-                yield peer.requirement + name[len(table) :].replace("__", " "), partial(
+                yield (peer.requirement or peer.module) + name[len(table) :].replace("__", " "), partial(
                     build, *arguments
                 )

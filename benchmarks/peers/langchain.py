@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.bench_records import TEXT, record
 from benchmarks.handlers import functions
 from benchmarks.harness import Contender
 
@@ -92,3 +93,24 @@ def _request() -> tuple[Any, Any]:
     given = ToolMessage(content="?", tool_call_id="c-1", name="read")
     call = {"name": "read", "args": {}, "id": "c-1", "type": "tool_call"}
     return given, ToolCallRequest(tool_call=call, tool=None, state={}, runtime=None)
+
+
+def records(operation: str) -> Contender:
+    """Build an operation on LangChain's `ToolMessage`, which cannot be hashed."""
+    from langchain_core.messages import ToolMessage
+
+    def create(number: int) -> ToolMessage:
+        return ToolMessage(
+            content=f"{TEXT} {number}", id=f"m-{number}", tool_call_id=f"c-{number}", name="read"
+        )
+
+    names = {
+        "create": create,
+        "one": create(1),
+        "encode": lambda one: one.model_dump_json().encode(),
+        "decode": ToolMessage.model_validate_json,
+        "data": create(1).model_dump_json().encode(),
+    }
+    statements = {"replace": 'one.model_copy(update={"content": "other"})'}
+    lacks = "is mutable and has no hash; a copy is not checked"
+    return record("langchain ToolMessage", operation, names, lacks, statements)

@@ -1,0 +1,140 @@
+"""What grows: handlers on a bus, messages in a session, and the bytes that hold them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import count
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from benchmarks.handlers import functions
+from benchmarks.harness import Rig, table
+from toolbus import EventBus
+from toolbus.events import ObserveEvent, Scope
+from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
+from toolbus.store import Stored
+from toolbus.store.memory import MemoryStore
+from toolbus.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.messages import Message
+
+SEEN = ObserveEvent("bench:seen", int)
+HANDLERS = (10, 100, 1_000, 10_000)
+MESSAGES = (10, 1_000, 100_000, 1_000_000)
+SMALL = 100
+"""What is run when nothing is timed."""
+
+ROUNDS = 15
+MORE = 50
+
+
+@table("ns", ours="", baseline=None)
+def bench_growth_handlers(rig: Rig) -> None:
+    """Subscribing and cancelling take the same time however many there are; a dispatch grows."""
+    for size in _sizes(rig, HANDLERS):
+        bus, more = EventBus(), functions(MORE)
+        for handler in functions(size):
+            bus.on(SEEN, handler)
+        bus.do(SEEN, 1)
+        subscribing, cancelling, telling, changed = [], [], [], []
+        for _ in range(1 if rig.once else ROUNDS):
+            subscriptions: list[object] = []
+            made = subscriptions.append
+            subscribing.append(_ns(lambda: [made(bus.on(SEEN, one)) for one in more]) / MORE)
+            mine = tuple(subscriptions)
+            cancelling.append(_ns(lambda: [one.cancel() for one in mine]) / MORE)
+            changed.append(_ns(lambda: bus.do(SEEN, 1)))
+            telling.append(_ns(lambda: bus.do(SEEN, 1)) / size)
+        row = f"{size:,} handlers"
+        _put(rig, row, "subscribe", subscribing)
+        _put(rig, row, "cancel", cancelling)
+        _put(rig, row, "do, per handler", telling)
+        _put(rig, row, "the first do after a change", changed)
+
+
+@table("ns", ours="", baseline=None)
+def bench_growth_messages(rig: Rig) -> None:
+    """An append takes the same time however long the session; resuming grows with it."""
+    for size in _sizes(rig, MESSAGES):
+        messages = list(_session(size))
+        transcript = _transcript(messages)
+        scope, numbers = Scope(session_id="s-1"), count(size)
+        appending, taking, resuming = [], [], []
+
+        async def append() -> None:
+            for _ in range(MORE):
+                message = UserMessage(id=f"u-{next(numbers)}", content="and now?")
+                await transcript.append(message, scope)
+
+        for _ in range(1 if rig.once else ROUNDS):
+            appending.append(_ns(lambda: rig.run(append())) / MORE)
+            taking.append(_ns(lambda: transcript.messages))
+        for _ in range(1 if rig.once else 3):
+            resuming.append(_ns(lambda: _transcript(messages)) / size)
+        row = f"{size:,} messages"
+        _put(rig, row, "append", appending)
+        _put(rig, row, "take the messages", taking)
+        _put(rig, row, "resume, per message", resuming)
+
+
+@table("bytes per message", ours="", baseline=None)
+def bench_growth_memory(rig: Rig) -> None:
+    """A session in memory, store included, takes little more than its records."""
+    for size in _sizes(rig, MESSAGES):
+        tracemalloc.start()
+        start = _held()
+        messages = list(_session(size))
+        own = _held() - start - messages.__sizeof__()
+        kept = rig.run(_kept(messages))
+        held = _held() - start - messages.__sizeof__()
+        tracemalloc.stop()
+        del kept
+        row = f"{size:,} messages"
+        rig.put(row, "records alone", None if rig.once else own / size)
+        rig.put(row, "transcript and store", None if rig.once else held / size)
+        rig.put(row, "ratio", None if rig.once else held / own)
+
+
+async def _kept(messages: list[Message]) -> tuple[Transcript, MemoryStore]:
+    store = MemoryStore()
+    for message in messages:
+        await store.append("s-1", Stored(message=message))
+    return _transcript(messages), store
+
+
+def _transcript(messages: list[Message]) -> Transcript:
+    async def write(_: Message) -> None: ...
+
+    return Transcript(EventBus(), "s-1", write, messages)
+
+
+def _session(size: int) -> Iterator[Message]:
+    """Give messages of a session, in turns calls and answers."""
+    for number in range(size // 2):
+        call = ToolCall(id=f"c-{number}", name="read", arguments={"path": f"src/{number}.py"})
+        yield AssistantMessage(id=f"a-{number}", tool_calls=(call,))
+        said = ToolResponse.from_text(f"42 files, {number} of them changed since the last release")
+        yield ToolMessage(
+            id=f"m-{number}", tool_call_id=call.id, tool_name="read", tool_response=said
+        )
+
+
+def _sizes(rig: Rig, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([size for size in sizes if size <= SMALL]) if rig.once else sizes
+
+
+def _put(rig: Rig, row: str, what: str, took: list[float]) -> None:
+    rig.put(row, what, None if rig.once else min(took))
+
+
+def _ns(work: Callable[[], object]) -> float:
+    start = perf_counter_ns()
+    work()
+    return perf_counter_ns() - start
+
+
+def _held() -> int:
+    return tracemalloc.get_traced_memory()[0]
