@@ -15,7 +15,19 @@ from benchmarks import environment, report, targets
 from benchmarks.environment import ROOT, Environment, say
 from benchmarks.peers import PEERS
 
-FILES = tuple(path.stem.removeprefix("bench_") for path in sorted(Path(__file__).parent.glob("bench_*.py")))
+FILES = (
+    "observe_sync",
+    "observe_async",
+    "dispatch",
+    "transform",
+    "records",
+    "tool_call",
+    "append",
+    "growth",
+    "import",
+    "tap",
+)
+"""The files `bench_*.py`, in the order of their tables."""
 
 
 def main() -> int:
@@ -68,8 +80,12 @@ def _fresh(where: Environment, file: str, *, once: bool) -> dict[str, Any]:
         # What peers print is no figure. And nobody's telemetry or tracing is to be measured.
         quiet = {**os.environ, "LANGSMITH_TRACING": "false", "OTEL_SDK_DISABLED": "true"}
         done = subprocess.run(  # noqa: S603 - our own command
-            command, cwd=ROOT, env=quiet, check=False, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
+            command,
+            cwd=ROOT,
+            env=quiet,
+            check=False,
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise SystemExit(f"bench_{file} failed:\n{done.stderr}")
@@ -84,6 +100,9 @@ def _show(result: dict[str, Any], options: argparse.Namespace) -> None:
         return
     if options.json:
         Path(options.json).write_text(text + "\n", "utf-8")
+    if options.once:
+        report.print_ran(result["tables"])
+        return
     report.print_machine(result["machine"], result["versions"], result["absent"])
     for table in result["tables"]:
         report.print_table(table)

@@ -19,6 +19,7 @@ from toolbus.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from toolbus.bus.registry import Subscription
     from toolbus.messages import Message
 
 SEEN = ObserveEvent("bench:seen", int)
@@ -35,49 +36,64 @@ MORE = 50
 def bench_growth_handlers(rig: Rig) -> None:
     """Subscribing and cancelling take the same time however many there are; a dispatch grows."""
     for size in _sizes(rig, HANDLERS):
-        bus, more = EventBus(), functions(MORE)
-        for handler in functions(size):
-            bus.on(SEEN, handler)
-        bus.do(SEEN, 1)
-        subscribing, cancelling, telling, changed = [], [], [], []
-        for _ in range(1 if rig.once else ROUNDS):
-            subscriptions: list[object] = []
-            made = subscriptions.append
-            subscribing.append(_ns(lambda: [made(bus.on(SEEN, one)) for one in more]) / MORE)
-            mine = tuple(subscriptions)
-            cancelling.append(_ns(lambda: [one.cancel() for one in mine]) / MORE)
-            changed.append(_ns(lambda: bus.do(SEEN, 1)))
-            telling.append(_ns(lambda: bus.do(SEEN, 1)) / size)
-        row = f"{size:,} handlers"
-        _put(rig, row, "subscribe", subscribing)
-        _put(rig, row, "cancel", cancelling)
-        _put(rig, row, "do, per handler", telling)
-        _put(rig, row, "the first do after a change", changed)
+        _with_handlers(rig, size)
 
 
 @table("ns", ours="", baseline=None)
 def bench_growth_messages(rig: Rig) -> None:
     """An append takes the same time however long the session; resuming grows with it."""
     for size in _sizes(rig, MESSAGES):
-        messages = list(_session(size))
-        transcript = _transcript(messages)
-        scope, numbers = Scope(session_id="s-1"), count(size)
-        appending, taking, resuming = [], [], []
+        _with_messages(rig, size)
 
-        async def append() -> None:
-            for _ in range(MORE):
-                message = UserMessage(id=f"u-{next(numbers)}", content="and now?")
-                await transcript.append(message, scope)
 
-        for _ in range(1 if rig.once else ROUNDS):
-            appending.append(_ns(lambda: rig.run(append())) / MORE)
-            taking.append(_ns(lambda: transcript.messages))
-        for _ in range(1 if rig.once else 3):
-            resuming.append(_ns(lambda: _transcript(messages)) / size)
-        row = f"{size:,} messages"
-        _put(rig, row, "append", appending)
-        _put(rig, row, "take the messages", taking)
-        _put(rig, row, "resume, per message", resuming)
+def _with_handlers(rig: Rig, size: int) -> None:
+    bus, more = EventBus(), functions(MORE)
+    for handler in functions(size):
+        bus.on(SEEN, handler)
+    bus.do(SEEN, 1)
+    made: list[Subscription] = []
+
+    def subscribe() -> None:
+        made[:] = [bus.on(SEEN, handler) for handler in more]
+
+    def cancel() -> None:
+        for subscription in made:
+            subscription.cancel()
+
+    def tell() -> None:
+        bus.do(SEEN, 1)
+
+    took: dict[str, list[float]] = {}
+    for _ in range(1 if rig.once else ROUNDS):
+        took.setdefault("subscribe", []).append(_ns(subscribe) / MORE)
+        took.setdefault("cancel", []).append(_ns(cancel) / MORE)
+        took.setdefault("the first do after a change", []).append(_ns(tell))
+        took.setdefault("do, per handler", []).append(_ns(tell) / size)
+    _put(rig, f"{size:,} handlers", took)
+
+
+def _with_messages(rig: Rig, size: int) -> None:
+    messages = list(_session(size))
+    transcript = _transcript(messages)
+    scope, numbers = Scope(session_id="s-1"), count(size)
+
+    async def append() -> None:
+        for _ in range(MORE):
+            message = UserMessage(id=f"u-{next(numbers)}", content="and now?")
+            await transcript.append(message, scope)
+
+    def take() -> None:
+        _ = transcript.messages
+
+    def resume() -> None:
+        _transcript(messages)
+
+    took: dict[str, list[float]] = {}
+    for _ in range(1 if rig.once else 5):
+        took.setdefault("append", []).append(_ns(lambda: rig.run(append())) / MORE)
+        took.setdefault("take the messages", []).append(_ns(take))
+        took.setdefault("resume, per message", []).append(_ns(resume) / size)
+    _put(rig, f"{size:,} messages", took)
 
 
 @table("bytes per message", ours="", baseline=None)
@@ -126,8 +142,9 @@ def _sizes(rig: Rig, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([size for size in sizes if size <= SMALL]) if rig.once else sizes
 
 
-def _put(rig: Rig, row: str, what: str, took: list[float]) -> None:
-    rig.put(row, what, None if rig.once else min(took))
+def _put(rig: Rig, row: str, took: dict[str, list[float]]) -> None:
+    for what, times in took.items():
+        rig.put(row, what, None if rig.once else min(times))
 
 
 def _ns(work: Callable[[], object]) -> float:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 BARE = "msgspec"
 TEXT = "42 files, 3 of them changed since the last release"
 OPERATIONS = ("create", "replace", "hash", "encode", "decode")
-NOTHING: dict[str, Any] = {}
 _HELD = 2_000
 
 
@@ -69,7 +68,7 @@ def bare(operation: str) -> Contender:
             ("tool_call_id", str | None, None),
             ("parameters", dict | None, None),
             ("duration_ns", int | None, None),
-            ("metadata", dict, NOTHING),
+            ("metadata", dict | None, None),
         ],
         frozen=True,
         kw_only=True,
@@ -82,7 +81,7 @@ def bare(operation: str) -> Contender:
             ("tool_name", str),
             ("tool_response", response),
             ("content", str, ""),
-            ("metadata", dict, NOTHING),
+            ("metadata", dict | None, None),
         ],
         frozen=True,
         kw_only=True,

@@ -53,7 +53,8 @@ def dispatch(name: str, count: int) -> Contender:
     if name == TAPPED:
         bus.tap(deque(maxlen=1_000).append)
     names = {"apply": bus.apply_sync, "EVENT": MESSAGE_APPEND_BEFORE, "value": _message(100)}
-    return Contender(name, "apply(EVENT, value)", names, "", count)
+    lacks = "everything" if name == BARE else ""
+    return Contender(name, "apply(EVENT, value)", names, lacks, count)
 
 
 def digest(size: int) -> Contender:

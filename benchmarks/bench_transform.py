@@ -18,7 +18,7 @@ _OURS = "def handler(ctx): return ctx.value.with_tool_response(response)"
 
 @table("ns")
 def bench_transform(rig: Rig) -> None:
-    """A chain that awaits handlers, each replacing a tool message, costs little more than a loop."""
+    """A chain of handlers, each replacing a tool message, costs little more than a loop."""
     for count in COUNTS:
         builds = [
             (LOOP, lambda count=count: loop(count)),

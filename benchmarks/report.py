@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sysconfig
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -100,13 +101,16 @@ def _cell(
     if value is None:
         return "ran", False
     base = cells.get((row, table["baseline"]))
-    text = _worded(value, table["unit"]) if base is None or name == table["baseline"] else (
-        f"{value / base:.2f}"
+    text = (
+        _worded(value, table["unit"])
+        if base is None or name == table["baseline"]
+        else (f"{value / base:.2f}")
     )
-    others = {table["ours"], table["baseline"]}
-    ourselves = name in others or name.startswith(OURS)
-    wins = not ourselves and ours is not None and value < ours
-    return (f"*{text}" if wins else text), bool(wins)
+    # What stands for no bus at all is no peer.
+    ourselves = name.startswith(OURS) or table["lacks"].get(name) == "everything"
+    cheaper = ours is not None and (value > ours if row.endswith("per second") else value < ours)
+    wins = cheaper and not ourselves and name != table["ours"]
+    return (f"*{text}" if wins else text), wins
 
 
 def _worded(value: float, unit: str) -> str:
@@ -118,8 +122,16 @@ def _worded(value: float, unit: str) -> str:
 
 def _processor() -> str:
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
             found = [line.partition(":")[2].strip() for line in lines if "model name" in line]
     except OSError:
         found = []
     return found[0] if found else platform.processor() or "unknown processor"
+
+
+def print_ran(tables: list[dict[str, Any]]) -> None:
+    """Print which tables ran, and who was in them."""
+    for table in tables:
+        names = dict.fromkeys(figure["contender"] for figure in table["figures"])
+        print(f"{table['name']}: {', '.join(names)}")
+    print(f"{len(tables)} tables ran, nothing was timed")

@@ -33,7 +33,7 @@ def fill(file: str, *, once: bool) -> dict[str, Any]:
         rig = Rig(once=once)
         bench(rig)
         rig.close()
-        spec = bench.spec._asdict()  # type: ignore[attr-defined]
+        spec = bench.spec._asdict()
         figures = [figure._asdict() for figure in rig.figures]
         claim = (bench.__doc__ or "").strip()
         facts = {"lacks": rig.lacks, "absent": rig.absent, "figures": figures}

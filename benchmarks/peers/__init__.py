@@ -50,6 +50,8 @@ def contenders(table: str, *arguments: object) -> Iterator[tuple[str, Build]]:
         module = import_module(f"benchmarks.peers.{peer.module}")
         for name, build in vars(module).items():
             if name == table or name.startswith(f"{table}__"):
-                yield (peer.requirement or peer.module) + name[len(table) :].replace("__", " "), partial(
-                    build, *arguments
+                yield (
+                    (peer.requirement or peer.module)
+                    + name[len(table) :].replace("__", " ").replace("_", " "),
+                    partial(build, *arguments),
                 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.bench_records import TEXT, record
-from benchmarks.harness import Contender
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Contender
 
 
 def records(operation: str) -> Contender:
@@ -47,7 +49,10 @@ def _classes(attrs: Any) -> tuple[Any, Any, Any]:
         return attrs.field(validator=attrs.validators.instance_of(kind), **more)
 
     text = attrs.make_class(
-        "Text", {"text": checked(str), "type": checked(str, default="text")}, frozen=True, slots=True
+        "Text",
+        {"text": checked(str), "type": checked(str, default="text")},
+        frozen=True,
+        slots=True,
     )
     response = attrs.make_class(
         "Response",

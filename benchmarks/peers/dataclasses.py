@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from benchmarks.bench_records import TEXT, record
-from benchmarks.harness import Contender
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Contender
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

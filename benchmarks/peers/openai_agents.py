@@ -36,7 +36,5 @@ def _noop() -> tuple[Any, Any]:
         """Do nothing."""
         return "done"
 
-    context = ToolContext(
-        None, tool_name="noop", tool_call_id="c-1", tool_arguments='{"value": 1}'
-    )
+    context = ToolContext(None, tool_name="noop", tool_call_id="c-1", tool_arguments='{"value": 1}')
     return noop, context

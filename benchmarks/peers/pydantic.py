@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.bench_records import TEXT, record
-from benchmarks.harness import Contender
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Contender
 
 
 def records(operation: str) -> Contender:
