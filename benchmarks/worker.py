@@ -43,7 +43,7 @@ def fill(file: str, *, once: bool) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of toolbus, of what it stands on and of the peers that are here."""
-    found = {"sqlite": sqlite3.sqlite_version}
+    found = {"sqlite": sqlite3.sqlite_version, "toolbus": "from its sources"}
     for name in ("toolbus", "msgspec", *[peer.requirement for peer in PEERS if peer.requirement]):
         try:
             found[name] = metadata.version(name)
