@@ -37,7 +37,8 @@ def main() -> int:
     if options.once or options.no_peers:
         where = environment.here()
     else:
-        where = environment.prepare(tuple(one.requirement for one in PEERS if one.requirement))
+        wanted = tuple(one.requirement for one in PEERS if one.requirement)
+        where = environment.prepare(wanted, anew=options.anew)
     processes = 1 if options.once else options.processes
     tables: list[dict[str, Any]] = []
     versions: dict[str, str] = {}
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=FILES, help="this file; repeatable")
     parser.add_argument("--processes", type=int, default=3, help="fresh processes (%(default)s)")
     parser.add_argument("--no-peers", action="store_true", help="only what is installed here")
+    parser.add_argument("--anew", action="store_true", help="install the newest peers first")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON")
     return parser
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 import tracemalloc
-from itertools import count
+from itertools import count, islice
+from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -14,17 +17,21 @@ from toolbus.events import ObserveEvent, Scope
 from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
+from toolbus.store.sqlite import SqliteStore
 from toolbus.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from toolbus.bus.registry import Subscription
     from toolbus.messages import Message
+    from toolbus.store import Store
 
 SEEN = ObserveEvent("bench:seen", int)
 HANDLERS = (10, 100, 1_000, 10_000)
 MESSAGES = (10, 1_000, 100_000, 1_000_000)
+STORED = (10, 1_000, 10_000, 100_000)
+BATCH = 64
 SMALL = 100
 """What is run when nothing is timed."""
 
@@ -74,7 +81,7 @@ def _with_handlers(rig: Rig, size: int) -> None:
 
 def _with_messages(rig: Rig, size: int) -> None:
     messages = list(_session(size))
-    transcript = _transcript(messages)
+    transcript, store = rig.run(_kept(messages))
     scope, numbers = Scope(session_id="s-1"), count(size)
 
     async def append() -> None:
@@ -85,15 +92,49 @@ def _with_messages(rig: Rig, size: int) -> None:
     def take() -> None:
         _ = transcript.messages
 
-    def resume() -> None:
-        _transcript(messages)
+    async def resume() -> None:
+        _transcript(store, await store.read("s-1"))
 
     took: dict[str, list[float]] = {}
     for _ in range(1 if rig.once else 5):
         took.setdefault("append", []).append(_ns(lambda: rig.run(append())) / MORE)
         took.setdefault("take the messages", []).append(_ns(take))
-        took.setdefault("resume, per message", []).append(_ns(resume) / size)
+        took.setdefault("resume, per message", []).append(_ns(lambda: rig.run(resume())) / size)
     _put(rig, f"{size:,} messages", took)
+
+
+@table("ns", ours="", baseline=None)
+def bench_growth_sqlite(rig: Rig) -> None:
+    """In a file, appending takes the same time however long the session; resuming grows with it."""
+    for size in _sizes(rig, STORED):
+        with tempfile.TemporaryDirectory() as folder:
+            rig.run(_with_file(rig, Path(folder, "store.db"), size))
+
+
+async def _with_file(rig: Rig, path: Path, size: int) -> None:
+    row = f"{size:,} messages"
+    async with SqliteStore(path) as store:
+        for batch in _batched(_session(size), BATCH):
+            stored = [store.append("s-1", Stored(message=message)) for message in batch]
+            await asyncio.gather(*stored)
+        took: dict[str, list[float]] = {}
+        rounds = 1 if rig.once else 5
+        for _ in range(rounds):
+            start = perf_counter_ns()
+            _transcript(store, await store.read("s-1"))
+            took.setdefault("resume, per message", []).append((perf_counter_ns() - start) / size)
+        for _ in range(rounds):
+            more = [Stored(message=message) for message in _session(BATCH)]
+            start = perf_counter_ns()
+            await asyncio.gather(*[store.append("s-1", one) for one in more])
+            took.setdefault("append, 64 at once", []).append((perf_counter_ns() - start) / BATCH)
+    _put(rig, row, took)
+
+
+def _batched(messages: Iterator[Message], size: int) -> Iterator[list[Message]]:
+    """Give *messages* so many at a time."""
+    while batch := list(islice(messages, size)):
+        yield batch
 
 
 @table("bytes per message", ours="", baseline=None)
@@ -118,11 +159,12 @@ async def _kept(messages: list[Message]) -> tuple[Transcript, MemoryStore]:
     store = MemoryStore()
     for message in messages:
         await store.append("s-1", Stored(message=message))
-    return _transcript(messages), store
+    return _transcript(store, messages), store
 
 
-def _transcript(messages: list[Message]) -> Transcript:
-    async def write(_: Message) -> None: ...
+def _transcript(store: Store, messages: Sequence[Message]) -> Transcript:
+    async def write(message: Message) -> None:
+        await store.append("s-1", Stored(message=message))
 
     return Transcript(EventBus(), "s-1", write, messages)
 

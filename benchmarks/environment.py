@@ -24,12 +24,12 @@ def here() -> Environment:
     return Environment(sys.executable, {})
 
 
-def prepare(requirements: tuple[str, ...]) -> Environment:
-    """Make the environment of the peers, or take the one that is there."""
+def prepare(requirements: tuple[str, ...], *, anew: bool = False) -> Environment:
+    """Make the environment of the peers, or take the one that is there unless it is made *anew*."""
     python = str(PLACE / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
     stamp = PLACE / "peers.json"
     wanted = [sys.version, *requirements]
-    if stamp.is_file():
+    if stamp.is_file() and not anew:
         made = json.loads(stamp.read_text("utf-8"))
         if made["wanted"] == wanted:
             return Environment(python, made["absent"])

@@ -22,7 +22,7 @@ TABLES = {
     "records": {"records", "records_memory"},
     "one tool call": {"tool_call"},
     "append to SQLite": {"append", "append_commits"},
-    "growth": {"growth_handlers", "growth_messages", "growth_memory"},
+    "growth": {"growth_handlers", "growth_messages", "growth_sqlite", "growth_memory"},
     "import": {"import", "installed"},
     "the tap": {"tap", "digest"},
 }
