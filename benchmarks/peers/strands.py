@@ -14,7 +14,7 @@ LACKS = "a failure stops the rest"
 
 
 def observe_sync(count: int) -> Contender:
-    """Build `registry.invoke_callbacks`."""
+    """Build `registry.invoke_callbacks`; each call has an event of its own, as an agent's has."""
     names = _registry(count, "def handler(event): pass")
     return Contender("strands", "sync(Seen(agent=None))", names, LACKS, count)
 
