@@ -1,50 +1,114 @@
-"""Run every benchmark and print its claim beside what was measured, as ratios to a baseline."""
+"""Measure what toolbus costs beside plain loops and other libraries, and print the tables."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
+import os
+import subprocess
 import sys
-import sysconfig
-from importlib import import_module
+import tempfile
 from pathlib import Path
+from typing import Any
 
+from benchmarks import environment, report, targets
+from benchmarks.environment import ROOT, Environment, say
+from benchmarks.peers import PEERS
 
-def machine() -> dict[str, str]:
-    """Return what the figures depend on."""
-    flags = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    return {
-        "python": platform.python_version(),
-        "build": "PGO" if "--enable-optimizations" in flags else "no PGO",
-        "machine": f"{platform.system()} {platform.machine()}",
-    }
+FILES = (
+    "observe_sync",
+    "observe_async",
+    "dispatch",
+    "transform",
+    "records",
+    "tool_call",
+    "append",
+    "growth",
+    "import",
+    "tap",
+)
+"""The files `bench_*.py`, in the order of their tables."""
 
 
 def main() -> int:
-    """Run the benchmarks; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--once", action="store_true", help="run once, time nothing")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args()
-    rows = []
-    for path in sorted(Path(__file__).parent.glob("bench_*.py")):
-        module = import_module(f"benchmarks.{path.stem}")
-        for name, function in vars(module).items():
-            if name.startswith("bench_"):
-                figures = function(1 if options.once else module.ROUNDS)
-                rows.append({"claim": function.__doc__, "figures": figures})
-    if options.once:
-        print(f"{len(rows)} benchmarks ran")
-    elif options.json:
-        print(json.dumps({"machine": machine(), "benchmarks": rows}, indent=2))
+    """Run what the command line asks for; return the exit code."""
+    options = _parser().parse_args()
+    files = tuple(options.only or FILES)
+    if options.once or options.no_peers:
+        where = environment.here()
     else:
-        print(*machine().values(), sep=", ")
-        for row in rows:
-            print(f"\n{row['claim']}")
-            for what, ratio in row["figures"].items():
-                print(f"  {what:<52} {ratio:6.2f}")
+        wanted = tuple(one.requirement for one in PEERS if one.requirement)
+        where = environment.prepare(wanted, anew=options.anew)
+    processes = 1 if options.once else options.processes
+    tables: list[dict[str, Any]] = []
+    versions: dict[str, str] = {}
+    for file in files:
+        runs = []
+        for number in range(processes):
+            say(f"{file}: process {number + 1} of {processes}")
+            runs.append(_fresh(where, file, once=options.once))
+        tables += report.merge(runs)
+        versions |= runs[0]["versions"]
+    result = {
+        "machine": report.machine(),
+        "versions": versions,
+        "processes": processes,
+        "absent": where.absent,
+        "tables": tables,
+        "targets": [] if options.once else targets.judge(tables),
+    }
+    _show(result, options)
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--once", action="store_true", help="run once, time and install nothing")
+    parser.add_argument("--only", action="append", choices=FILES, help="this file; repeatable")
+    parser.add_argument("--processes", type=int, default=3, help="fresh processes (%(default)s)")
+    parser.add_argument("--no-peers", action="store_true", help="only what is installed here")
+    parser.add_argument("--anew", action="store_true", help="install the newest peers first")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON")
+    return parser
+
+
+def _fresh(where: Environment, file: str, *, once: bool) -> dict[str, Any]:
+    """Run one file in a fresh process and return what it wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "figures.json")
+        command = [where.python, "-m", "benchmarks.worker", file, str(out)]
+        if once:
+            command.append("--once")
+        # What peers print is no figure. And nobody's telemetry or tracing is to be measured.
+        quiet = {**os.environ, "LANGSMITH_TRACING": "false", "OTEL_SDK_DISABLED": "true"}
+        done = subprocess.run(  # noqa: S603 - our own command
+            command,
+            cwd=ROOT,
+            env=quiet,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise SystemExit(f"bench_{file} failed:\n{done.stderr}")
+        result: dict[str, Any] = json.loads(out.read_text("utf-8"))
+        return result
+
+
+def _show(result: dict[str, Any], options: argparse.Namespace) -> None:
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    if options.json == "-":
+        print(text)
+        return
+    if options.json:
+        Path(options.json).write_text(text + "\n", "utf-8")
+    if options.once:
+        report.print_ran(result["tables"])
+        return
+    report.print_machine(result["machine"], result["versions"], result["absent"])
+    for table in result["tables"]:
+        report.print_table(table)
+    report.print_verdicts(result["targets"])
 
 
 if __name__ == "__main__":

@@ -1,114 +1,63 @@
-"""What a dispatch costs, beside a plain loop over the same handlers."""
+"""The verbs that transform, with handlers that have no opinion, beside a loop that reduces."""
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
-from typing import TYPE_CHECKING
-
+from benchmarks.handlers import ASYNC, functions, reduce_loop, reduce_loop_async
+from benchmarks.harness import LOOP, OURS, Contender, Rig, table
 from toolbus import EventBus
-from toolbus.events import ObserveEvent, TransformEvent
+from toolbus.events import TransformEvent
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ROUNDS = 300
-CALLS = 200
-SEEN = ObserveEvent("bench:seen", int)
 CHANGED = TransformEvent("bench:changed", int)
+COUNTS = (0, 1, 3, 10, 100)
 
 
-def bench_do(rounds: int) -> dict[str, float]:
-    """One `bus.do`, in loops over the same sync handlers."""
-    return {f"{count} handlers": _do(count, rounds) for count in (1, 10, 100)}
+@table("ns")
+def bench_apply_sync(rig: Rig) -> None:
+    """`bus.apply_sync` costs little more than a loop over the same sync handlers."""
+    for count in COUNTS:
+        builds = [
+            (LOOP, lambda count=count: loop(count)),
+            (OURS, lambda count=count: apply_sync(count)),
+        ]
+        rig.race(f"{count} handlers", builds)
 
 
-def bench_apply_sync(rounds: int) -> dict[str, float]:
-    """One `bus.apply_sync`, in loops over the same sync handlers."""
-    return {f"{count} handlers": _apply_sync(count, rounds) for count in (1, 10, 100)}
+@table("ns")
+def bench_apply(rig: Rig) -> None:
+    """`await bus.apply` costs little more than a loop that awaits the same handlers."""
+    for count in COUNTS:
+        builds = [
+            (LOOP, lambda count=count: loop_async(count)),
+            (OURS, lambda count=count: apply(count)),
+        ]
+        rig.race(f"{count} handlers", builds)
 
 
-def bench_apply(rounds: int) -> dict[str, float]:
-    """One `await bus.apply`, in loops that await the same handlers."""
-    return {f"{count} handlers": _apply(count, rounds) for count in (1, 10, 100)}
+def loop(count: int) -> Contender:
+    """Build the loop that reduces over *count* handlers."""
+    names = {"loop": reduce_loop, "handlers": functions(count)}
+    return Contender(LOOP, "loop(handlers, 1)", names, "everything", count)
 
 
-def _do(count: int, rounds: int) -> float:
-    handlers = [_sync_handler() for _ in range(count)]
+def loop_async(count: int) -> Contender:
+    """Build the same loop with async handlers."""
+    names = {"loop": reduce_loop_async, "handlers": functions(count, ASYNC)}
+    return Contender(LOOP, "await loop(handlers, 1)", names, "everything", count)
+
+
+def apply_sync(count: int) -> Contender:
+    """Build `bus.apply_sync` with *count* handlers."""
     bus = EventBus()
-    for handler in handlers:
-        bus.on(SEEN, handler)
-
-    def loop() -> None:
-        for handler in handlers:
-            handler(1)
-
-    return _ratio(lambda: bus.do(SEEN, 1), loop, rounds, count)
-
-
-def _apply_sync(count: int, rounds: int) -> float:
-    handlers = [_sync_handler() for _ in range(count)]
-    bus = EventBus()
-    for handler in handlers:
+    for handler in functions(count):
         bus.on(CHANGED, handler)
-
-    def loop() -> None:
-        value = 1
-        for handler in handlers:
-            if (changed := handler(value)) is not None:
-                value = changed
-
-    return _ratio(lambda: bus.apply_sync(CHANGED, 1), loop, rounds, count)
+    names = {"apply": bus.apply_sync, "CHANGED": CHANGED}
+    return Contender(OURS, "apply(CHANGED, 1)", names, "", count)
 
 
-def _apply(count: int, rounds: int) -> float:
-    handlers = [_async_handler() for _ in range(count)]
+def apply(count: int) -> Contender:
+    """Build `bus.apply` with *count* handlers."""
     bus = EventBus()
-    for handler in handlers:
+    for handler in functions(count, ASYNC):
         bus.on(CHANGED, handler)
-
-    async def loop() -> None:
-        value = 1
-        for handler in handlers:
-            if (changed := await handler(value)) is not None:
-                value = changed
-
-    async def ours() -> None:
-        await bus.apply(CHANGED, 1)
-
-    def driven(function: Callable[[], object]) -> Callable[[], None]:
-        def drive() -> None:
-            with suppress(StopIteration):
-                function().send(None)
-
-        return drive
-
-    return _ratio(driven(ours), driven(loop), rounds, count)
-
-
-def _sync_handler() -> Callable[[object], None]:
-    names: dict[str, Callable[[object], None]] = {}
-    exec("def handler(value): pass", names)  # noqa: S102 - each handler has code of its own
-    return names["handler"]
-
-
-def _async_handler() -> Callable[[object], object]:
-    names: dict[str, Callable[[object], object]] = {}
-    exec("async def handler(value): pass", names)  # noqa: S102 - as above
-    return names["handler"]
-
-
-def _ratio(
-    ours: Callable[[], object], loop: Callable[[], object], rounds: int, count: int
-) -> float:
-    """Return the least time of *ours* over that of *loop*, the rounds of both interleaved."""
-    calls = max(1, CALLS // count)
-    pairs = [(_seconds(ours, calls), _seconds(loop, calls)) for _ in range(rounds)]
-    return min(one for one, _ in pairs) / min(one for _, one in pairs)
-
-
-def _seconds(function: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
-    for _ in range(calls):
-        function()
-    return time.perf_counter() - start
+    names = {"apply": bus.apply, "CHANGED": CHANGED}
+    return Contender(OURS, "await apply(CHANGED, 1)", names, "", count)

@@ -1,0 +1,134 @@
+"""What the library must reach, in the words of the tables."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+OURS, LOOP = "toolbus", "the loop"
+
+
+Cell = tuple[str, str]
+"""Row and contender."""
+
+
+class Target(NamedTuple):
+    """A bound on the cell *over* of a table, or on its ratio to the cell *under*."""
+
+    text: str
+    table: str
+    over: Cell
+    under: Cell | None
+    bound: str
+    limit: float
+    aim: float | None = None
+
+
+def _against_loop(verb: str, name: str, *limits: tuple[str, float, float | None]) -> list[Target]:
+    return [
+        Target(f"{verb}, {row}, against the loop", name, (row, OURS), (row, LOOP), "≤", limit, aim)
+        for row, limit, aim in limits
+    ]
+
+
+def _faster(name: str, row: str, *peers: tuple[str, float]) -> list[Target]:
+    return [
+        Target(f"{name}, {row}: {peer} against us", name, (row, peer), (row, OURS), "≥", limit)
+        for peer, limit in peers
+    ]
+
+
+_SYNC = (
+    ("0 handlers", 1.5, None),
+    ("1 handlers", 3.0, 2.3),
+    ("10 handlers", 1.5, 1.25),
+    ("100 handlers", 1.15, None),
+)
+_AWAITED = (("0 handlers", 1.5, None), ("1 handlers", 2.0, 1.6), ("10 handlers", 1.2, 1.1))
+_OVER = "over bare await"
+_EXECUTORS = (
+    "strands executor",
+    "pydantic-ai",
+    "langgraph tool node",
+    "fastmcp call_tool",
+    "adk function flow",
+    "openai-agents",
+)
+
+TARGETS: tuple[Target, ...] = (
+    *_against_loop("bus.do", "observe_sync", *_SYNC),
+    *_against_loop("bus.apply_sync", "apply_sync", *_SYNC),
+    *_against_loop("await bus.apply", "apply", *_AWAITED),
+    *_faster(
+        "observe_sync",
+        "10 handlers",
+        ("blinker", 12),
+        ("psygnal", 5),
+        ("pluggy", 6),
+        ("pyee", 3),
+        ("django", 8),
+        ("strands", 7),
+    ),
+    *_faster(
+        "observe_async", "10 handlers", ("strands", 3.2), ("google-adk", 2), ("aiosignal", 1.05)
+    ),
+    *_faster(
+        "transform",
+        "10 handlers",
+        ("fastmcp", 12),
+        ("langchain raw", 2.5),
+        ("langchain as shipped", 300),
+    ),
+    Target(
+        "with_tool_response against msgspec's replace",
+        *("records", ("replace", OURS), ("replace", "msgspec"), "≤", 1.6),
+    ),
+    *[
+        Target(
+            f"one tool call: {peer} against us with ledger and three adapters",
+            *("tool_call", (_OVER, peer), (_OVER, "toolbus, ledger, 3 adapters"), "≥", 1.0),
+        )
+        for peer in _EXECUTORS
+    ],
+    *[
+        Target(
+            f"{verb} at 10,000 handlers against 10",
+            *("growth_handlers", ("10,000 handlers", verb), ("10 handlers", verb), "≤", 2.0),
+        )
+        for verb in ("subscribe", "cancel")
+    ],
+    Target(
+        "1,000,000 messages against their records' own size",
+        *("growth_memory", ("1,000,000 messages", "ratio"), None, "≤", 1.3),
+    ),
+    Target(
+        "commits for 64 concurrent appends",
+        *("append_commits", ("64 sessions", OURS), None, "≤", 4),
+    ),
+    Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
+)
+
+
+def judge(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each target with the figure measured; *reached* is None if there is no figure."""
+    cells = {
+        (table["name"], figure["row"], figure["contender"]): figure["value"]
+        for table in tables
+        for figure in table["figures"]
+    }
+    measured = {table["name"] for table in tables}
+    verdicts = []
+    for one in TARGETS:
+        if one.table not in measured:
+            continue
+        value = cells.get((one.table, *one.over))
+        if one.under is not None:
+            under = cells.get((one.table, *one.under))
+            value = None if value is None or not under else value / under
+        verdicts.append({**one._asdict(), "measured": value, "reached": _reached(one, value)})
+    return verdicts
+
+
+def _reached(target: Target, value: float | None) -> bool | None:
+    if value is None:
+        return None
+    return value <= target.limit if target.bound == "≤" else value >= target.limit
