@@ -1468,7 +1468,7 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
                     subscribe(*arguments, **options)
                 assert str(caught.value) == f"handler of 'word': {problem}"
     wrong_handlers = [
-        (7, {}, "a handler must take one argument, the context"),
+        (7, {}, "a handler must be callable, with one argument, the context"),
         (lambda: None, {}, "a handler must take one argument, the context"),
         (lambda ctx, more: None, {}, "a handler must take one argument, the context"),
         (generator, {}, "a generator gives no single answer; return one"),
@@ -1486,6 +1486,10 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
             assert caught.value.what.startswith(f"handler {handler_!r} of ")
             with pytest.raises(RegistrationError, match=re.escape(problem)):
                 subscribe(**options)(handler_)
+    known = "name, on_error, once, priority, sender, thread, timeout, weak, when"
+    with pytest.raises(RegistrationError) as caught:
+        bus.on(WORD, handler, prio=3)
+    assert caught.value.reason == f"there is no option 'prio'; known: {known}"
     guarded = "handler of 'note': a guard judges, and this event is only observed; use `on`"
     with pytest.raises(RegistrationError, match=guarded):
         bus.guard(NOTE, handler)

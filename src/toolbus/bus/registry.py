@@ -250,6 +250,10 @@ class Registry(Subscribing):
         kind: HandlerKind,
         options: HandlerOptions,
     ) -> Any:
+        if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
+            known = ", ".join(sorted(HandlerOptions.__annotations__))
+            reason = f"there is no option {unknown[0]!r}; known: {known}"
+            raise RegistrationError(f"handler of {event!r}", reason)
         settings = Options(**options)
         check_options(event, kind, settings)
         channel = self._channel(event)

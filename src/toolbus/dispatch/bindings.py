@@ -133,9 +133,7 @@ def check_handler(event: Event, handler: Callable[..., Any], options: Options) -
 
 def is_async(handler: Callable[..., Any]) -> bool:
     """Tell whether calling *handler* gives a coroutine; objects and partials are looked into."""
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        _function_of(handler)
-    )
+    return any(map(inspect.iscoroutinefunction, (handler, _function_of(handler))))
 
 
 def name_of(handler: Any) -> str:
@@ -173,7 +171,9 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
 
 
 def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator[str]:
-    if not _takes_one(handler):
+    if not callable(handler):
+        yield "a handler must be callable, with one argument, the context"
+    elif not _takes_one(handler):
         yield "a handler must take one argument, the context"
     elif _is_generator(_function_of(handler)):
         yield "a generator gives no single answer; return one"
