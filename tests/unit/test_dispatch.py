@@ -341,3 +341,14 @@ def test_a_percent_sign_in_a_failure_does_no_harm(caplog):
 def test_a_chain_that_suspends_is_a_bug():
     with pytest.raises(RuntimeError, match="a chain of sync handlers suspended"):
         run_now(asyncio.sleep(0))
+
+
+def test_a_handler_that_returns_the_same_object_ran():
+    bus, records = EventBus(), []
+    bus.tap(records.append)
+    bus.on(WORD, lambda ctx: ctx.value)
+
+    context = bus.apply_sync(WORD, "x")
+
+    assert context.output is None
+    assert [(entry.status, entry.before) for entry in records[0].entries] == [("ran", None)]

@@ -230,3 +230,13 @@ def test_a_spec_of_another_tool_judges_nothing():
 
     wrong = "expected `int`, got `str` - at `$.n`"
     assert problems == [wrong, wrong, None, wrong, None, "expected a JSON object - at `$`"]
+
+
+async def test_a_refused_approval_is_an_error_of_the_type_denied():
+    bus = EventBus()
+    bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may it?"))
+    runner = ToolRunner(bus, Toolset([count]), approver=lambda ask, call, scope: False)
+
+    outcome = await runner.call("count")
+
+    assert (outcome.status, outcome.response.error_type) == ("denied", "denied")
