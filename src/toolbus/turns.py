@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
     from contextvars import ContextVar
 
-    from toolbus.events import RunStatus, Scope, ToolCallOutcome
+    from toolbus.events import RunStatus, Scope, ToolCallOutcome, TransformEvent
     from toolbus.messages import JsonObject, ToolCall
     from toolbus.sessions import Setting
     from toolbus.tools import ToolContext
 
+V = TypeVar("V")
 logger = logging.getLogger("toolbus")
 
 
@@ -155,10 +156,9 @@ class Run:
             failure = RunFailure(
                 start=start, error_type=type(error).__name__, error_text=str(error)
             )
-            context = await self._bus.apply(RUN_ERROR, failure, scope=self._scope)
-            if context.denied is not None or context.answer is None:
+            answer: RunResult | None = await self._answer(RUN_ERROR, failure)
+            if answer is None:
                 raise
-            answer: RunResult = context.answer
             return answer
 
     async def _turns(self, start: RunStart) -> RunResult:
@@ -220,10 +220,9 @@ class Run:
             failure = ModelFailure(
                 request=request, error_type=type(error).__name__, error_text=str(error)
             )
-            context = await self._bus.apply(MODEL_CALL_ERROR, failure, scope=self._scope)
-            if context.denied is not None or context.answer is None:
+            answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
+            if answer is None:
                 raise
-            answer: AssistantMessage = context.answer
             return answer
         reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
         self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
@@ -252,6 +251,11 @@ class Run:
             else:
                 last = piece
         return last
+
+    async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:
+        """Return what a handler gives in place of *failure*, None if that stands."""
+        context = await self._bus.apply(event, failure, scope=self._scope)
+        return None if context.denied is not None else context.answer
 
     async def _settle(self) -> None:
         """Answer the calls of a message that was appended as the run was cancelled."""

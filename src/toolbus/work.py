@@ -41,7 +41,7 @@ class Work:
             task.cancel()
 
         try:
-            return await to_the_end(_ended(task), cancel)
+            return await to_the_end(task, cancel)
         except asyncio.CancelledError:
             if cancelled or not self._stopped:
                 raise
@@ -66,7 +66,3 @@ class Work:
     async def _marked(self, piece: Coroutine[Any, Any, T]) -> T:
         self._inside.set(True)
         return await piece
-
-
-async def _ended(task: asyncio.Task[T]) -> T:
-    return await task

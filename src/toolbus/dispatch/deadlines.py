@@ -67,13 +67,13 @@ async def timed(
 
 
 async def to_the_end(
-    coroutine: Coroutine[Any, Any, T], on_cancel: Callable[[], object] = lambda: None
+    work: Coroutine[Any, Any, T] | asyncio.Future[T], on_cancel: Callable[[], object] = lambda: None
 ) -> T:
-    """Return what *coroutine* returns; being cancelled, also twice, does not reach it.
+    """Return what *work*, a coroutine or a task, returns; being cancelled does not reach it.
 
-    *on_cancel* is called each time; once the coroutine has ended, `CancelledError` goes on.
+    *on_cancel* is called each time; once the work has ended, `CancelledError` goes on.
     """
-    task = asyncio.ensure_future(coroutine)
+    task = asyncio.ensure_future(work)
     cancelled = None
     while not task.done():
         try:

@@ -164,7 +164,7 @@ class ToolRunner:
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         one = CallInProgress(call, self._means, None)
         task = asyncio.ensure_future(self._complete(one))
-        outcome = await to_the_end(_result(task), task.cancel)
+        outcome = await to_the_end(task, task.cancel)
         if one.error is not None:
             raise one.error
         return outcome.response
@@ -176,10 +176,6 @@ class ToolRunner:
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
-
-
-async def _result(task: asyncio.Task[ToolCallOutcome]) -> ToolCallOutcome:
-    return await task
 
 
 def _read_by_model(message: Message, response: ToolResponse) -> ToolResponse:
