@@ -10,6 +10,7 @@ import pytest
 
 import toolbus.demo
 from toolbus import cli
+from toolbus.cli import parsing
 from toolbus.errors import StoreError
 
 FULL = Path("/dev/full")
@@ -41,7 +42,7 @@ def test_a_full_disk_is_told():
     with FULL.open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "toolbus", "--version"],
-            env=os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1])},
+            env=os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[2])},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -68,4 +69,4 @@ def test_commands_to_copy_begin_as_the_person_began(monkeypatch, called, words):
     monkeypatch.setenv("PATH", "/on/path")
     monkeypatch.setattr(sys, "argv", [called])
 
-    assert cli._program() == words
+    assert parsing.program() == words

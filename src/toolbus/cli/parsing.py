@@ -1,0 +1,60 @@
+"""The parser of every command: its help teaches, and it names what was probably meant."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NoReturn, TypeAlias
+
+from toolbus.terminal import Output
+
+Command: TypeAlias = tuple["Parser", Callable[[argparse.Namespace, Output], int]]
+"""A command's parser, and what it does with what was parsed; that returns the exit code."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that names the option that was probably meant."""
+
+    def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse *arguments*; exits with 2 if there is one that nobody knows."""
+        found, strange = self.parse_known_args(arguments)
+        for word in strange:
+            kind = "option" if word.startswith("-") else "argument"
+            known = [option for option in self._option_string_actions if option.startswith("--")]
+            self.error(f"unknown {kind} {word!r}{nearest(word.partition('=')[0], known)}")
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line, and where to read on."""
+        self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+def make_parser(prog: str, description: str, epilog: str) -> Parser:
+    """Return a parser whose help ends with *epilog*, as it stands."""
+    return Parser(
+        prog=prog,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return a hint at the one of *known* that looks like *word*, or ""."""
+    near = get_close_matches(word, known, 1, 0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def program() -> tuple[str, ...]:
+    """Return how the person called us, for commands that can be copied."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return Path(sys.executable).name, "-m", "toolbus"
+    if called.parent == Path() or str(called.parent) in os.get_exec_path():
+        return (called.name or "toolbus",)
+    return (os.path.relpath(called) if called.is_relative_to(Path.cwd()) else str(called),)

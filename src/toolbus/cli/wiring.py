@@ -1,0 +1,39 @@
+"""`toolbus wiring`: print who handles what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import make_parser
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.cli.parsing import Command
+    from toolbus.terminal import Output
+
+_EPILOG = """\
+examples:
+  toolbus wiring agent.py            the only agent, bus or component there
+  toolbus wiring agent.py:bus        what is called bus there
+  toolbus wiring agent.py:make       what the function make returns
+  toolbus wiring agent.py --json     one JSON document
+
+The file is run as `import` runs it. A component, or its class, is installed
+on an empty bus."""
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser(
+        "toolbus wiring", "Print who handles what, in the order in which they run.", _EPILOG
+    )
+    parser.add_argument("target", metavar="FILE.py[:name]", help="an agent, a bus or a component")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+
+    def run(found: argparse.Namespace, output: Output) -> int:
+        from toolbus.wiring import show_wiring  # noqa: PLC0415 - loads the whole house
+
+        return show_wiring(output, found.target, as_json=found.json)
+
+    return parser, run
