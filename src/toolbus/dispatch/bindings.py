@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolbus.ledger import HandlerKind
 
 Policy = Literal["open", "closed", "raise"]
+Gate: TypeAlias = Callable[[EventContext[Any]], bool]
 OBSERVER_TIMEOUT = 30.0
 
 
@@ -52,7 +53,8 @@ class Binding:
     """A handler bound to an event, ready to run; made once, when somebody subscribes.
 
     *function* is what a dispatch calls, *is_async* says that it must be awaited, *blocking* is
-    the same for the sync verbs (None: there is none), *gate* decides whether it runs at all.
+    the same for the sync verbs (None: there is none), *sender* and *predicate* decide whether it
+    runs at all.
     *on_end* is called when it will never run again; it may be called by the garbage collector.
     """
 
@@ -79,7 +81,8 @@ class Binding:
             call = partial(_await_weak if self.is_async else _call_weak, self._target)
         self.function, self.blocking = _prepared(call, self, options, stuck)
         self.is_async = self.is_async or options.thread
-        self.gate = self._gate(options.when, on_end)
+        self._conditions = tuple(self._asked_first(options.when, on_end))
+        self.predicate = _all_of(self._conditions)
 
     def __call__(self, *_: object, **__: object) -> None:
         """Do nothing: a plain `send` on blinker's signal, which holds us, is no dispatch."""
@@ -99,22 +102,22 @@ class Binding:
         """Whether it has no place on the bus any more."""
         return self.cancelled or not self.alive
 
-    def _gate(
+    @property
+    def gate(self) -> Gate | None:
+        """What decides whether it runs, None if it always does: its sender and its predicate."""
+        if self.sender is None:
+            return self.predicate
+        return _all_of((partial(_hears, self.sender), *self._conditions))
+
+    def _asked_first(
         self, when: Callable[[EventContext[Any]], object] | None, on_end: Callable[[], object]
-    ) -> Callable[[EventContext[Any]], bool] | None:
-        """Return what decides whether the handler runs, or None if it always does."""
-        conditions: list[Callable[[EventContext[Any]], object]] = []
+    ) -> Iterator[Callable[[EventContext[Any]], object]]:
         if self._target is not None:
-            conditions.append(lambda _: self.alive)
-        if self.sender is not None:
-            conditions.append(partial(_hears, self.sender))
+            yield lambda _: self.alive
         if when is not None:
-            conditions.append(partial(_holds, when))
+            yield partial(_holds, when)
         if self._tickets is not None:
-            conditions.append(partial(_take_ticket, self._tickets, on_end))
-        if not conditions:
-            return None
-        return partial(_judge, tuple(conditions))
+            yield partial(_take_ticket, self._tickets, on_end)
 
 
 def check_options(event: Event, kind: HandlerKind, options: Options) -> None:
@@ -224,6 +227,11 @@ def _prepared(
         partial(deadlines.in_thread, call, seconds=timeout, stuck=stuck),
         partial(deadlines.in_thread_now, call, seconds=timeout, stuck=stuck),
     )
+
+
+def _all_of(conditions: tuple[Callable[[EventContext[Any]], object], ...]) -> Gate | None:
+    """Return what asks *conditions* in their order, None if there are none."""
+    return partial(_judge, conditions) if conditions else None
 
 
 def _judge(
