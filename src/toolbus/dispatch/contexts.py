@@ -114,7 +114,7 @@ class EventContext(Generic[V_co]):
         self._value = self._original = value
         self._output: Any = None
         self._mine: Assigned | None = None
-        self._more: Details | None = details(tool, check, signatures)
+        self._more: Details | None = Details(tool, check, signatures)
 
     @property
     def event(self) -> Event:
@@ -228,30 +228,29 @@ class EventContext(Generic[V_co]):
         return self._more or NO_DETAILS
 
 
-# Made once per dispatch, so without the detour through `__init__`; whoever makes one fills it.
-Turn = cast(
-    "Callable[[], EventContext[Any]]",
-    type("EventContext", (EventContext,), {"__slots__": (), "__init__": object.__init__}),
-)
-"""The context of a transform's handlers, all of whose slots its maker must fill."""
+def _kind(**shadows: object) -> Callable[[], EventContext[Any]]:
+    """Return a class of contexts that whoever makes one must fill, but for what *shadows* gives."""
+    # One is made per dispatch, so without the detour through an `__init__`.
+    spare = {"__slots__": (), "__init__": object.__init__}
+    return cast("Callable[[], EventContext[Any]]", type("EventContext", (EventContext,), spare | shadows))
 
-_OF_OBSERVERS = {
-    "__slots__": (),
-    "__init__": object.__init__,
-    "original": EventContext.value,
-    "_output": None,
-    "_more": None,
-}
-Shown = cast(
-    "Callable[[], EventContext[Any]]", type("EventContext", (EventContext,), _OF_OBSERVERS)
-)
-"""The context of observers; its maker fills event, value, scope and mine."""
+
+_UNCHANGED = {"original": EventContext.value, "_original": EventContext.value, "_output": None}
+
+First = _kind(**_UNCHANGED)
+"""The context of transformers and guards before any change."""
+
+Later = _kind()
+"""The context of those after a change, a verdict or the like."""
+
+Shown = _kind(**_UNCHANGED, _more=None)
+"""The context of observers."""
 
 
 def shown(context: EventContext[Any]) -> EventContext[Any]:
     """Return a context that shows what *context* does, for one observer alone."""
     observes = isinstance(context._event, ObserveEvent)
-    fresh = Shown() if observes else Turn()
+    fresh = Shown() if observes else Later()
     fresh._event, fresh._value, fresh._scope = context._event, context._value, context._scope
     fresh._mine = None if observes else OVER
     if not observes:
@@ -264,7 +263,7 @@ def following(
     turn: EventContext[Any], value: object, output: object, more: Details | None
 ) -> EventContext[Any]:
     """End *turn*, and return the context of the one after it."""
-    fresh = Turn()
+    fresh = Later()
     fresh._event, fresh._scope, fresh._original = turn._event, turn._scope, turn._original
     fresh._value, fresh._output, fresh._more, fresh._mine = value, output, more, None
     turn._mine = OVER
@@ -274,15 +273,6 @@ def following(
 def again(turn: EventContext[Any]) -> EventContext[Any]:
     """End *turn*, which changed nothing, and return the context of the one after it."""
     return following(turn, turn._value, turn._output, turn._more)
-
-
-def details(
-    tool: ToolSpec | None, check: Check | None, signatures: Signatures | None
-) -> Details | None:
-    """Return what the caller of a dispatch gave, None if that is nothing."""
-    if tool is None and check is None and signatures is None:
-        return None
-    return Details(tool, check, signatures)
 
 
 Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from toolbus.dispatch.contexts import OVER, Shown, Turn, again
+from toolbus.dispatch.contexts import OVER, First, Shown, again
 from toolbus.dispatch.keeping import ALONE, may_keep, references
 from toolbus.dispatch.settling import SKIPPED, Disregarding, Failed, Settling
 from toolbus.dispatch.unrolled import LIMIT, Shape, Slot, Verb, function, text
@@ -27,14 +28,14 @@ def shape_of(
     return Shape(verb, _kinds(slots) if loops else slots, traced, has_strangers, loops)
 
 
-def plan(
+def make_plan(
     shape: Shape, event: Event, bindings: tuple[Binding, ...], *, dry_run: bool, **names: Any
 ) -> Callable[..., Any]:
     """Return the function that dispatches *event* to *bindings*; *names* are the bus's part."""
     transforms = isinstance(event, TransformEvent)
     names |= {
         "event": event,
-        "Context": Turn if transforms else Shown,
+        "Context": First if transforms else Shown,
         "settle": Settling(event, dry_run=dry_run) if transforms else Disregarding(event),
         "Failed": Failed,
         "SKIPPED": SKIPPED,
@@ -46,7 +47,24 @@ def plan(
         "bindings": bindings,
     }
     names |= _rows(shape, bindings) if shape.loops else _numbered(shape, bindings)
-    return function(shape, names, f"<toolbus {shape.verb} {event.name}>")
+    file = f"<toolbus {shape.verb} {event.name}>"
+    names["sister"] = Sister(partial(function, shape._replace(crowded=True), names, file))
+    return function(shape, names, file)
+
+
+class Sister:
+    """A function that is made when it is first called, since most never are."""
+
+    __slots__ = ("_function", "_make")
+
+    def __init__(self, make: Callable[[], Callable[..., Any]]) -> None:
+        self._make = make
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it."""
+        self._function = self._function or self._make()
+        return self._function(*arguments)
 
 
 def explanation(event: Event, bindings: tuple[Binding, ...], shapes: Iterable[Shape]) -> str:

@@ -40,13 +40,17 @@ class Slot(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """All that decides about the text; if it *loops*, a slot stands for all of its kind."""
+    """All that decides about the text; if it *loops*, a slot stands for all of its kind.
+
+    Each has a sister that is *crowded*: what it hands over to when `CROWD` dispatches are under way.
+    """
 
     verb: Verb
     slots: tuple[Slot, ...]
     traced: bool = False
     has_strangers: bool = False
     loops: bool = False
+    crowded: bool = False
 
     @property
     def transforms(self) -> bool:
@@ -97,7 +101,7 @@ def _free(shape: Shape) -> Iterator[str]:
     yield from (
         *("event", "Context", "settle", "Failed", "SKIPPED", "OVER", "references", "ALONE"),
         *("again", "now", "begin", "finish", "tell", "enter", "leave", "busy", "ready", "put"),
-        *("bindings", "transformers", "guards"),
+        *("bindings", "transformers", "guards", "sister"),
     )
     if not shape.loops:
         for number in range(len(shape.slots)):
@@ -134,7 +138,12 @@ def _nobody(shape: Shape) -> Iterator[str]:
 def _head(shape: Shape) -> Iterator[str]:
     if shape.queues:
         yield "ready()"
-    yield f"token = enter() if busy >= {CROWD} else None"
+    if shape.crowded:
+        yield "token = enter()"
+    else:
+        more = ", more" if shape.transforms else ""
+        awaits = "await " if shape.awaits else ""
+        yield f"if busy >= {CROWD}: return {awaits}sister(value, scope{more})"
     yield "busy += 1"
     yield from _context(shape)
     if any(slot.has_sender for slot in shape.slots):
@@ -146,11 +155,9 @@ def _head(shape: Shape) -> Iterator[str]:
 def _context(shape: Shape) -> Iterator[str]:
     yield "context = Context()"
     yield "context._event, context._scope = event, scope"
+    yield "context._value, context._mine = value, None"
     if shape.transforms:
-        yield "context._value = context._original = value"
-        yield "context._output, context._mine, context._more = None, None, more"
-    else:
-        yield "context._value, context._mine = value, None"
+        yield "context._more = more"
 
 
 def _middle(shape: Shape) -> Iterator[str]:
@@ -178,7 +185,8 @@ def _end(shape: Shape) -> Iterator[str]:
     if shape.traced:
         yield "finish(trace, context, raised)"
     yield "busy -= 1"
-    yield "if token is not None: leave(token)"
+    if shape.crowded:
+        yield "leave(token)"
 
 
 def _row(shape: Shape, name: str, numbers: range) -> Iterator[str]:
