@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from toolbus.bus import EventBus
 from toolbus.dispatch import EventContext
-from toolbus.dispatch.bindings import Binding, Options, is_async, name_of
-from toolbus.dispatch.settling import mismatch
+from toolbus.dispatch.bindings import Binding, Options
+from toolbus.dispatch.callables import is_async, name_of
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
+from toolbus.dispatch.settling import mismatch
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
 from toolbus.messages import AssistantMessage, SystemMessage

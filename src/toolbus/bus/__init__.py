@@ -9,8 +9,8 @@ from blinker import Namespace
 
 from toolbus.bus.registry import Registry
 from toolbus.bus.taps import Tap, Taps
-from toolbus.dispatch.bindings import is_async
-from toolbus.dispatch.contexts import Details
+from toolbus.dispatch.callables import is_async
+from toolbus.dispatch.details import Details
 from toolbus.dispatch.plans import explanation, make_plan, shape_of
 from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events import Scope
@@ -99,7 +99,7 @@ class EventBus(Registry):
         """Show *value* to the observers of *event*, one after another; await it."""
         return self._channel(event).observe(value, scope)
 
-    def apply(
+    def apply(  # noqa: PLR0917 - a keyword-only default costs a dispatch a tenth
         self,
         event: TransformEvent[V, Any],
         value: V,
@@ -130,7 +130,7 @@ class EventBus(Registry):
             return plan(value, scope, None)
         return plan(value, scope, Details(tool, check, signatures))
 
-    def apply_sync(
+    def apply_sync(  # noqa: PLR0917 - as `apply`
         self,
         event: TransformEvent[V, Any],
         value: V,
@@ -201,7 +201,8 @@ class EventBus(Registry):
             bindings,
             dry_run=self.dry_run,
             begin=partial(self._taps.begin, channel.event),
-            finish=partial(self._taps.finish, bindings),
+            finished=partial(self._taps.finished, bindings),
+            broken=partial(self._taps.broken, bindings),
             tell=channel.tell,
             enter=channel.nesting.enter,
             leave=channel.nesting.leave,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from toolbus.dispatch.bindings import Binding
 from toolbus.dispatch.contexts import shown
-from toolbus.dispatch.settling import tell
+from toolbus.dispatch.showing import tell
 from toolbus.dispatch.unrolled import CROWD, Verb
 from toolbus.errors import DispatchDepthError, DispatchError
 from toolbus.events import ObserveEvent, TransformEvent
@@ -194,7 +194,7 @@ Planner: TypeAlias = "Callable[[Channel, Verb], Callable[..., Any]]"
 """Makes the function that dispatches a channel's event."""
 
 
-def _verbs(event: Event) -> tuple[str, ...]:
+def _verbs(event: Event) -> tuple[Verb, ...]:
     match event:
         case TransformEvent():
             return "apply", "apply_sync"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.dispatch.settling import outcome_of
-from toolbus.events import Event, TransformEvent
+from toolbus.events import Event, ObserveEvent
 from toolbus.ledger import Digests, DispatchRecord, Trace
 
 if TYPE_CHECKING:
@@ -69,16 +69,17 @@ class Taps:
         """Begin a trace of a dispatch."""
         return Trace(event.name, value, scope, self._digests)
 
-    def finish(
-        self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any], raised: bool
+    def finished(
+        self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any]
     ) -> None:
-        """Give the record of *trace* to the taps that want it; *raised* tells how it ended."""
-        if raised:
-            self._record(trace, context, bindings, "raised")
-        elif isinstance(context.event, TransformEvent):
-            self._record(trace, context, bindings, *outcome_of(context))
-        else:
-            self._record(trace, context, bindings, "observed")
+        """Give the record of *trace*, of a dispatch that came to its end, to who wants it."""
+        observed = isinstance(context.event, ObserveEvent)
+        outcome, reason = ("observed", None) if observed else outcome_of(context)
+        self._record(trace, context, bindings, outcome, reason)
+
+    def broken(self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any]) -> None:
+        """Do the same for a dispatch that an exception leaves."""
+        self._record(trace, context, bindings, "raised", None)
 
     def _record(
         self,
@@ -86,7 +87,7 @@ class Taps:
         context: EventContext[Any],
         bindings: Sequence[Binding],
         outcome: Outcome,
-        reason: str | None = None,
+        reason: str | None,
     ) -> None:
         trace.missing(bindings[trace.turns :])
         event, record = context.event, trace.finish(outcome, reason)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, r
 
 from msgspec import Struct
 
+from toolbus.dispatch.callables import is_async, is_generator, name_of, place_of, takes_one
 from toolbus.dispatch.contexts import EventContext
 from toolbus.dispatch.failures import PredicateError, passes
 from toolbus.errors import RegistrationError
@@ -69,7 +70,7 @@ class Binding:
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
         self.event, self.kind, self.priority = event, kind, options.priority
-        self.name, self.where = options.name or name_of(handler), _where(handler)
+        self.name, self.where = options.name or name_of(handler), place_of(handler)
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
         self.sender = _sender_id(options.sender)
         self.order, self.told, self.cancelled = 0, False, False
@@ -134,22 +135,6 @@ def check_handler(event: Event, handler: Callable[..., Any], options: Options) -
         raise RegistrationError(f"handler {handler!r} of {event.name!r}", problem)
 
 
-def is_async(handler: Callable[..., Any]) -> bool:
-    """Tell whether calling *handler* gives a coroutine; objects and partials are looked into."""
-    return any(map(inspect.iscoroutinefunction, (handler, _function_of(handler))))
-
-
-def name_of(handler: Any) -> str:
-    """Return what people call *handler*: a function's name, `Owner.method`, an object's class."""
-    handler = _unwrapped(handler)
-    if inspect.ismethod(handler):
-        owner = handler.__self__
-        owner = owner if inspect.isclass(owner) else type(owner)
-        return f"{owner.__name__}.{handler.__name__}"
-    named = inspect.isroutine(handler) or inspect.isclass(handler)
-    return handler.__name__ if named else type(handler).__name__
-
-
 def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str]:
     observed = isinstance(event, ObserveEvent)
     if kind == "guard" and observed:
@@ -167,7 +152,7 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
         yield f"sender must be an agent or an agent's id, not {options.sender!r}"
     if sender == "":
         yield "sender has no id, so it cannot be told from others"
-    if options.when is not None and not _takes_one(options.when):
+    if options.when is not None and not takes_one(options.when):
         yield "when must take one argument, the context"
     elif options.when is not None and is_async(options.when):
         yield "when must be sync"
@@ -176,9 +161,9 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
 def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator[str]:
     if not callable(handler):
         yield "a handler must be callable, with one argument, the context"
-    elif not _takes_one(handler):
+    elif not takes_one(handler):
         yield "a handler must take one argument, the context"
-    elif _is_generator(_function_of(handler)):
+    elif is_generator(handler):
         yield "a generator gives no single answer; return one"
     elif options.thread and is_async(handler):
         yield "an async handler needs no thread; leave out thread=True"
@@ -186,20 +171,6 @@ def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator
         yield "a sync handler cannot be timed out; add thread=True"
     elif options.weak and not _can_be_weak(handler):
         yield "it cannot be held weakly; leave out weak=True"
-
-
-def _is_generator(function: Any) -> bool:
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-
-
-def _takes_one(function: Any) -> bool:
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:
-        return True  # A builtin without a signature may well take it.
-    return True
 
 
 def _can_be_weak(handler: Any) -> bool:
@@ -287,21 +258,3 @@ async def _await_weak(target: weakref.ref[Any], context: EventContext[Any]) -> A
 def _sender_id(sender: Any) -> Any:
     known = isinstance(sender, Speaker) and isinstance(sender.scope, Scope)
     return sender.scope.agent_id if known else sender
-
-
-def _unwrapped(handler: Any) -> Any:
-    while isinstance(handler, partial):
-        handler = handler.func
-    return handler
-
-
-def _function_of(handler: Any) -> Any:
-    """Return the function behind a partial or an object with `__call__`."""
-    handler = _unwrapped(handler)
-    return handler if inspect.isroutine(handler) else type(handler).__call__
-
-
-def _where(handler: Any) -> str:
-    """Return file and line of the handler's definition, or "" if it has none in Python."""
-    code = getattr(inspect.unwrap(_function_of(handler)), "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,94 +1,22 @@
-"""What a handler is given, `EventContext`, and how the contexts of one dispatch follow each other."""
+"""What a handler is given, `EventContext`, and how those of one dispatch follow each other."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.events import Ask, Deny, ObserveEvent, Scope
+from toolbus.dispatch.details import NO_DETAILS, OVER, STEPPED, Assigned, Details, Rejected, Step
+from toolbus.events import Ask, ObserveEvent, Scope
 
 if TYPE_CHECKING:
-    from toolbus.events import Event, ToolSpec
+    from toolbus.events import Deny, Event, ToolSpec
 
 V_co = TypeVar("V_co", covariant=True)
 _NO_SCOPE = Scope()
-
-
-class Rejected(Exception):
-    """A dispatch's check refused what *handler* left; it ends the dispatch, whatever the policy."""
-
-    def __init__(self, handler: str, reason: str) -> None:
-        self.handler, self.reason = handler, reason
-        super().__init__(handler, reason)
-
-
-class Step:
-    """What one of several steps of a handler, an adapter, did to the value.
-
-    *tool* is the spec that was in force before it.
-    """
-
-    __slots__ = ("actor", "after", "before", "ended_ns", "failed", "name", "tool")
-
-    def __init__(
-        self,
-        name: str,
-        before: object,
-        after: object,
-        *,
-        actor: object,
-        failed: str | None,
-        tool: ToolSpec | None,
-        ended_ns: int,
-    ) -> None:
-        self.name, self.before, self.after = name, before, after
-        self.actor, self.failed, self.tool, self.ended_ns = actor, failed, tool, ended_ns
-
-
-class Assigned:
-    """What a handler left in `ctx.output`, in a box that is no handler's result."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-class Details(Struct, frozen=True):
-    """What few dispatches have: a tool, a check, an answer, verdicts, steps.
-
-    *asks* are the questions of guards so far, *own* the steps of the handler that has its turn.
-    """
-
-    tool: ToolSpec | None = None
-    check: Check | None = None
-    signatures: Signatures | None = None
-    answer: Any = None
-    denied: Deny | None = None
-    asks: tuple[str, ...] = ()
-    rejected: Rejected | None = None
-    steps: tuple[Step, ...] = ()
-    own: tuple[Step, ...] = ()
-
-    @property
-    def closed(self) -> bool:
-        """Whether no other handler runs at all."""
-        return self.denied is not None or self.rejected is not None
-
-    @property
-    def over(self) -> bool:
-        """Whether no other transformer runs."""
-        return self.answer is not None or self.closed
-
-
-NO_DETAILS = Details()
-
-# What stands for an output when there is something else to look at, or when nobody looks any more.
-STEPPED, OVER = Assigned(None), Assigned(None)
 
 
 class EventContext(Generic[V_co]):
@@ -232,7 +160,9 @@ def _kind(**shadows: object) -> Callable[[], EventContext[Any]]:
     """Return a class of contexts that whoever makes one must fill, but for what *shadows* gives."""
     # One is made per dispatch, so without the detour through an `__init__`.
     spare = {"__slots__": (), "__init__": object.__init__}
-    return cast("Callable[[], EventContext[Any]]", type("EventContext", (EventContext,), spare | shadows))
+    return cast(
+        "Callable[[], EventContext[Any]]", type("EventContext", (EventContext,), spare | shadows)
+    )
 
 
 _UNCHANGED = {"original": EventContext.value, "_original": EventContext.value, "_output": None}
@@ -268,6 +198,26 @@ def following(
     fresh._value, fresh._output, fresh._more, fresh._mine = value, output, more, None
     turn._mine = OVER
     return fresh
+
+
+def _references_to_one() -> int:
+    alone = object()
+    return references(alone)
+
+
+def _references_to_held() -> int:
+    alone = object()
+    return _references_to_passed(alone)
+
+
+def _references_to_passed(alone: object) -> int:
+    return references(alone)
+
+
+references = sys.getrefcount
+# What that says of an object that one variable holds, and of one that was passed on besides;
+# it depends on the interpreter.
+ALONE, PASSED = _references_to_one(), _references_to_held()
 
 
 def again(turn: EventContext[Any]) -> EventContext[Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dis
 import inspect
-import sys
 from itertools import pairwise
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -55,13 +54,3 @@ def _is_harmless(name: str, step: dis.Instruction, after: dis.Instruction) -> bo
 def _names(step: dis.Instruction) -> tuple[Any, ...]:
     # Since CPython 3.13 one instruction may be about two variables.
     return step.argval if isinstance(step.argval, tuple) else (step.argval,)
-
-
-def _references_to_one() -> int:
-    alone = object()
-    return sys.getrefcount(alone)
-
-
-references = sys.getrefcount
-ALONE = _references_to_one()
-"""What `references` says of an object that one variable holds; it depends on the interpreter."""

@@ -6,9 +6,11 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from toolbus.dispatch.contexts import OVER, First, Shown, again
-from toolbus.dispatch.keeping import ALONE, may_keep, references
-from toolbus.dispatch.settling import SKIPPED, Disregarding, Failed, Settling
+from toolbus.dispatch.contexts import ALONE, First, Shown, again, references
+from toolbus.dispatch.details import OVER, SKIPPED, Failed
+from toolbus.dispatch.keeping import may_keep
+from toolbus.dispatch.settling import Settling
+from toolbus.dispatch.showing import Disregarding
 from toolbus.dispatch.unrolled import LIMIT, Shape, Slot, Verb, function, text
 from toolbus.events import TransformEvent
 
@@ -32,11 +34,13 @@ def make_plan(
     shape: Shape, event: Event, bindings: tuple[Binding, ...], *, dry_run: bool, **names: Any
 ) -> Callable[..., Any]:
     """Return the function that dispatches *event* to *bindings*; *names* are the bus's part."""
-    transforms = isinstance(event, TransformEvent)
+    if isinstance(event, TransformEvent):
+        settling = Settling(event, dry_run=dry_run)
+        names |= {"Context": First, "settle": settling.settle, "judge": settling.judge}
+    else:
+        names |= {"Context": Shown, "settle": Disregarding(event).settle}
     names |= {
         "event": event,
-        "Context": First if transforms else Shown,
-        "settle": Settling(event, dry_run=dry_run) if transforms else Disregarding(event),
         "Failed": Failed,
         "SKIPPED": SKIPPED,
         "OVER": OVER,
@@ -108,7 +112,8 @@ def _numbered(shape: Shape, bindings: tuple[Binding, ...]) -> dict[str, Any]:
 
 
 def _rows(shape: Shape, bindings: tuple[Binding, ...]) -> dict[str, Any]:
-    transformers, guards = [], []
+    transformers: list[tuple[Any, ...]] = []
+    guards: list[tuple[Any, ...]] = []
     for binding in bindings:
         later = binding.is_async and shape.verb != "apply_sync"
         row = (binding, _call(shape.verb, binding), binding.gate, later)

@@ -12,13 +12,12 @@ compiling takes longer the more there are. `EventBus.explain` prints the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 LIMIT = 128
 """How many handlers are written out; more are looped over."""
@@ -42,7 +41,7 @@ class Slot(NamedTuple):
 class Shape(NamedTuple):
     """All that decides about the text; if it *loops*, a slot stands for all of its kind.
 
-    Each has a sister that is *crowded*: what it hands over to when `CROWD` dispatches are under way.
+    Each has a sister that is *crowded*, to which it hands over when `CROWD` are under way.
     """
 
     verb: Verb
@@ -97,12 +96,15 @@ def _inner(code: CodeType) -> CodeType:
     return next(one for one in code.co_consts if isinstance(one, CodeType))
 
 
+_FREE = (
+    *("event", "Context", "settle", "judge", "Failed", "SKIPPED", "OVER", "again"),
+    *("references", "ALONE", "now", "begin", "broken", "finished", "tell", "ready", "put"),
+    *("enter", "leave", "busy", "sister", "bindings", "transformers", "guards"),
+)
+
+
 def _free(shape: Shape) -> Iterator[str]:
-    yield from (
-        *("event", "Context", "settle", "Failed", "SKIPPED", "OVER", "references", "ALONE"),
-        *("again", "now", "begin", "finish", "tell", "enter", "leave", "busy", "ready", "put"),
-        *("bindings", "transformers", "guards", "sister"),
-    )
+    yield from _FREE
     if not shape.loops:
         for number in range(len(shape.slots)):
             yield from (f"h{number}", f"b{number}", f"g{number}", f"s{number}")
@@ -149,7 +151,7 @@ def _head(shape: Shape) -> Iterator[str]:
     if any(slot.has_sender for slot in shape.slots):
         yield "agent, lineage = scope.agent_id, scope.lineage"
     if shape.traced:
-        yield "trace, raised = begin(value, scope), True"
+        yield "trace, end = begin(value, scope), broken"
 
 
 def _context(shape: Shape) -> Iterator[str]:
@@ -172,7 +174,7 @@ def _middle(shape: Shape) -> Iterator[str]:
         yield "if context._more is None or not context._more.closed:"
         yield from _indented(_row(shape, "guards", range(first_guard, len(shape.slots))))
     if shape.traced:
-        yield "raised = False"
+        yield "end = finished"
     if shape.has_strangers:
         yield "tell(context)"
     if shape.transforms:
@@ -183,7 +185,7 @@ def _end(shape: Shape) -> Iterator[str]:
     if shape.transforms:
         yield "context._mine = OVER"
     if shape.traced:
-        yield "finish(trace, context, raised)"
+        yield "end(trace, context)"
     yield "busy -= 1"
     if shape.crowded:
         yield "leave(token)"
@@ -222,17 +224,18 @@ def _given_turn(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
     yield f"try: result = {_call(shape, slot, number)}"
     yield "except BaseException as error: result = Failed(error)"
     yield "if result is not context._mine:"
-    traced = ", trace, since" if shape.traced else ""
-    yield f"    context, result = settle(b{number}, context, result{traced}), None"
+    traced = "trace, since" if shape.traced else "None, 0"
+    settle = "judge" if slot.is_guard else "settle"
+    yield f"    context = {settle}(b{number}, context, result, {traced})"
+    yield "    result = None"
     if shape.transforms:
         yield f"    if context._more is not None and context._more.{ends}: break"
     keeps = shape.transforms and (slot.may_keep or shape.loops)
     if shape.traced:
         yield f"else: trace.ran({', '.join(_ran(shape, slot, number))})"
     if keeps:
-        yield f"{'if' if shape.traced else 'elif'} references(context) != ALONE: " + (
-            "context = again(context)"
-        )
+        asked = "if" if shape.traced else "elif"
+        yield f"{asked} references(context) != ALONE: context = again(context)"
 
 
 def _ran(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
