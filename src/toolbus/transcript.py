@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from msgspec.structs import replace
 
 from toolbus.admission import admit, without_stale_content
-from toolbus.dispatch.deadlines import to_the_end
+from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, StoreError, ToolbusError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
@@ -125,7 +125,7 @@ class Transcript:
                 message = await admit(self._bus, message, scope, tool)
                 copy = await self._stored_copy(message, scope)
                 await self._tell_persist(copy, scope, after=False)
-                await to_the_end(self._keep(message, copy, scope))
+                await to_the_end(Begun(self._keep(message, copy, scope)))
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.admission import admit
-from toolbus.dispatch.deadlines import to_the_end
+from toolbus.eager import Begun, to_the_end
 from toolbus.events import TOOL_CALL_AFTER, Scope
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
@@ -111,26 +110,15 @@ class ToolRunner:
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
-        tasks = [asyncio.ensure_future(self._complete(one)) for one in under_way]
-
         def cancel() -> None:
-            for task in tasks:
-                task.cancel()
+            for one in under_way:
+                one.stop()
 
-        return await to_the_end(self._append_all(under_way, tasks), cancel)
+        return await to_the_end(Begun(self._append_all(under_way)), cancel)
 
     async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
-        """Take a call to its end and tell the observers; cancelled, it ends as cancelled."""
-        work = asyncio.ensure_future(one.walk())
-        while not work.done():
-            try:
-                await asyncio.wait({work})
-            except asyncio.CancelledError:
-                work.cancel()
-        if work.cancelled():
-            one.cancel()
-        else:
-            work.result()
+        """Take a call to its end and tell the observers; it waits for nothing after its walk."""
+        await one.walk()
         outcome = one.outcome
         try:
             self._bus.do(TOOL_CALL_AFTER, outcome, scope=self._scope)
@@ -138,13 +126,14 @@ class ToolRunner:
             one.error = one.error or error
         return outcome
 
-    async def _append_all(
-        self, under_way: list[CallInProgress], tasks: list[asyncio.Task[ToolCallOutcome]]
-    ) -> tuple[ToolCallOutcome, ...]:
+    async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
+        # A call that is alone needs no task of its own.
+        single = len(under_way) == 1
+        ends = [self._complete(one) if single else Begun(self._complete(one)) for one in under_way]
         outcomes: list[ToolCallOutcome] = []
         errors: list[BaseException] = []
-        for one, task in zip(under_way, tasks, strict=True):
-            outcome = await task
+        for one, end in zip(under_way, ends, strict=True):
+            outcome = await end
             if one.error is not None:
                 errors.append(one.error)
             try:
@@ -163,8 +152,7 @@ class ToolRunner:
         """Run a call for a tool: no message, since no model asked; the tool reads the response."""
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         one = CallInProgress(call, self._means, None)
-        task = asyncio.ensure_future(self._complete(one))
-        outcome = await to_the_end(task, task.cancel)
+        outcome = await to_the_end(Begun(self._complete(one)), one.stop)
         if one.error is not None:
             raise one.error
         return outcome.response

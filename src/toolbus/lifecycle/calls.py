@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from msgspec.structs import replace
 
@@ -82,26 +82,35 @@ class CallInProgress:
         self._ask = Ask("")
         self._tool: Tool | None = None
         self._attempts, self._started = 0, means.clock()
+        self._walker: asyncio.Task[Any] | None = None
 
     async def walk(self) -> None:
-        """Take every step until an end is reached."""
+        """Take every step until an end is reached; stopped, it ends as cancelled."""
+        task = self._walker = asyncio.current_task()
         try:
             while self._state not in ENDS:
                 state = cast("State", self._state)
                 signal = await self._steps[state](self)
                 self._state = TRANSITIONS[state][signal]
-        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        except asyncio.CancelledError:
+            self._fail("the call was cancelled", "cancelled")
+            self._state = "cancelled"
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             self.error = error
             self._break_off(error)
         finally:
+            self._walker = None
             self.passed.set()
+            # What the task does next is none of the call's: there it is one that nobody cancelled.
+            while task is not None and task.cancelling():
+                task.uncancel()
 
-    def cancel(self) -> None:
-        """End it where it stands."""
-        self._fail("the call was cancelled", "cancelled")
-        self._state = "cancelled"
+    def stop(self) -> None:
+        """Cancel it if it is under way; what comes after its walk is not reached."""
+        if self._walker is not None:
+            self._walker.cancel()
 
     def interrupt(self) -> None:
         """End it as one that a former process began, perhaps ran, and never answered."""

@@ -108,11 +108,18 @@ async def test_a_message_goes_with_the_spec_of_the_tool_it_names():
 async def test_an_interrupted_call_stays_so_when_it_is_cancelled():
     bus, messages, statuses = EventBus(), [], []
     bus.on(TOOL_CALL_AFTER, lambda ctx: statuses.append(ctx.value.status))
-    runner = ToolRunner(bus, Toolset([count]), append=keeps(messages))
+    keep, go_on = keeps(messages), asyncio.Event()
+
+    async def append(*args):
+        await go_on.wait()
+        return await keep(*args)
+
+    runner = ToolRunner(bus, Toolset([count]), append=append)
     task = asyncio.ensure_future(runner.close_interrupted(calls_of("count", "erase")))
     await asyncio.sleep(0)
 
     task.cancel()
+    go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task
 
