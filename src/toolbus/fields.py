@@ -6,7 +6,7 @@ class; so every record checks here what it needs, and `FreezeError` names the fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import force_setattr
 
@@ -16,6 +16,24 @@ from toolbus.immutable import FrozenDict, check_text, freeze, freeze_object, pla
 if TYPE_CHECKING:
     from msgspec import Struct
 
+S = TypeVar("S", bound="Struct")
+
+
+def are_plain(*values: object) -> bool:
+    """Tell whether *values* are all ASCII text, as most are; those need no closer look."""
+    for value in values:
+        if type(value) is not str or not value.isascii():
+            return False
+    return True
+
+
+def with_sound(record: S, **sound: object) -> S:
+    """Return *record* with other fields, known to be frozen and checked, so that none is again."""
+    new = record.__copy__()
+    for field, value in sound.items():
+        force_setattr(new, field, value)
+    return new
+
 
 def check_texts(record: Struct, *fields: str, optional: bool = False) -> None:
     """Raise `FreezeError` unless *fields* hold text, or None if they are *optional*.
@@ -24,7 +42,7 @@ def check_texts(record: Struct, *fields: str, optional: bool = False) -> None:
     """
     for field in fields:
         value = getattr(record, field)
-        if not (optional and value is None):
+        if not (optional and value is None) and not are_plain(value):
             check_text(value, f"$.{field}")
             if type(value) is not str:
                 force_setattr(record, field, plain(value))
@@ -54,6 +72,8 @@ def freeze_objects(record: Struct, *fields: str, optional: bool = False) -> None
 def freeze_items(record: Struct, field: str, kinds: type | tuple[type, ...]) -> None:
     """Make a tuple of the sequence in *field*, whose items must be of *kinds*."""
     items = getattr(record, field)
+    if type(items) is tuple and _are_exactly(items, kinds):
+        return
     if not isinstance(items, tuple | list):
         raise FreezeError(f"expected array, got `{type(items).__name__}`", f"$.{field}")
     for index, item in enumerate(items):
@@ -62,3 +82,12 @@ def freeze_items(record: Struct, field: str, kinds: type | tuple[type, ...]) -> 
             raise FreezeError(reason, f"$.{field}[{index}]")
     if type(items) is not tuple:
         force_setattr(record, field, tuple(items))
+
+
+def _are_exactly(items: tuple[object, ...], kinds: type | tuple[type, ...]) -> bool:
+    """Tell whether *items* are of *kinds* and of no subclass: that is quicker to see."""
+    among = kinds if isinstance(kinds, tuple) else (kinds,)
+    for item in items:
+        if type(item) not in among:
+            return False
+    return True
