@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections import deque
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.dispatch.deadlines import to_the_end
@@ -157,7 +158,7 @@ class Session:
             setting.tools,
             scope,
             approver=setting.approvals,
-            append=self.transcript.append,
+            append=partial(self.transcript.append, sheltered=True),
             ids=setting.ids,
             clock=setting.clock,
         )

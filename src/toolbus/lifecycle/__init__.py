@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from toolbus.admission import admit
 from toolbus.eager import Begun, to_the_end
 from toolbus.events import TOOL_CALL_AFTER, Scope
+from toolbus.fields import with_sound
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
@@ -43,8 +45,9 @@ class ToolRunner:
         toolset: the tools.
         scope: who calls.
         approver: decides what guards ask; without one, what is asked is denied.
-        append: takes each tool message into a transcript and returns it as it was appended;
-            without one, a result passes `MESSAGE_APPEND_BEFORE` and is kept nowhere.
+        append: takes each tool message into a transcript and returns it as it was appended, in
+            a task that no cancellation reaches; without one, a result passes
+            `MESSAGE_APPEND_BEFORE` and is kept nowhere.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         progress: gets what tools tell of their progress.
         ids: makes the ids of calls and messages.
@@ -96,11 +99,15 @@ class ToolRunner:
         *offer* is what the model was told, None for a program, which sees all. Cancelling this
         cancels the tools; every call still gets its message before `CancelledError` goes on.
         """
-        under_way: list[CallInProgress] = []
-        for call in calls:
-            earlier = [one.passed for one in under_way]
-            under_way.append(CallInProgress(call, self._means, offer, earlier))
-        return await self._finish(under_way)
+        if len(calls) == 1:
+            return await self._finish([CallInProgress(calls[0], self._means, offer)])
+        passed = [asyncio.Event() for _ in calls]
+        return await self._finish(
+            [
+                CallInProgress(call, self._means, offer, passed=passed[at], earlier=passed[:at])
+                for at, call in enumerate(calls)
+            ]
+        )
 
     async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
         """Answer *calls*, which a former process left open, as interrupted; run none of them."""
@@ -138,7 +145,7 @@ class ToolRunner:
                 errors.append(one.error)
             try:
                 message = await self._append(self._message(outcome), self._scope, one.spec)
-                outcome = replace(outcome, response=_read_by_model(message, outcome.response))
+                outcome = with_sound(outcome, response=_read_by_model(message, outcome.response))
             except Exception as error:  # noqa: BLE001 - its siblings are appended first
                 errors.append(error)
             outcomes.append(outcome)
