@@ -83,7 +83,7 @@ def freeze_object(value: Any, path: str) -> FrozenDict:
     """Return the JSON object *value* frozen; the same object if it is so already."""
     if type(value) is FrozenDict:
         return value
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise FreezeError(f"expected object, got {_kind(value)}", path)
     frozen: FrozenDict = freeze(value, path)
     return frozen
