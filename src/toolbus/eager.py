@@ -1,16 +1,17 @@
 """Work that begins at once, in a task of its own: what never waits needs no turn of the loop.
 
-Python 3.12 has tasks like that; these are for 3.11 too, and others still get their turns.
+Python 3.12 has tasks like that; these are for 3.11 too, and others still get their turns. The
+functions of asyncio that say which task runs are those that its page "Extending" names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from asyncio.tasks import _enter_task, _leave_task  # noqa: PLC2701 - "Extending asyncio" names them
+from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Coroutine
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -36,7 +37,8 @@ class Begun(Generic[T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         loop, context = asyncio.get_running_loop(), copy_context()
         steps = self._steps = _Steps(coroutine)
-        task = self.task = asyncio.Task(steps, loop=loop, context=context)
+        left = cast("Coroutine[Any, Any, T]", steps)
+        task = self.task = asyncio.Task(left, loop=loop, context=context)
         current = asyncio.current_task(loop)
         if current is None or _turns.nested >= MOST_NESTED:
             return
@@ -145,7 +147,7 @@ class _Steps(Generic[T]):
         self._handed = True
         if asyncio.isfuture(self._wish):
             # Said again, for another task may have waited for the same future meanwhile.
-            self._wish._asyncio_future_blocking = True
+            self._wish._asyncio_future_blocking = True  # noqa: SLF001 - asyncio's protocol
         return self._wish
 
     def _stop_if_over(self) -> None:

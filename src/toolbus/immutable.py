@@ -124,17 +124,12 @@ def _kind(value: Any) -> str:
 
 def _freeze(value: Any, depth: int) -> Any:
     """Freeze *value*; the path of an error grows from the inside out, so that success pays none."""
+    # Most values are these, and to match a class that is abstract takes long.
     kind = type(value)
-    if kind is str:
-        if not value.isascii():
-            check_text(value, "")
-        return value
-    if kind in _CONSTANTS:
+    if kind in _CONSTANTS or (kind is str and value.isascii()):
         return value
     if kind is dict:
         return _freeze_object(value, depth + 1)
-    if kind is int and INT_MIN <= value <= INT_MAX:
-        return value
     match value:
         case None | bool():
             return value

@@ -13,6 +13,7 @@ from toolbus.fields import (
     are_plain,
     check_kind,
     check_texts,
+    copied,
     freeze_items,
     freeze_json,
     freeze_objects,
@@ -254,7 +255,7 @@ class ToolMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="tool
         if type(self) is not ToolMessage or type(response) is not ToolResponse:
             return replace(self, tool_response=response)
         # All else was checked when this message was made, so the copy is not checked again.
-        new = self.__copy__()
+        new: ToolMessage = copied(self)
         force_setattr(new, "tool_response", response)
         return new
 

@@ -59,7 +59,7 @@ async def execute(
     work = Begun(_end(function))
     if work.ended:
         return await work
-    task = work.task
+    task: asyncio.Task[Ending] = work.task
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
         if not done:
