@@ -113,8 +113,12 @@ class _Steps(Generic[T]):
     def begin(self) -> None:
         """Take the first step; what that waits for is handed to the task in its own turn."""
         try:
-            self._wish = self._coroutine.send(None)
+            wish = self._wish = self._coroutine.send(None)
             self._handed = False
+            if asyncio.isfuture(wish):
+                # The mark of a future that is about to be waited for: until it is handed over,
+                # others may wait for it.
+                wish._asyncio_future_blocking = False  # noqa: SLF001 - asyncio's protocol
         except StopIteration as stop:
             self._value, self.ended = stop.value, True
         except (KeyboardInterrupt, SystemExit) as error:
@@ -146,8 +150,7 @@ class _Steps(Generic[T]):
     def _hand_over(self) -> Any:
         self._handed = True
         if asyncio.isfuture(self._wish):
-            # Said again, for another task may have waited for the same future meanwhile.
-            self._wish._asyncio_future_blocking = True  # noqa: SLF001 - asyncio's protocol
+            self._wish._asyncio_future_blocking = True  # noqa: SLF001 - as above
         return self._wish
 
     def _stop_if_over(self) -> None:
