@@ -32,6 +32,8 @@ CALL = ToolCall(id="c", name="read", arguments={"a": 1})
 class Text(str):
     """Text of a subclass."""
 
+    __slots__ = ()
+
 
 class Odd(msgspec.Struct):
     """A record whose own check finds fault without a `FreezeError`."""

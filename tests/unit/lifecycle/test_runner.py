@@ -4,7 +4,6 @@ import asyncio
 import logging
 
 import pytest
-
 from msgspec import Struct
 
 from toolbus import (
