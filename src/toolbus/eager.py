@@ -76,7 +76,7 @@ async def to_the_end(begun: Begun[T], on_cancel: Callable[[], object] = lambda: 
     task, cancelled = begun.task, None
     while not task.done():
         try:
-            await asyncio.wait({task})
+            await end_of(task)
         except asyncio.CancelledError as error:
             cancelled = error
             on_cancel()
@@ -85,6 +85,22 @@ async def to_the_end(begun: Begun[T], on_cancel: Callable[[], object] = lambda: 
     if not task.cancelled():
         task.exception()  # Unasked, asyncio would report it as never retrieved.
     raise cancelled
+
+
+async def end_of(task: asyncio.Task[Any]) -> None:
+    """Wait until *task* has ended; cancelling this does not reach it."""
+    # What `asyncio.wait({task})` does, for one task at a third of the price.
+    waiter = asyncio.get_running_loop().create_future()
+
+    def wake(_: object) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    task.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        task.remove_done_callback(wake)
 
 
 class _Turns(threading.local):
@@ -135,12 +151,20 @@ class _Steps(Generic[T]):
 
     def send(self, value: object) -> Any:
         """Go on; the task calls it."""
-        self._stop_if_over()
+        if self.ended:
+            # The loop has come round to what ended long ago.
+            _turns.in_a_row = 0
+            raise StopIteration
+        if self._error is not None:
+            raise self._error
         return self._coroutine.send(value) if self._handed else self._hand_over()
 
     def throw(self, error: BaseException) -> Any:
         """Go on with *error*; the task calls it."""
-        self._stop_if_over()
+        if self.ended:
+            raise StopIteration
+        if self._error is not None:
+            raise self._error
         # A task that is cancelled cancels what it waits for, and the error comes from there.
         if not self._handed and asyncio.isfuture(self._wish) and self._wish.cancel():
             return self._hand_over()
@@ -152,10 +176,3 @@ class _Steps(Generic[T]):
         if asyncio.isfuture(self._wish):
             self._wish._asyncio_future_blocking = True  # noqa: SLF001 - as above
         return self._wish
-
-    def _stop_if_over(self) -> None:
-        if self.ended:
-            _turns.in_a_row = 0
-            raise StopIteration
-        if self._error is not None:
-            raise self._error

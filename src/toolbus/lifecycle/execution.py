@@ -9,7 +9,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.dispatch.deadlines import in_thread
-from toolbus.eager import Begun
+from toolbus.eager import Begun, end_of
 from toolbus.errors import DeadlineError
 from toolbus.immutable import escape_surrogates
 from toolbus.messages import ToolResponse
@@ -61,9 +61,10 @@ async def execute(
         return await work
     task: asyncio.Task[Ending] = work.task
     try:
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if not done:
-            raise DeadlineError(seconds or 0)
+        if seconds is None:
+            await end_of(task)
+        elif not (await asyncio.wait({task}, timeout=seconds))[0]:
+            raise DeadlineError(seconds)
     finally:
         if not task.done():
             task.add_done_callback(partial(_log_late, what))
