@@ -11,7 +11,7 @@ import threading
 from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Coroutine
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -37,8 +37,9 @@ class Begun(Generic[T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         loop, context = asyncio.get_running_loop(), copy_context()
         steps = self._steps = _Steps(coroutine)
-        left = cast("Coroutine[Any, Any, T]", steps)
-        task = self.task = asyncio.Task(left, loop=loop, context=context)
+        left: Any = steps
+        task: asyncio.Task[T] = asyncio.Task(left, loop=loop, context=context)
+        self.task = task
         current = asyncio.current_task(loop)
         if current is None or _turns.nested >= MOST_NESTED:
             return

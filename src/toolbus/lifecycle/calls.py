@@ -85,11 +85,14 @@ class CallInProgress:
         self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, means.clock()
         self._walker: asyncio.Task[Any] | None = None
+        self._stopped = False
 
     async def walk(self) -> None:
         """Take every step until an end is reached; stopped, it ends as cancelled."""
         task = self._walker = asyncio.current_task()
         try:
+            if self._stopped and self._state not in ENDS:
+                raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
             while self._state not in ENDS:
                 state = cast("State", self._state)
                 signal = await self._steps[state](self)
@@ -110,7 +113,8 @@ class CallInProgress:
                 task.uncancel()
 
     def stop(self) -> None:
-        """Cancel it if it is under way; what comes after its walk is not reached."""
+        """Cancel it until its walk has ended; what comes after that is not reached."""
+        self._stopped = True
         if self._walker is not None:
             self._walker.cancel()
 

@@ -21,6 +21,7 @@ from toolbus.dispatch import EventContext
 from toolbus.errors import ClosedError, StoreError
 from toolbus.events import TOOL_CALL_AFTER, TOOL_CALL_BEFORE, TOOL_CALL_ERROR, TOOLS_PROVIDE
 from toolbus.lifecycle.approvals import Approvals
+from toolbus.lifecycle.calls import CallInProgress
 from toolbus.lifecycle.offers import ArgumentsCheck, Offer
 from toolbus.tools import Toolset
 
@@ -321,3 +322,17 @@ async def test_a_retry_may_find_arguments_that_fit_no_more():
 
     assert (outcome.status, outcome.attempts) == ("error", 3)
     assert outcome.response.text == "invalid arguments: indexError: pop from empty list - at `$`"
+
+
+async def test_a_call_may_be_stopped_before_it_begins():
+    seen, means = [], ToolRunner(EventBus(), Toolset([count]))._means
+    means.bus.on(TOOL_CALL_BEFORE, lambda ctx: seen.append(ctx.value.id))
+    fresh, ended = [CallInProgress(call, means, None) for call in calls_of("count", "count")]
+    ended.interrupt()
+
+    for one in (fresh, ended):
+        one.stop()
+        await one.walk()
+
+    assert [one.outcome.status for one in (fresh, ended)] == ["cancelled", "interrupted"]
+    assert seen == []
