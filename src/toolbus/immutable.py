@@ -131,8 +131,6 @@ def _freeze(value: Any, depth: int) -> Any:
     if kind is dict:
         return _freeze_object(value, depth + 1)
     match value:
-        case None | bool():
-            return value
         case str():
             check_text(value, "")
             return plain(value)
