@@ -521,14 +521,14 @@ async def test_a_newer_version_is_refused(path, tmp_path, read_only, closed):
     source.parent.mkdir()
     await make(source, "m1")
     with raw(source) as newer:
-        newer.execute("PRAGMA user_version = 2")
+        newer.execute("PRAGMA user_version = 3")
         if not closed:
             copy_unclosed(source, path)
     if closed:
         shutil.copyfile(source, path)
 
     reason = refused(path, read_only=read_only)
-    assert reason == "it has version 2, newer than 1; update toolbus"
+    assert reason == "it has version 3, newer than 2; update toolbus"
 
 
 def test_an_unfinished_write_of_another_program_is_left_alone(path, tmp_path):
@@ -636,14 +636,49 @@ async def test_a_read_only_file_is_refused_and_can_be_read(public_path):
     assert reason == "it is read-only; make it writable, or open it with `read_only=True`"
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-async def test_a_read_only_folder_is_refused(public_path, read_only):
+async def test_a_read_only_folder_is_refused_and_can_be_read(public_path):
     await make(public_path, "m1")
     public_path.chmod(0o666)
     public_path.parent.chmod(0o555)
+    before = contents(public_path)
 
     with unprivileged():
-        assert "make its folder writable" in refused(public_path, read_only=read_only)
+        assert "make its folder writable" in refused(public_path)
+        async with SqliteStore(public_path, read_only=True) as store:
+            assert await ids(store) == ["m1"]
+
+    assert contents(public_path) == before
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_log_in_a_read_only_folder_is_read(public_path, tmp_path, shared):
+    async with SqliteStore(tmp_path / "source.db") as store:
+        await store.append("s", user("m1"))
+        copy_unclosed(tmp_path / "source.db", public_path)
+        if shared:
+            shutil.copyfile(tmp_path / "source.db-shm", f"{public_path}-shm")
+    public_path.parent.chmod(0o555)
+    before = contents(public_path)
+
+    with unprivileged():
+        async with SqliteStore(public_path, read_only=True) as store:
+            assert await ids(store) == ["m1"]
+
+    assert contents(public_path) == before
+
+
+async def test_a_file_that_changes_under_a_reader_without_locks_is_told(public_path):
+    await make(public_path, "m1")
+    public_path.parent.chmod(0o555)
+    with unprivileged():
+        reader = SqliteStore(public_path, read_only=True)
+    public_path.parent.chmod(0o777)
+
+    await make(public_path, "m2")
+
+    with pytest.raises(StoreError, match="somebody writes to it, and its folder is read-only"):
+        await reader.read("s")
+    await reader.close()
 
 
 async def test_an_unreadable_file_is_refused(public_path):
@@ -669,7 +704,7 @@ def test_a_file_system_without_a_log_is_refused(path, monkeypatch):
     def connect(file, timeout, mode):
         return sqlite3.connect(":memory:", isolation_level=None)
 
-    monkeypatch.setattr("toolbus.store.sqlite._connect", connect)
+    monkeypatch.setattr("toolbus.store.sqlite.connect", connect)
 
     with pytest.raises(StoreError, match="use a local disk"):
         SqliteStore(path)
@@ -934,7 +969,7 @@ async def test_a_message_is_stored_as_its_json(path):
 
     with raw(path) as other:
         (found,) = other.execute("SELECT seq, id, version, body FROM messages").fetchall()
-    assert found == (1, "m1", schema.VERSION, encode(message).decode())
+    assert found == (1, "m1", schema.ENCODING, encode(message).decode())
 
 
 async def test_a_call_leads_to_the_messages_that_speak_of_it(path):
