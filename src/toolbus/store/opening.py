@@ -23,6 +23,8 @@ no lock is taken and no file made."""
 
 _MODES = {"still": "mode=ro&immutable=1", "alone": "mode=ro&vfs=unix-none"}
 
+Connection = sqlite3.Connection
+
 EMPTY = (0, 0, 0)
 """The marks of a file without anything in it."""
 
@@ -118,6 +120,25 @@ def read_marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return application_id, version, tables
+
+
+def scratch() -> Connection:
+    """Return a connection to an empty database that is gone when it is closed."""
+    return sqlite3.connect("", isolation_level=None)
+
+
+def integrity_problems(connection: Connection) -> list[str]:
+    """Return what SQLite finds wrong with the file; raises `KeyboardInterrupt` in between."""
+    # So Python gets a turn now and then, and hears that it was interrupted.
+    connection.set_progress_handler(lambda: 0, 100_000)
+    try:
+        found = connection.execute("PRAGMA integrity_check").fetchall()
+        found += connection.execute("PRAGMA foreign_key_check").fetchall()
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from error
+        return [str(error)]
+    return [" ".join(map(str, one)) for one in found if one != ("ok",)]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from toolbus.messages import AssistantMessage, ToolMessage, decode, decoder, enc
 from toolbus.store.schema import ENCODING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from toolbus.messages import Message
 
@@ -31,6 +31,13 @@ def record_row(record: DispatchRecord) -> tuple[str, str, int, str, int]:
     """Return subject, call id, version, body and checksum of *record*."""
     body = encode(record)
     return record.subject, record.call_id, ENCODING, body.decode(), crc32(body)
+
+
+def columns_of(body: Message | DispatchRecord) -> Mapping[str, str]:
+    """Return the columns of a row that say again what stands in its *body*."""
+    if isinstance(body, DispatchRecord):
+        return {"subject": body.subject, "call_id": body.call_id}
+    return {"id": body.id}
 
 
 def call_ids(message: Message) -> tuple[str, ...]:
