@@ -11,7 +11,7 @@ from toolbus.errors import StoreError
 from toolbus.store import schema
 from toolbus.store.paths import beside, may_write_beside, unfinished
 from toolbus.store.reasons import failure_of
-from toolbus.store.wal import damage_of
+from toolbus.store.wal import damage_of, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,7 +59,10 @@ def looking_mode(file: Path) -> Mode:
     """Return how to read *file* without making a file beside it."""
     if beside(file, "-shm").exists():
         return "ro"
-    return "alone" if unfinished(file) else "still"
+    log = beside(file, "-wal")
+    # Who closes a log without a commit removes it, and whatever else may be in it.
+    empty = log.exists() and log.stat().st_size and not read_log(log).commits
+    return "alone" if unfinished(file) and not empty else "still"
 
 
 class Stillness:
@@ -134,8 +137,8 @@ def integrity_problems(connection: Connection) -> list[str]:
     try:
         found = connection.execute("PRAGMA integrity_check").fetchall()
         found += connection.execute("PRAGMA foreign_key_check").fetchall()
-    except sqlite3.Error as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from error
         return [str(error)]
     return [" ".join(map(str, one)) for one in found if one != ("ok",)]
@@ -146,5 +149,5 @@ def worded(where: str) -> Iterator[None]:
     """Turn what goes wrong inside into a `StoreError` about *where*."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise failure_of(where, error) from error

@@ -19,6 +19,7 @@ INDEX_BRANCH, TABLE_BRANCH, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
 
 _MAGIC = b"SQLite format 3\0"
 _WIDTHS = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+_ANY = range(2, 1 << 16)
 
 
 class BrokenCellError(Exception):
@@ -110,11 +111,14 @@ class Pages:
             except BrokenCellError:
                 yield at, None
 
-    def cell(self, page: bytes, at: int, *, is_table: bool = True) -> Cell:
-        """Return the cell that stands at byte *at* of *page*; raises `BrokenCellError`."""
+    def cell(self, page: bytes, at: int, *, is_table: bool = True, heads: range = _ANY) -> Cell:
+        """Return the cell that stands at byte *at* of *page*; raises `BrokenCellError`.
+
+        *heads* is how many bytes there may be before the first value.
+        """
         length, at = _varint(page, at)
         rowid, at = _varint(page, at) if is_table else (0, at)
-        if not 0 < length <= self.bytes:
+        if not 0 < length <= self.bytes or _varint(page, at)[0] not in heads:
             raise BrokenCellError
         most = self.usable - 35 if is_table else (self.usable - 12) * 64 // 255 - 23
         here = self._local(length, most)

@@ -43,13 +43,25 @@ PROVED: Mapping[str, Callable[[object, bytes, object], Message | DispatchRecord]
 """The tables whose rows prove themselves, and how."""
 
 
+_LEAST = 32
+"""No row of a message or of a record takes fewer bytes."""
+
+
+_HEADS = range(7, 32)
+"""How long the head of such a row may be; the letters of a text are greater numbers."""
+
+
 class Found(NamedTuple):
-    """A row of *table*: what its body holds, or why that cannot be told."""
+    """A row of *table*: what its body holds, or why that cannot be told.
+
+    One that was *carved* is where no row should be.
+    """
 
     table: str
     row: Row
     body: Message | DispatchRecord | None
     damage: str = ""
+    carved: bool = False
 
 
 class Salvage:
@@ -108,36 +120,43 @@ class Salvage:
                     yield cell
 
     def proved(self, progress: Callable[[int, int], None]) -> Iterator[Found]:
-        """Read all messages and records, wherever they stand; also damaged ones, as far as seen."""
+        """Read all messages and records, wherever they stand; also damaged ones, as far as seen.
+
+        Those that nothing leads to come last: they may be copies of others, and older.
+        """
         count = self.pages.count
-        claimed, free = bytearray(count + 1), self.pages.free()
+        known, free = bytearray(count + 1), self.pages.free()
         for number in range(1, count + 1):
             progress(number, count)
-            yield from self._leaf(self.pages, number, claimed)
+            for cell in self._leaf(number, known):
+                if found := self._judged(cell):
+                    yield found
         for number in range(1, count + 1):
-            if not claimed[number] and number not in free:
-                yield from self._carved(self.pages, self.pages.read(number), [])
+            if not known[number] and number not in free:
+                yield from self._carved(self.pages, number)
         for number in self._behind:
-            yield from self._leaf(self._beyond, number, bytearray(self._beyond.count + 1))
+            yield from self._carved(self._beyond, number)
 
-    def _leaf(self, pages: Pages, number: int, claimed: bytearray) -> Iterator[Found]:
-        page = pages.read(number)
-        kind = page[start_of(number) : start_of(number) + 1]
-        if kind in {bytes([INDEX_LEAF]), bytes([INDEX_BRANCH])}:
-            claimed[number] = True
-        if kind != bytes([TABLE_LEAF]):
+    def _leaf(self, number: int, known: bytearray) -> Iterator[Cell]:
+        """Read the cells of a page; in *known*, mark the pages on which nothing else can stand."""
+        page = self.pages.read(number)
+        kind = page[start_of(number)] if page else 0
+        known[number] |= kind in {INDEX_LEAF, INDEX_BRANCH}
+        if kind != TABLE_LEAF:
             return
-        claimed[number] = True
         taken: list[tuple[int, int]] = []
-        for at, cell in pages.cells(number, page):
-            found = self._judged(cell) if cell else None
-            if cell and (found is None or found.body):
-                taken.append((at, cell.end))
-                _claim(claimed, cell.overflow)
-            self.broken_cells += cell is None
-            if found:
-                yield found
-        yield from self._carved(pages, page, taken)
+        broken = self.broken_cells
+        for at, cell in self.pages.cells(number, page):
+            if cell is None:
+                self.broken_cells += 1
+                continue
+            taken.append((at, cell.end))
+            for one in cell.overflow:
+                known[one] = True
+            yield cell
+        known[number] = broken == self.broken_cells and not _has_holes(
+            page, start_of(number), taken
+        )
 
     def _judged(self, cell: Cell) -> Found | None:
         """Return the message or record that *cell* is; None if it is of another table."""
@@ -152,29 +171,32 @@ class Salvage:
                 return Found(table, row, None, str(error))
         return None
 
-    def _carved(self, pages: Pages, page: bytes, taken: list[tuple[int, int]]) -> Iterator[Found]:
-        """Look for rows at every byte of *page* that is not *taken* by one."""
-        at = 0
-        for start, end in [*sorted(taken), (len(page), len(page))]:
+    def _carved(self, pages: Pages, number: int) -> Iterator[Found]:
+        """Look for rows at every byte of a page."""
+        page, at = pages.read(number), 0
+        while at < len(page):
             # Where nothing ever stood there are zeros, and no cell begins with one.
-            while at < start:
-                found = self._at(pages, page, at) if page[at] else None
-                if found is None:
-                    at += 1
-                else:
-                    at = found[1]
-                    yield found[0]
-            at = max(at, end)
+            found = self._at(pages, page, at) if page[at] else None
+            if found is None:
+                at += 1
+            else:
+                at = found[1]
+                yield found[0]
 
     def _at(self, pages: Pages, page: bytes, at: int) -> tuple[Found, int] | None:
         try:
-            cell = pages.cell(page, at)
+            cell = pages.cell(page, at, heads=_HEADS)
         except BrokenCellError:
             return None
         found = self._judged(cell)
-        return (found, cell.end) if found and found.body else None
+        return (found._replace(carved=True), cell.end) if found and found.body else None
 
 
-def _claim(claimed: bytearray, numbers: list[int]) -> None:
-    for number in numbers:
-        claimed[number] = True
+def _has_holes(page: bytes, start: int, taken: list[tuple[int, int]]) -> bool:
+    """Tell whether the part of a leaf that should be full of cells has room for another one."""
+    at = int.from_bytes(page[start + 5 : start + 7], "big") or len(page)
+    for first, end in [*sorted(taken), (len(page), len(page))]:
+        if first - at >= _LEAST:
+            return True
+        at = max(at, end)
+    return False

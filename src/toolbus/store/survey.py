@@ -106,7 +106,7 @@ class Survey:
 
     def _take(self, found: Found) -> None:
         """Keep a message or a record, or note that it is damaged."""
-        table, row, body, damage = found
+        table, row, body, damage, carved = found
         if body is None:
             self._damaged[table, row["session"], row["seq"]] = damage
             return
@@ -122,7 +122,8 @@ class Survey:
         if isinstance(body, DispatchRecord):
             self._hear(row["session"], body)
         if int(str(row["seq"])) < 1 or not self._insert(table, kept):
-            self._refuse(table, kept)
+            if not carved:
+                self._refuse(table, kept)
         elif isinstance(body, AssistantMessage | ToolMessage):
             self._note_calls(kept, body)
 
