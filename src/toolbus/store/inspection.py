@@ -56,6 +56,7 @@ class Report(Struct, frozen=True, kw_only=True):
 def inspect(where: str, progress: Progress) -> Report:
     """Check the store file *where*, and change nothing; raises `StoreError` if that is no store."""
     with worded(where), closing(scratch()) as target:
+        target.execute("BEGIN")
         return survey(where, target, progress, bodies=False)
 
 
@@ -73,7 +74,7 @@ def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) 
         sessions = reading.gather(progress)
         if still:
             still.check()
-    if not source.pages.is_database and not sessions:
+    if source.bytes and not (source.pages.is_database or sessions):
         raise WrongPathError(where, "it is no store, or nothing of it can be read")
     problems = [*_head_problems(source), *problems, *reading.problems]
     return _report(where, version, source, sessions, problems)

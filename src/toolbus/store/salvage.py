@@ -140,7 +140,8 @@ class Salvage:
     def _leaf(self, number: int, known: bytearray) -> Iterator[Cell]:
         """Read the cells of a page; in *known*, mark the pages on which nothing else can stand."""
         page = self.pages.read(number)
-        kind = page[start_of(number)] if page else 0
+        start = start_of(number)
+        kind = page[start] if len(page) > start else 0
         known[number] |= kind in {INDEX_LEAF, INDEX_BRANCH}
         if kind != TABLE_LEAF:
             return
