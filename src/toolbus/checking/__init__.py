@@ -109,7 +109,7 @@ def _show_verdict(report: Report, screen: Screen) -> None:
         screen.line(Styled("✓ ", "good"), "no damage found")
     elif report.recovered is None:
         screen.line(
-            Styled("✗ ", "bad"), "it is damaged; what can be read is written to a new file by"
+            Styled("✗ ", "bad"), "it is damaged; write what can be read to a new file:"
         )
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
     if report.recovered is not None:

@@ -138,23 +138,31 @@ def _structure(
         problems.append(f"its application id is {application_id:#x}, which is not that of a store")
     if version < 1:
         problems.append(f"its version is {version}, which no toolbus wrote")
-    for statement in schema.disguises(version) if version > 0 else ():
-        connection.execute(statement)
-    return version, [*problems, *_difference(connection, fresh)]
+    return version, [*problems, *_difference(connection, version, fresh)]
 
 
-def _difference(connection: Connection, fresh: Connection) -> list[str]:
-    """Return which tables and indexes are not as they are in a new file."""
-    query = """SELECT t.name, i.name, i."unique", i.partial, x.seqno, x.name, x.desc, x.key
-        FROM main.sqlite_master AS t, pragma_index_list(t.name, 'main') AS i,
-        pragma_index_xinfo(i.name, 'main') AS x WHERE t.type = 'table' ORDER BY 1, 2, 5"""
+_INDEXES = """SELECT t.name, i.name, i."unique", i.partial, x.seqno, x.name, x.desc, x.key
+    FROM main.sqlite_master AS t, pragma_index_list(t.name) AS i,
+    pragma_index_xinfo(i.name) AS x WHERE t.type = 'table' ORDER BY 1, 2, 5"""
+
+
+def _difference(connection: Connection, version: int, fresh: Connection) -> list[str]:
+    """Return whether tables and indexes are not those of a new file.
+
+    They are made again elsewhere, so that those of an older version can be brought up to date.
+    """
+    query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
     try:
-        with worded("x"):
-            found = (read_shapes(connection), connection.execute(query).fetchall())
+        with worded("it"), closing(scratch()) as again:
+            made = [sql for (sql,) in connection.execute(query)]
+            for statement in (*made, *schema.upgrades(max(version, 1))):
+                again.execute(statement)
+            found = read_shapes(again), again.execute(_INDEXES).fetchall()
     except StoreError as error:
         return [f"its tables cannot be told: {error.reason}"]
-    due = read_shapes(fresh), fresh.execute(query).fetchall()
-    return [] if found == due else ["its tables or indexes are not those of a store"]
+    if found == (read_shapes(fresh), fresh.execute(_INDEXES).fetchall()):
+        return []
+    return ["its tables or indexes are not those of a store"]
 
 
 _HEAD = {
