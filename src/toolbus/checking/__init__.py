@@ -108,9 +108,7 @@ def _show_verdict(report: Report, screen: Screen) -> None:
     if report.is_whole:
         screen.line(Styled("✓ ", "good"), "no damage found")
     elif report.recovered is None:
-        screen.line(
-            Styled("✗ ", "bad"), "it is damaged; write what can be read to a new file:"
-        )
+        screen.line(Styled("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
     if report.recovered is not None:
         screen.whole(f"what can be read was written to {report.recovered}")
