@@ -277,7 +277,7 @@ def sql(data, *statements):
     ("statement", "problem"),
     [
         ("UPDATE messages SET id = 'z' WHERE key = 5", "its id is not what its body says"),
-        ("UPDATE messages SET seq = 0 WHERE key = 5", "another row stands in its place"),
+        ("UPDATE messages SET seq = 0 WHERE key = 5", "has no place there"),
         ("UPDATE messages SET version = 9 WHERE key = 5", "has version 9, expected 1"),
         ("UPDATE records SET subject = 'z' WHERE key = 5", "its subject is not what its body says"),
         ("UPDATE sessions SET messages = 9 WHERE key = 1", "it counts 9 messages, and 24 are"),
@@ -378,17 +378,14 @@ async def test_a_log_that_was_left_is_read_with_the_file(tmp_path):
         await write(path, 3, first=3)
         for end in ("", "-wal"):
             shutil.copyfile(f"{path}{end}", f"{copy}{end}")
-        live = inspect(str(path), silent)
 
     left = checked(copy)
-    assert [one.messages for one in live.sessions] == [6, 6, 6]
-    assert (live.problems, left.problems, left.sessions) == ((), (), live.sessions)
-    assert left.log_commits == 9
+    assert [one.messages for one in left.sessions] == [6, 6, 6]
+    assert (left.problems, left.log_commits) == ((), 9)
     with (tmp_path / "here/copy.db-wal").open("ab") as log:
         log.write(bytes(5_000))
-    assert checked(copy).notes == (
-        "the last write in the log was cut off before it was acknowledged",
-    )
+    cut_off = "the last write in the log was cut off before it was acknowledged"
+    assert checked(copy).notes == (cut_off,)
 
 
 @contextmanager

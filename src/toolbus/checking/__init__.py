@@ -13,7 +13,7 @@ from toolbus.terminal import Piece, Screen, Styled, UsageError, open_screen
 
 if TYPE_CHECKING:
     from toolbus.store.inspection import Report
-    from toolbus.store.survey import Lost, SessionState
+    from toolbus.store.states import Lost, SessionState
     from toolbus.terminal import Output
 
 _PATIENCE = 0.5

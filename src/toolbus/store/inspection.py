@@ -23,7 +23,8 @@ from toolbus.store.opening import (
 from toolbus.store.paths import checked_path
 from toolbus.store.salvage import Salvage
 from toolbus.store.shapes import read_shapes
-from toolbus.store.survey import SessionState, Survey
+from toolbus.store.states import SessionState
+from toolbus.store.survey import Survey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,11 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def inspect(where: str, progress: Progress) -> Report:
-    """Check the store file *where*, and change nothing; raises `StoreError` if that is no store."""
+    """Check the store file *where*, and change nothing; raises `StoreError` if that is no store.
+
+    Not for a process that has the file open: that one would lose its locks on it, since POSIX
+    takes them from whoever closes a file, however often he has opened it.
+    """
     with worded(where), closing(scratch()) as target:
         target.execute("BEGIN")
         return survey(where, target, progress, bodies=False)
@@ -76,6 +81,9 @@ def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) 
             still.check()
     if source.bytes and not (source.pages.is_database or sessions):
         raise WrongPathError(where, "it is no store, or nothing of it can be read")
+    if problems:
+        missing = [one for one in shapes if one not in source.roots]
+        problems += [f"the table {one!r} cannot be found" for one in missing]
     problems = [*_head_problems(source), *problems, *reading.problems]
     return _report(where, version, source, sessions, problems)
 
@@ -124,9 +132,16 @@ def _structure(
             marks = read_marks(connection)
     except StoreError as error:
         return 0, [f"SQLite cannot open it: {error.reason}"]
-    application_id, version, _ = marks
     if marks == EMPTY:
         return 0, ["there is nothing in it: nothing was ever stored, or all of it was cut off"]
+    return marks[1], _deviations(where, connection, marks, fresh)
+
+
+def _deviations(
+    where: str, connection: Connection, marks: tuple[int, int, int], fresh: Connection
+) -> list[str]:
+    """Return in what the file is not as a store should be; refuse what is none, or a newer one."""
+    application_id, version, _ = marks
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if application_id != schema.APPLICATION_ID and "messages" not in names:
         raise WrongPathError(where, "it is another application's database; give another path")
@@ -138,7 +153,7 @@ def _structure(
         problems.append(f"its application id is {application_id:#x}, which is not that of a store")
     if version < 1:
         problems.append(f"its version is {version}, which no toolbus wrote")
-    return version, [*problems, *_difference(connection, version, fresh)]
+    return [*problems, *_difference(connection, version, fresh)]
 
 
 _INDEXES = """SELECT t.name, i.name, i."unique", i.partial, x.seqno, x.name, x.desc, x.key

@@ -26,7 +26,8 @@ def recover(where: str, new: str, progress: Progress) -> Report:
 
     *new* is there as a whole or not at all, and *where* is left as it is. Messages and records
     keep their order and ids; where some are lost the others are numbered anew. Raises
-    `StoreError`, and `WrongPathError` if *new* exists.
+    `StoreError`, and `WrongPathError` if *new* exists. Not for a process that has the file
+    open, as with `inspect`.
     """
     goal = Path(os.path.realpath(new))
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")

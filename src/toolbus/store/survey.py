@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from binascii import crc32
-from itertools import starmap
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolMessage
 from toolbus.store.rows import call_ids, columns_of
 from toolbus.store.salvage import PROVED, Found, Salvage
+from toolbus.store.states import PAIRS, Damage, SessionState, read_states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from toolbus.store.opening import Connection
     from toolbus.store.pages import Value
@@ -25,33 +23,9 @@ _DERIVED = frozenset({"calls"})
 """Tables that say again what the messages say."""
 
 _SCRATCH = (
-    "CREATE TEMP TABLE pairs (session INTEGER, call TEXT, asks INTEGER)",
+    PAIRS,
     "CREATE TEMP TABLE found_calls (id TEXT, message INTEGER, PRIMARY KEY (id, message))",
 )
-
-
-class Lost(Struct, frozen=True, kw_only=True):
-    """Rows of a session that cannot be read: those numbered *first* to *last*, and why."""
-
-    kind: str
-    first: int
-    last: int
-    reason: str
-
-
-class SessionState(Struct, frozen=True, kw_only=True):
-    """What can be read of one session.
-
-    *unanswered* counts calls without a result and *unasked* results without a call; a session
-    that was interrupted has some.
-    """
-
-    id: str
-    messages: int
-    records: int
-    lost: tuple[Lost, ...] = ()
-    unanswered: int = 0
-    unasked: int = 0
 
 
 class Survey:
@@ -69,8 +43,7 @@ class Survey:
         bodies: bool,
     ) -> None:
         self._source, self._target, self._shapes, self._bodies = source, target, shapes, bodies
-        self._damaged: dict[tuple[str, object, object], str] = {}
-        self._reported: set[tuple[str, object, object]] = set()
+        self._damaged: Damage = {}
         self._heard: dict[Value, tuple[str, int, int]] = {}
         self.problems: list[str] = []
 
@@ -83,26 +56,26 @@ class Survey:
         for found in self._source.proved(progress):
             self._take(found)
         self._name_sessions()
-        states = tuple(starmap(self._state, self._sessions()))
-        self._compare_calls()
-        for table, session, seq in self._damaged.keys() - self._reported:
+        states = read_states(self._target, self._damaged)
+        self.problems += [problem for _, _, problems in states for problem in problems]
+        told = {(f"{one.kind}s", key, one.first) for key, state, _ in states for one in state.lost}
+        for table, session, seq in self._damaged.keys() - told:
             why = self._damaged[table, session, seq]
             place = f"{table.removesuffix('s')} {seq!r} of session {session!r}"
-            self.problems.append(f"{place} is there, and once more, where {why}")
+            self.problems.append(f"{place} stands where none should be, and {why}")
+        self._compare_calls()
         if self._source.broken_cells:
             self.problems.append(f"{_count(self._source.broken_cells, 'row')} cannot be made out")
-        return states
+        return tuple([state for _, state, _ in states])
 
     def _execute_all(self, statements: tuple[str, ...]) -> None:
         for statement in statements:
             self._target.execute(statement)
 
     def _copy(self, table: str) -> None:
-        if table not in self._source.roots:
-            self.problems.append(f"the table {table!r} cannot be found")
         for row in self._source.rows(table):
             if not self._insert(table, row):
-                self.problems.append(f"a row of {table!r} stands twice, or is damaged: {row!r}")
+                self.problems.append(f"a row of {table!r} stands twice, or is damaged")
 
     def _take(self, found: Found) -> None:
         """Keep a message or a record, or note that it is damaged."""
@@ -141,7 +114,7 @@ class Survey:
             f"SELECT session, seq, checksum FROM {table} WHERE key = ?", (row["key"],)
         ).fetchone()
         if kept != (row["session"], row["seq"], row["checksum"]):
-            self._damaged[table, row["session"], row["seq"]] = "another row stands in its place"
+            self._damaged[table, row["session"], row["seq"]] = "has no place there"
 
     def _hear(self, session: Value, record: DispatchRecord) -> None:
         """Remember what a record says of its session, which may be lost itself."""
@@ -153,7 +126,9 @@ class Survey:
         session, key, asks = row["session"], row["key"], isinstance(body, AssistantMessage)
         for call_id in call_ids(body):
             self._target.execute("INSERT OR IGNORE INTO calls VALUES (?, ?)", (call_id, key))
-            self._target.execute("INSERT INTO pairs VALUES (?, ?, ?)", (session, call_id, asks))
+            self._target.execute(
+                "INSERT OR IGNORE INTO pairs VALUES (?, ?, ?)", (session, asks, call_id)
+            )
 
     def _name_sessions(self) -> None:
         """Make sessions for messages and records whose own is lost; an index may have its name."""
@@ -174,76 +149,6 @@ class Survey:
             name = next(one for one in names if one and self._insert("sessions", row | {"id": one}))
             self.problems.append(f"session {name!r} is missing in the list of sessions")
 
-    def _sessions(self) -> list[tuple[int, str, int, int]]:
-        return self._target.execute(
-            "SELECT key, id, messages, records FROM sessions ORDER BY key"
-        ).fetchall()
-
-    def _state(self, key: int, name: str, messages: int, records: int) -> SessionState:
-        lost: list[Lost] = []
-        found = {}
-        for table, promised in (("messages", messages), ("records", records)):
-            found[table], gaps = self._gaps(table, key, promised)
-            lost += gaps
-            if found[table] > promised:
-                told = f"it counts {promised} {table}, and {found[table]} are there"
-                self.problems.append(f"session {name!r}: {told}")
-        self.problems += [
-            f"session {name!r}: {_span(one)} cannot be read: {one.reason}" for one in lost
-        ]
-        unanswered, unasked = self._pairs(key)
-        return SessionState(
-            id=name,
-            messages=found["messages"],
-            records=found["records"],
-            lost=tuple(lost),
-            unanswered=unanswered,
-            unasked=unasked,
-        )
-
-    def _gaps(self, table: str, session: int, promised: int) -> tuple[int, list[Lost]]:
-        """Return how many rows there are, and where those are missing that should be there."""
-        rows = self._target.execute(
-            f"SELECT seq FROM {table} WHERE session = ? ORDER BY seq", (session,)
-        )
-        found, due = 0, 1
-        lost: list[Lost] = []
-        for (seq,) in rows:
-            if seq > due:
-                lost += self._lost(table, session, due, seq - 1)
-            found, due = found + 1, seq + 1
-        # Where a session was made for what was left, nothing is promised.
-        if promised >= due:
-            lost += self._lost(table, session, due, promised)
-        return found, lost
-
-    def _lost(self, table: str, session: int, first: int, last: int) -> Iterator[Lost]:
-        kind = table.removesuffix("s")
-        known = sorted(
-            (seq, why)
-            for (where, whose, seq), why in self._damaged.items()
-            if (where, whose) == (table, session) and isinstance(seq, int) and first <= seq <= last
-        )
-        for seq, why in known:
-            self._reported.add((table, session, seq))
-            if seq > first:
-                yield Lost(kind=kind, first=first, last=seq - 1, reason="it is not there")
-            yield Lost(kind=kind, first=seq, last=seq, reason=why)
-            first = seq + 1
-        if first <= last:
-            yield Lost(kind=kind, first=first, last=last, reason="it is not there")
-
-    def _pairs(self, session: int) -> tuple[int, int]:
-        counts = [
-            self._target.execute(
-                """SELECT count(DISTINCT call) FROM pairs WHERE session = ? AND asks = ?
-                AND call NOT IN (SELECT call FROM pairs WHERE session = ? AND asks <> ?)""",
-                (session, asks, session, asks),
-            ).fetchone()[0]
-            for asks in (True, False)
-        ]
-        return counts[0], counts[1]
-
     def _compare_calls(self) -> None:
         for cell in self._source.cells("calls"):
             match cell.values:
@@ -257,12 +162,6 @@ class Survey:
             (number,) = self._target.execute(query).fetchone()
             if number:
                 self.problems.append(f"the index of calls {what}, {_count(number, 'time')}")
-
-
-def _span(lost: Lost) -> str:
-    if lost.first == lost.last:
-        return f"{lost.kind} {lost.first}"
-    return f"{lost.kind}s {lost.first} to {lost.last}"
 
 
 def _count(number: int, thing: str) -> str:
