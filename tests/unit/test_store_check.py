@@ -277,13 +277,13 @@ def sql(data, *statements):
     ("statement", "problem"),
     [
         ("UPDATE messages SET id = 'z' WHERE key = 5", "its id is not what its body says"),
-        ("UPDATE messages SET seq = 0 WHERE key = 5", "has no place there"),
+        ("UPDATE messages SET seq = 0 WHERE key = 5", "it has no place there"),
         ("UPDATE messages SET version = 9 WHERE key = 5", "has version 9, expected 1"),
         ("UPDATE records SET subject = 'z' WHERE key = 5", "its subject is not what its body says"),
         ("UPDATE sessions SET messages = 9 WHERE key = 1", "it counts 9 messages, and 24 are"),
         ("UPDATE sessions SET records = 30 WHERE key = 1", "records 25 to 30 cannot be read"),
         ("DELETE FROM sessions WHERE key = 2", "session 'b' is missing in the list of sessions"),
-        ("DELETE FROM messages WHERE key = 5", "message 2 cannot be read: it is not there"),
+        ("DELETE FROM messages WHERE key = 5", "message 2 cannot be read: not found"),
         ("INSERT INTO calls VALUES ('x', 1)", "the index of calls has what no message has, 1 time"),
         ("DROP INDEX messages_by_id", "its tables or indexes are not those of a store"),
         ("DROP TABLE records", "its tables or indexes are not those of a store"),
@@ -420,7 +420,7 @@ def test_a_file_that_changes_meanwhile_is_told(whole):
         def disturb(done, pages):
             path.write_bytes(data + bytes(PAGE))
 
-        with pytest.raises(StoreError, match="somebody writes to it"):
+        with pytest.raises(StoreError, match="somebody wrote to it while it was read"):
             inspect(str(path), disturb)
 
 

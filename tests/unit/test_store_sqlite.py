@@ -676,7 +676,7 @@ async def test_a_file_that_changes_under_a_reader_without_locks_is_told(public_p
 
     await make(public_path, "m2")
 
-    with pytest.raises(StoreError, match="somebody writes to it, and its folder is read-only"):
+    with pytest.raises(StoreError, match="somebody wrote to it while it was read"):
         await reader.read("s")
     await reader.close()
 

@@ -33,7 +33,7 @@ def check_store(
     """
     told = _Progress(errors)
     try:
-        report = recover(where, new, told) if new else inspect(where, told)
+        report = recover(where, new, told) if new is not None else inspect(where, told)
     except WrongPathError as error:
         raise UsageError(str(error)) from error
     finally:
@@ -70,7 +70,7 @@ def _show(report: Report, screen: Screen) -> None:
     for note in report.notes:
         screen.prose(f"note: {note}", tone="dim")
     for problem in report.problems[:_MOST]:
-        screen.line(Styled("✗ ", "bad"), problem)
+        screen.prose(f"✗ {problem}", tone="bad")
     if len(report.problems) > _MOST:
         rest = len(report.problems) - _MOST
         screen.line(Styled(f"  and {_count(rest, 'more problem')}; see them with --json", "dim"))

@@ -74,7 +74,7 @@ class Stillness:
     def check(self) -> None:
         """Raise `StoreError` if somebody has written since."""
         if _look(self._file) != self._seen:
-            reason = "somebody writes to it, and its folder is read-only; open it again"
+            reason = "somebody wrote to it while it was read without a lock; open it again"
             raise StoreError(self._where, reason)
 
 

@@ -42,10 +42,8 @@ PROVED: Mapping[str, Callable[[object, bytes, object], Message | DispatchRecord]
 }
 """The tables whose rows prove themselves, and how."""
 
-
 _LEAST = 32
 """No row of a message or of a record takes fewer bytes."""
-
 
 _HEADS = range(7, 32)
 """How long the head of such a row may be; the letters of a text are greater numbers."""
@@ -155,9 +153,8 @@ class Salvage:
             for one in cell.overflow:
                 known[one] = True
             yield cell
-        known[number] = broken == self.broken_cells and not _has_holes(
-            page, start_of(number), taken
-        )
+        is_sound = broken == self.broken_cells
+        known[number] = is_sound and not _has_holes(page, start, taken)
 
     def _judged(self, cell: Cell) -> Found | None:
         """Return the message or record that *cell* is; None if it is of another table."""
@@ -169,7 +166,7 @@ class Salvage:
             try:
                 return Found(table, row, decode(row["version"], body, row["checksum"]))
             except DecodeError as error:
-                return Found(table, row, None, str(error))
+                return Found(table, row, None, f"it {error}")
         return None
 
     def _carved(self, pages: Pages, number: int) -> Iterator[Found]:

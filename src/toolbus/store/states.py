@@ -21,6 +21,9 @@ PAIRS = """CREATE TEMP TABLE pairs (
 """Which calls the messages of a session ask for, and which they answer."""
 
 
+_GONE = "not found anywhere in the file"
+
+
 class Lost(Struct, frozen=True, kw_only=True):
     """Rows of a session that cannot be read: those numbered *first* to *last*, and why."""
 
@@ -111,11 +114,11 @@ def _named(kind: str, gap: tuple[int, int], whys: Mapping[int, str]) -> Iterator
     seen = [seq for seq in few if first <= seq <= last and seq in whys]
     for seq in seen:
         if seq > first:
-            yield Lost(kind=kind, first=first, last=seq - 1, reason="it is not there")
+            yield Lost(kind=kind, first=first, last=seq - 1, reason=_GONE)
         yield Lost(kind=kind, first=seq, last=seq, reason=whys[seq])
         first = seq + 1
     if first <= last:
-        yield Lost(kind=kind, first=first, last=last, reason="it is not there")
+        yield Lost(kind=kind, first=first, last=last, reason=_GONE)
 
 
 def _unpaired(connection: Connection, session: int) -> tuple[int, int]:

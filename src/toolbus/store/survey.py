@@ -62,7 +62,7 @@ class Survey:
         for table, session, seq in self._damaged.keys() - told:
             why = self._damaged[table, session, seq]
             place = f"{table.removesuffix('s')} {seq!r} of session {session!r}"
-            self.problems.append(f"{place} stands where none should be, and {why}")
+            self.problems.append(f"{place} stands where none should be: {why}")
         self._compare_calls()
         if self._source.broken_cells:
             self.problems.append(f"{_count(self._source.broken_cells, 'row')} cannot be made out")
@@ -114,7 +114,7 @@ class Survey:
             f"SELECT session, seq, checksum FROM {table} WHERE key = ?", (row["key"],)
         ).fetchone()
         if kept != (row["session"], row["seq"], row["checksum"]):
-            self._damaged[table, row["session"], row["seq"]] = "has no place there"
+            self._damaged[table, row["session"], row["seq"]] = "it has no place there"
 
     def _hear(self, session: Value, record: DispatchRecord) -> None:
         """Remember what a record says of its session, which may be lost itself."""
