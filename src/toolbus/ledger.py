@@ -87,9 +87,7 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def without_values(self) -> DispatchRecord:
         """Return this record with digests only, the same object if it has no values."""
-        held = [self.value, self.result]
-        held += [one for entry in self.entries for one in (entry.value_before, entry.value_after)]
-        if all(one is None for one in held):
+        if self.value is self.result is None and not any(map(_has_values, self.entries)):
             return self
         bare = [replace(entry, value_before=None, value_after=None) for entry in self.entries]
         return replace(self, entries=tuple(bare), value=None, result=None)
@@ -136,10 +134,20 @@ class Digests:
 
 
 class Trace:
-    """The record of one dispatch in the making; *turns* counts the handlers that are in it."""
+    """The record of one dispatch in the making; *turns* counts the handlers that are in it.
 
-    def __init__(self, event: str, value: object, scope: Scope, digests: Digests) -> None:
-        self._event, self._scope, self._digests = event, scope, digests
+    *values* says whether the values themselves shall be in it.
+    """
+
+    __slots__ = (
+        *("_digests", "_entries", "_event", "_latest", "_original", "_scope", "_since"),
+        *("_started", "_values", "turns"),
+    )
+
+    def __init__(
+        self, event: str, value: object, scope: Scope, digests: Digests, *, values: bool = True
+    ) -> None:
+        self._event, self._scope, self._digests, self._values = event, scope, digests, values
         self._original = self._latest = (value, digests.of(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._since = time_ns(), perf_counter_ns()
@@ -193,6 +201,11 @@ class Trace:
         self.turns += 1
         step_rejected = status == "rejected" and change is None
         for step in steps:
+            if step.after is step.before and step.failed is None and not step_rejected:
+                # Most adapters leave most values as they are.
+                self._enter(handler, step.name, "ran", None, None, step.ended_ns - since_ns)
+                since_ns = step.ended_ns
+                continue
             moved = (step.before, step.after) if step.after is not step.before else None
             done: HandlerStatus = "failed" if step.failed else "changed" if moved else "ran"
             if step_rejected and step is steps[-1]:
@@ -200,13 +213,15 @@ class Trace:
             why = step.failed or (reason if done == "rejected" else None)
             self._enter(handler, step.name, done, why, moved, step.ended_ns - since_ns)
             since_ns = step.ended_ns
-        duration_ns, left = perf_counter_ns() - since_ns, steps[-1].after
+        left = steps[-1].after
         if not step_rejected and status not in {"ran", "changed"}:
+            duration_ns = perf_counter_ns() - since_ns
             self._enter(handler, handler.name, status, reason, change, duration_ns)
             return
         # It made another value of what the steps left, or dropped that.
         end = change[1] if change else steps[0].before if status == "ran" else left
         if end is not left:
+            duration_ns = perf_counter_ns() - since_ns
             self._enter(handler, handler.name, "changed", None, (left, end), duration_ns)
 
     def missing(self, handlers: Iterable[Named]) -> None:
@@ -214,8 +229,10 @@ class Trace:
         for handler in handlers:
             self.add(handler, "not_run")
 
-    def finish(self, outcome: Outcome, reason: str | None = None) -> DispatchRecord:
-        """Return the record."""
+    def finish(
+        self, outcome: Outcome, reason: str | None = None, result: object = None
+    ) -> DispatchRecord:
+        """Return the record; the handlers left *result*."""
         value, digest = self._original
         subject, call_id = _ids(value)
         return DispatchRecord(
@@ -229,6 +246,8 @@ class Trace:
             reason=reason,
             original=digest,
             entries=tuple(self._entries),
+            value=value if self._values else None,
+            result=result if self._values else None,
         )
 
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
@@ -240,26 +259,33 @@ class Trace:
         change: tuple[object, object] | None,
         duration_ns: int,
     ) -> None:
-        moved = change is not None and changed(*change)
-        entry = HandlerEntry(
-            name=name,
-            priority=handler.priority,
-            kind=handler.kind,
-            status="ran" if status == "changed" and not moved else status,
-            reason=reason,
-            duration_ns=duration_ns,
+        more: dict[str, Any] = {}
+        if change is not None and changed(*change):
+            more = self._difference(*change)
+        elif status == "changed":
+            status = "ran"
+        self._entries.append(
+            HandlerEntry(
+                name=name,
+                priority=handler.priority,
+                kind=handler.kind,
+                status=status,
+                reason=reason,
+                duration_ns=duration_ns,
+                **more,
+            )
         )
-        self._entries.append(self._with_change(entry, *change) if change and moved else entry)
 
-    def _with_change(self, entry: HandlerEntry, before: object, after: object) -> HandlerEntry:
-        return replace(
-            entry,
-            fields=changed_fields(before, after),
-            before=self._digest(before),
-            after=self._digest(after),
-            value_before=before,
-            value_after=after,
-        )
+    def _difference(self, before: object, after: object) -> dict[str, Any]:
+        """Return what an entry says of a change."""
+        difference = {
+            "fields": changed_fields(before, after),
+            "before": self._digest(before),
+            "after": self._digest(after),
+        }
+        if self._values:
+            difference |= {"value_before": before, "value_after": after}
+        return difference
 
     def _digest(self, value: object) -> str:
         # What one handler left is what the next one gets, so most digests are known.
@@ -277,6 +303,10 @@ def changed_fields(before: object, after: object) -> tuple[str, ...]:
     names = before.__struct_fields__
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
     return tuple([name for name, old, new in pairs if changed(old, new)])
+
+
+def _has_values(entry: HandlerEntry) -> bool:
+    return not (entry.value_before is entry.value_after is None)
 
 
 def _ids(value: object) -> tuple[str, str]:

@@ -196,14 +196,15 @@ class EventBus(Registry):
             queues = self._queue_room()
             names["ready"] = partial(queues.ready, channel.event.name)
             names["put"] = partial(channel.hand_over, queues.put)
+        recording = self._taps.recording(channel.event, bindings)
         return make_plan(
             self._shape(channel, verb, bindings),
             channel.event,
             bindings,
             dry_run=self.dry_run,
-            begin=partial(self._taps.begin, channel.event),
-            finished=partial(self._taps.finished, bindings),
-            broken=partial(self._taps.broken, bindings),
+            begin=recording.begin,
+            finished=recording.finished,
+            broken=recording.broken,
             tell=channel.tell,
             enter=channel.nesting.enter,
             leave=channel.nesting.leave,

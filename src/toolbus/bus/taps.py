@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolbus.dispatch.settling import outcome_of
 from toolbus.events import Event, ObserveEvent
@@ -65,38 +64,58 @@ class Taps:
         """Tell whether a tap wants a record of a dispatch of *event* to *bindings*."""
         return any(tap.wants(event, bindings) for tap in self._taps)
 
-    def begin(self, event: Event, value: object, scope: Scope) -> Trace:
+    def recording(self, event: Event, bindings: Sequence[Binding]) -> Recording:
+        """Return what records the dispatches of *event* to *bindings*."""
+        wanting = [tap for tap in self._taps if tap.wants(event, bindings)]
+        return Recording(self, event, bindings, wanting)
+
+    def begin(self, event: Event, value: object, scope: Scope, *, values: bool) -> Trace:
         """Begin a trace of a dispatch."""
-        return Trace(event.name, value, scope, self._digests)
+        return Trace(event.name, value, scope, self._digests, values=values)
 
-    def finished(
-        self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any]
+    def has(self, tap: Tap) -> bool:
+        """Tell whether *tap* was not taken away."""
+        return tap in self._taps
+
+
+class Recording:
+    """Makes the records of one plan, for the taps that were *wanting* them when it was made."""
+
+    __slots__ = ("_bindings", "_event", "_taps", "_values", "_wanting")
+
+    def __init__(
+        self, taps: Taps, event: Event, bindings: Sequence[Binding], wanting: Sequence[Tap]
     ) -> None:
-        """Give the record of *trace*, of a dispatch that came to its end, to who wants it."""
-        observed = isinstance(context.event, ObserveEvent)
-        outcome, reason = ("observed", None) if observed else outcome_of(context)
-        self._record(trace, context, bindings, outcome, reason)
+        self._taps, self._event, self._bindings, self._wanting = taps, event, bindings, wanting
+        self._values = any(tap.values for tap in wanting)
 
-    def broken(self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any]) -> None:
+    def begin(self, value: object, scope: Scope) -> Trace:
+        """Begin a trace of a dispatch."""
+        return self._taps.begin(self._event, value, scope, values=self._values)
+
+    def finished(self, trace: Trace, context: EventContext[Any]) -> None:
+        """Give the record of *trace*, of a dispatch that came to its end, to the taps."""
+        observed = isinstance(self._event, ObserveEvent)
+        outcome, reason = ("observed", None) if observed else outcome_of(context)
+        self._record(trace, context, outcome, reason)
+
+    def broken(self, trace: Trace, context: EventContext[Any]) -> None:
         """Do the same for a dispatch that an exception leaves."""
-        self._record(trace, context, bindings, "raised", None)
+        self._record(trace, context, "raised", None)
 
     def _record(
-        self,
-        trace: Trace,
-        context: EventContext[Any],
-        bindings: Sequence[Binding],
-        outcome: Outcome,
-        reason: str | None,
+        self, trace: Trace, context: EventContext[Any], outcome: Outcome, reason: str | None
     ) -> None:
-        trace.missing(bindings[trace.turns :])
-        event, record = context.event, trace.finish(outcome, reason)
-        result = context.value if context.answer is None else context.answer
-        full = replace(record, value=context.original, result=result)
-        for tap in self._taps:
-            if tap.wants(event, bindings):
+        if trace.turns < len(self._bindings):
+            trace.missing(self._bindings[trace.turns :])
+        result = None
+        if self._values:
+            result = context.value if context.answer is None else context.answer
+        record = trace.finish(outcome, reason, result)
+        for tap in self._wanting:
+            if self._taps.has(tap):
                 try:
-                    tap.sink(full if tap.values else record.without_values())
+                    tap.sink(record if tap.values else record.without_values())
                 except Exception:
-                    more = {"event": event.name}
-                    logger.exception("a tap of the bus failed at %r", event.name, extra=more)
+                    name = self._event.name
+                    logger.exception("a tap of the bus failed at %r", name, extra={"event": name})

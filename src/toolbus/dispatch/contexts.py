@@ -136,12 +136,12 @@ class EventContext(Generic[V_co]):
         """
         if self._mine is OVER or isinstance(self._event, ObserveEvent):
             return
-        more = self._details
-        before, outer = more.own[-1].after if more.own else self._value, more.tool
+        more = self._more or NO_DETAILS
+        own, outer = more.own, more.tool
+        before = own[-1].after if own else self._value
         given = more.signatures(actor, value) if more.signatures else tool
-        now = perf_counter_ns()
-        step = Step(name, before, value, actor=actor, failed=failed, tool=outer, ended_ns=now)
-        more = replace(more, tool=given or outer, own=(*more.own, step))
+        step = Step(name, before, value, actor, failed, outer, perf_counter_ns())
+        more = replace(more, tool=given or outer, own=(*own, step))
         self._more, self._mine = more, self._mine or STEPPED
         # An adapter that leaves the value as it was may break the signature that it was given.
         moved = value is not before or (more.tool is not outer and failed is None)

@@ -18,27 +18,19 @@ class Rejected(Exception):
         super().__init__(handler, reason)
 
 
-class Step:
+class Step(Struct, frozen=True, eq=False):
     """What one of several steps of a handler, an adapter, did to the value.
 
     *tool* is the spec that was in force before it.
     """
 
-    __slots__ = ("actor", "after", "before", "ended_ns", "failed", "name", "tool")
-
-    def __init__(
-        self,
-        name: str,
-        before: object,
-        after: object,
-        *,
-        actor: object,
-        failed: str | None,
-        tool: ToolSpec | None,
-        ended_ns: int,
-    ) -> None:
-        self.name, self.before, self.after = name, before, after
-        self.actor, self.failed, self.tool, self.ended_ns = actor, failed, tool, ended_ns
+    name: str
+    before: Any
+    after: Any
+    actor: object
+    failed: str | None
+    tool: ToolSpec | None
+    ended_ns: int
 
 
 class Assigned:
