@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from toolbus import schemas
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Done(NamedTuple, Generic[T]):
+class Done(Struct, Generic[T], frozen=True):
     """What an adapter left: *value* is the old object unless it really changed something.
 
     *concerned* says that the tool is one of its own; *failed* is for the model, *detail* for
@@ -65,21 +66,20 @@ async def run_adapter(
         return Done(value, failed=reason, detail=detail_of(error), withhold=closed)
 
 
-async def adapt_message(
-    adapter: ToolAdapter, message: ToolMessage, response: ToolResponse
-) -> Done[ToolMessage]:
-    """Return *message* with what *adapter* makes of its *response*, and nothing else changed."""
-    call = ToolCall(
-        id=message.tool_call_id, name=message.tool_name, arguments=response.parameters or EMPTY
-    )
-    method = adapter.adapt_response
-    done = await run_adapter(adapter, MESSAGE_APPEND_BEFORE, call.name, method, response, call)
+def answered_call(message: ToolMessage, response: ToolResponse) -> ToolCall:
+    """Return the call that *message* answers with *response*."""
+    parameters = response.parameters or EMPTY
+    return ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=parameters)
+
+
+def left(
+    adapter: ToolAdapter, message: ToolMessage, response: ToolResponse, done: Done[ToolResponse]
+) -> ToolMessage:
+    """Return *message* with what *adapter* left of its *response*, and nothing else changed."""
     new = done.value
     if done.withhold:
         new = withheld(message, response, f"adapter {adapter.name!r} {done.failed}")
-    if new is not response:
-        message = message.with_tool_response(new)
-    return Done(message, done.concerned, done.failed, done.detail, done.withhold)
+    return message if new is response else message.with_tool_response(new)
 
 
 async def promised(adapter: ToolAdapter, spec: ToolSpec | None) -> ToolSpec | None:

@@ -7,7 +7,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolbus.adapters import ToolAdapter
-from toolbus.adapters.running import adapt_message, promised, run_adapter
+from toolbus.adapters.running import answered_call, left, promised, run_adapter
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import marked, tools_of
 from toolbus.components.marks import on as on
@@ -169,11 +169,17 @@ class AgentComponent:
         message = ctx.value
         if not self.enabled or not self._adapters or not isinstance(message, ToolMessage):
             return None
+        call, response, event = None, message.tool_response, MESSAGE_APPEND_BEFORE
         for adapter in self._adapters:
-            if message.tool_response is None:
+            if response is None:
                 return None
-            done = await adapt_message(adapter, message, message.tool_response)
-            message = done.value
+            # The same for all adapters that see the same response.
+            call = call or answered_call(message, response)
+            method = adapter.adapt_response
+            done = await run_adapter(adapter, event, call.name, method, response, call)
+            message = left(adapter, message, response, done)
+            if message.tool_response is not response:
+                call, response = None, message.tool_response
             if done.concerned:
                 spec = await promised(adapter, ctx.tool)
                 ctx.step(adapter.name, message, failed=done.failed, tool=spec)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.dispatch.contexts import PASSED, Later, following, references
-from toolbus.dispatch.details import NO_DETAILS, SKIPPED, Failed, Rejected
+from toolbus.dispatch.details import NO_DETAILS, SKIPPED, STEPPED, Failed, Rejected
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes, root_of
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny
@@ -104,7 +104,9 @@ class Settling:
         self._event, self._dry_run = event, dry_run
         # Of these types a replacement is neither a verdict nor an answer, and has an identity.
         self._plain = {
-            kind for kind in (*_MESSAGES, ToolCall) if event.takes(kind) and not event.answer
+            kind
+            for kind in (*_MESSAGES, ToolCall)
+            if event.takes(kind) and not issubclass(kind, event.answer)
         }
 
     def settle(
@@ -119,22 +121,30 @@ class Settling:
 
         Raises what the handler's policy lets pass.
         """
-        kind, before = type(result), context._value
+        kind, before, more = type(result), context._value, context._more
         if (
             kind is type(before)
             and kind in self._plain
-            and (trace or context._more) is None
+            and (more is None or not (more.check or more.own))
             and result is not before
             and result.id is before.id
             and (kind is not ToolMessage or result.tool_call_id is before.tool_call_id)
         ):
             # The most frequent change, at a fifth of the cost: a record with the same identity.
+            if trace is not None:
+                trace.add(binding, "changed", since, change=(before, result))
             if references(context) != PASSED or type(context) is not Later:
-                return following(context, result, result, None)
+                return following(context, result, result, more)
             # What nobody kept may serve the next handler as well.
             context._value = context._output = result
             context._mine = None
             return context
+        if result is None and context._mine is STEPPED and more and more.rejected is None:
+            # Adapters that left all as it is, or handlers whose steps led nowhere.
+            if trace is not None:
+                trace.add_steps(binding, more.own, "ran", since, None)
+            more = replace(more, steps=more.steps + more.own, own=())
+            return following(context, before, context._output, more)
         return self.judge(binding, context, result, trace, since)
 
     def judge(
