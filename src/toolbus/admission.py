@@ -28,6 +28,8 @@ async def admit(
     call has an answer; of another role it raises `MessageDenied`.
     """
     message = without_stale_content(message)
+    if not bus.hears(MESSAGE_APPEND_BEFORE):
+        return message
     check = None if tool is None or tool.output_schema is None else partial(_broken, tool)
     context = await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
     if context.rejected:

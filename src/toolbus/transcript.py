@@ -149,6 +149,8 @@ class Transcript:
             raise StoreError(self.session_id, reason) from error
         self._remember(message)
         await self._tell_persist(copy, scope, after=True)
+        if not self._bus.hears(MESSAGE_APPEND_AFTER):
+            return
         # Nobody waits for those who observe this, so they may append: they wait for their turn.
         token = _visit.set(None)
         try:
@@ -166,6 +168,8 @@ class Transcript:
                 self._open.pop(call_id, None)
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
+        if not self._bus.hears(MESSAGE_PERSIST_BEFORE):
+            return message
         context = await self._bus.apply(
             MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls
         )
@@ -176,7 +180,8 @@ class Transcript:
         return without_stale_content(context.value)
 
     async def _tell_persist(self, copy: Message, scope: Scope, *, after: bool) -> None:
-        if not isinstance(copy, ToolMessage):
+        event = TOOL_CALL_PERSIST_AFTER if after else TOOL_CALL_PERSIST_BEFORE
+        if not isinstance(copy, ToolMessage) or not self._bus.hears(event):
             return
         result = copy.tool_response or ToolResponse.from_text(copy.content)
         asker, call = self._asked.get(copy.tool_call_id, _NOBODY)
@@ -190,7 +195,6 @@ class Transcript:
             message_id=asker,
             tool_message_id=copy.id,
         )
-        event = TOOL_CALL_PERSIST_AFTER if after else TOOL_CALL_PERSIST_BEFORE
         await self._bus.observe(event, facts, scope=scope)
 
     def _check_pairing(self, message: Message) -> None:

@@ -149,6 +149,14 @@ class EventBus(Registry):
             return plan(value, scope, None)
         return plan(value, scope, Details(tool, check, signatures))
 
+    def hears(self, event: Event) -> bool:
+        """Tell whether anybody has to do with a dispatch of *event*: if not, it may be left out.
+
+        That is: a handler, of whatever sender and predicate, a plain blinker receiver, or a tap
+        that wants a record of it.
+        """
+        return self._channel(event).is_heard(self._is_heard)
+
     @property
     def pending(self) -> int:
         """How many events wait in the queues of async observers."""
@@ -211,6 +219,11 @@ class EventBus(Registry):
             busy=channel.nesting.busy,
             **names,
         )
+
+    def _is_heard(self, channel: Channel) -> bool:
+        bindings = channel.bindings
+        wanted = self._taps.wants(channel.event, bindings)
+        return bool(bindings or wanted or channel.strangers())
 
     def _shape(self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...]) -> Shape:
         return shape_of(

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
+_NO_RESPONSE, _NO_QUESTION = ToolResponse(), Ask("")
+
 
 class Means:
     """What all calls of one runner share."""
@@ -78,9 +80,9 @@ class CallInProgress:
         self.error: BaseException | None = None
         self._means, self._offer, self._passed, self._earlier = means, offer, passed, earlier
         self._state: State | ToolStatus = "requested"
-        self._response = ToolResponse()
+        self._response = _NO_RESPONSE
         self._answer: ToolResponse | None = None
-        self._ask = Ask("")
+        self._ask = _NO_QUESTION
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, means.clock()
@@ -154,6 +156,8 @@ class CallInProgress:
 
     async def _judge(self) -> Signal:
         means, offer = self._means, self._offer
+        if not means.bus.hears(TOOL_CALL_BEFORE):
+            return self._allowed()
         tool = means.toolset.get(self.call.name)
         spec = offer.specs.get(self.call.name) if offer else None
         context = await means.bus.apply(
