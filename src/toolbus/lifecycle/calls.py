@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from toolbus.eager import current_work
 from toolbus.errors import DeadlineError, HandlerError
 from toolbus.events import (
     TOOL_CALL_BEFORE,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from toolbus.bus import EventBus
+    from toolbus.eager import Begun
     from toolbus.events import Scope, ToolSpec, ToolStatus
     from toolbus.lifecycle.approvals import Approvals
     from toolbus.lifecycle.offers import Offer
@@ -86,12 +88,12 @@ class CallInProgress:
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, means.clock()
-        self._walker: asyncio.Task[Any] | None = None
+        self._walker: Begun[Any] | asyncio.Task[Any] | None = None
         self._stopped = False
 
     async def walk(self) -> None:
         """Take every step until an end is reached; stopped, it ends as cancelled."""
-        task = self._walker = asyncio.current_task()
+        self._walker = current_work()
         try:
             if self._stopped and self._state not in ENDS:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
@@ -111,6 +113,7 @@ class CallInProgress:
             self._walker = None
             self._pass()
             # What the task does next is none of the call's: there it is one that nobody cancelled.
+            task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
 

@@ -9,7 +9,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.dispatch.deadlines import in_thread
-from toolbus.eager import Begun, end_of
+from toolbus.eager import begin_here, end_of
 from toolbus.errors import DeadlineError
 from toolbus.immutable import escape_surrogates
 from toolbus.messages import ToolResponse
@@ -56,7 +56,7 @@ async def execute(
             return ending
         # A decorator's sync wrapper around an async function.
         function = partial(_same, ending.value)
-    work = Begun(_end(function))
+    work = begin_here(_end(function))
     if work.ended:
         return await work
     task: asyncio.Task[Ending] = work.task
