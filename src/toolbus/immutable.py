@@ -111,7 +111,8 @@ def thaw(value: Any) -> Any:
     """Return a plain private copy of a frozen JSON value: dicts and lists, free to change."""
     if type(value) in _SCALARS:
         return value
-    if isinstance(value, Mapping):
+    # To ask an abstract class takes long, and most objects are these.
+    if type(value) is FrozenDict or isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [thaw(item) for item in value]
@@ -130,6 +131,8 @@ def _freeze(value: Any, depth: int) -> Any:
         return value
     if kind is dict:
         return _freeze_object(value, depth + 1)
+    if kind is int and INT_MIN <= value <= INT_MAX:
+        return value
     match value:
         case str():
             check_text(value, "")
@@ -169,9 +172,11 @@ def _freeze_object(value: Mapping[str, Any], depth: int) -> FrozenDict:
     frozen, key = dict.__new__(FrozenDict), ""
     try:
         for key, item in value.items():
+            name = key
             if type(key) is not str or not key.isascii():
                 check_text(key, " (key)")
-            _set(frozen, plain(key), _freeze(item, depth))
+                name = plain(key)
+            _set(frozen, name, _freeze(item, depth))
     except FreezeError as error:
         error.path = _step(key) + error.path
         raise

@@ -203,7 +203,14 @@ class Trace:
         for step in steps:
             if step.after is step.before and step.failed is None and not step_rejected:
                 # Most adapters leave most values as they are.
-                self._enter(handler, step.name, "ran", None, None, step.ended_ns - since_ns)
+                entry = HandlerEntry(
+                    name=step.name,
+                    priority=handler.priority,
+                    kind=handler.kind,
+                    status="ran",
+                    duration_ns=step.ended_ns - since_ns,
+                )
+                self._entries.append(entry)
                 since_ns = step.ended_ns
                 continue
             moved = (step.before, step.after) if step.after is not step.before else None

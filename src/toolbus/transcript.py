@@ -128,7 +128,7 @@ class Transcript:
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
-        with Visit(self):
+        with Visit(self, _visit.get()):
             async with self._lock.here():
                 self._check_pairing(message)
                 message = await admit(self._bus, message, scope, tool)
@@ -214,8 +214,8 @@ class Visit:
 
     _token: Token[Visit | None]
 
-    def __init__(self, transcript: Transcript) -> None:
-        self._transcript, self._outer, self._lasts = transcript, _visit.get(), True
+    def __init__(self, transcript: Transcript, outer: Visit | None) -> None:
+        self._transcript, self._outer, self._lasts = transcript, outer, True
 
     def __enter__(self) -> None:
         if self._outer is not None and self._outer.holds(self._transcript):

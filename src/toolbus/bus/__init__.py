@@ -155,7 +155,9 @@ class EventBus(Registry):
         That is: a handler, of whatever sender and predicate, a plain blinker receiver, or a tap
         that wants a record of it.
         """
-        return self._channel(event).is_heard(self._is_heard)
+        channel = self._channel(event)
+        heard = channel.heard
+        return channel.listen(self._is_heard) if heard is None else heard
 
     @property
     def pending(self) -> int:

@@ -78,8 +78,8 @@ class Channel:
     """
 
     __slots__ = (
-        *("_bindings", "_first", "_heard", "_lock", "_order", "_planner", "_version"),
-        *("apply", "apply_sync", "do", "event", "nesting", "observe", "signal", "verbs"),
+        *("_bindings", "_first", "_lock", "_order", "_planner", "_version"),
+        *("apply", "apply_sync", "do", "event", "heard", "nesting", "observe", "signal", "verbs"),
     )
 
     do: Callable[..., None]
@@ -121,19 +121,17 @@ class Channel:
         """Have the order and the plans made anew before the next dispatch; takes no lock."""
         self._version = object()
         self._bindings: tuple[Binding, ...] | None = None
-        self._heard: bool | None = None
+        self.heard: bool | None = None
         for verb, first in self._first.items():
             setattr(self, verb, first)
 
-    def is_heard(self, ask: Callable[[Channel], bool]) -> bool:
-        """Return what *ask* says of this channel, which is asked once after each change."""
-        heard = self._heard
-        if heard is None:
-            version = self._version
-            heard = self._heard = ask(self)
-            # Set first and looked at then, so that a change in between is not lost.
-            if self._version is not version:
-                self._heard = None
+    def listen(self, ask: Callable[[Channel], bool]) -> bool:
+        """Return what *ask* says of this channel; it is *heard* until the next change."""
+        version = self._version
+        heard = self.heard = ask(self)
+        # Set first and looked at then, so that a change in between is not lost.
+        if self._version is not version:
+            self.heard = None
         return heard
 
     def strangers(self) -> list[Callable[..., Any]]:

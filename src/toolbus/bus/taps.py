@@ -115,7 +115,8 @@ class Recording:
         for tap in self._wanting:
             if self._taps.has(tap):
                 try:
-                    tap.sink(record if tap.values else record.without_values())
+                    bare = self._values and not tap.values
+                    tap.sink(record.without_values() if bare else record)
                 except Exception:
                     name = self._event.name
                     logger.exception("a tap of the bus failed at %r", name, extra={"event": name})

@@ -121,7 +121,8 @@ class Tool:
 
     def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
         """Return `run`, ready to be called by the runner with *values*, which `fit` gave."""
-        return partial(self._function, **{**values, **dict.fromkeys(self._injected, context)})
+        given = dict.fromkeys(self._injected, context)
+        return partial(self._function, **values, **given)
 
     @property
     def _function(self) -> Callable[..., Any]:
