@@ -109,7 +109,8 @@ class ToolResponse(Struct, frozen=True, kw_only=True):
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        freeze_parts(self, "content")
+        if self.content != ():
+            freeze_parts(self, "content")
         if self.structured is not None:
             freeze_json(self, "structured")
         if self.is_error is not False:

@@ -17,7 +17,7 @@ from toolbus.immutable import EMPTY
 from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse, changed, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from toolbus.adapters import ToolAdapter
     from toolbus.events import Event
@@ -48,6 +48,19 @@ async def run_adapter(
     *more: object,
 ) -> Done[T]:
     """Return what *method* of *adapter* makes of *value*, which belongs to the tool *tool_name*."""
+    done = begin_adapter(adapter, event, tool_name, method, value, *more)
+    return done if isinstance(done, Done) else await done
+
+
+def begin_adapter(
+    adapter: ToolAdapter,
+    event: Event,
+    tool_name: str,
+    method: Callable[..., Any],
+    value: T,
+    *more: object,
+) -> Done[T] | Coroutine[Any, Any, Done[T]]:
+    """Do as `run_adapter`, and give what is left to await, if *method* is async."""
     try:
         if not adapter.should_adapt(tool_name):
             return Done(value, concerned=False)
@@ -55,15 +68,28 @@ async def run_adapter(
         if new is None or new is value:
             return Done(value)
         if isawaitable(new):
-            new = await new
+            return _awaited(adapter, event, value, new)
         return Done(_kept(adapter, event, value, new))
     except Exception as error:
         if passes(error):
             raise
-        _, reason = explain(event.name, adapter.name, error)
-        closed = adapter.on_error != "open"
-        log_failure(event.name, adapter.name, error, reason, silent=closed)
-        return Done(value, failed=reason, detail=detail_of(error), withhold=closed)
+        return _failed(adapter, event, value, error)
+
+
+async def _awaited(adapter: ToolAdapter, event: Event, value: T, new: Awaitable[Any]) -> Done[T]:
+    try:
+        return Done(_kept(adapter, event, value, await new))
+    except Exception as error:
+        if passes(error):
+            raise
+        return _failed(adapter, event, value, error)
+
+
+def _failed(adapter: ToolAdapter, event: Event, value: T, error: Exception) -> Done[T]:
+    _, reason = explain(event.name, adapter.name, error)
+    closed = adapter.on_error != "open"
+    log_failure(event.name, adapter.name, error, reason, silent=closed)
+    return Done(value, failed=reason, detail=detail_of(error), withhold=closed)
 
 
 def answered_call(message: ToolMessage, response: ToolResponse) -> ToolCall:
@@ -72,14 +98,12 @@ def answered_call(message: ToolMessage, response: ToolResponse) -> ToolCall:
     return ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=parameters)
 
 
-def left(
-    adapter: ToolAdapter, message: ToolMessage, response: ToolResponse, done: Done[ToolResponse]
-) -> ToolMessage:
-    """Return *message* with what *adapter* left of its *response*, and nothing else changed."""
+def left(adapter: ToolAdapter, message: ToolMessage, done: Done[ToolResponse]) -> ToolMessage:
+    """Return *message* with what *adapter* left of its response, and nothing else changed."""
     new = done.value
     if done.withhold:
-        new = withheld(message, response, f"adapter {adapter.name!r} {done.failed}")
-    return message if new is response else message.with_tool_response(new)
+        new = withheld(message, new, f"adapter {adapter.name!r} {done.failed}")
+    return message if new is message.tool_response else message.with_tool_response(new)
 
 
 async def promised(adapter: ToolAdapter, spec: ToolSpec | None) -> ToolSpec | None:

@@ -7,7 +7,14 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolbus.adapters import ToolAdapter
-from toolbus.adapters.running import answered_call, left, promised, run_adapter
+from toolbus.adapters.running import (
+    Done,
+    answered_call,
+    begin_adapter,
+    left,
+    promised,
+    run_adapter,
+)
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import marked, tools_of
 from toolbus.components.marks import on as on
@@ -154,7 +161,9 @@ class AgentComponent:
             return None
         for adapter in reversed(self._adapters):
             method = adapter.adapt_parameters
-            done = await run_adapter(adapter, TOOL_CALL_BEFORE, call.name, method, call)
+            done = begin_adapter(adapter, TOOL_CALL_BEFORE, call.name, method, call)
+            if not isinstance(done, Done):
+                done = await done
             call = done.value
             if done.concerned:
                 ctx.step(adapter.name, call, actor=(id(self), id(adapter)), failed=done.failed)
@@ -176,12 +185,14 @@ class AgentComponent:
             # The same for all adapters that see the same response.
             call = call or answered_call(message, response)
             method = adapter.adapt_response
-            done = await run_adapter(adapter, event, call.name, method, response, call)
-            message = left(adapter, message, response, done)
-            if message.tool_response is not response:
+            done = begin_adapter(adapter, event, call.name, method, response, call)
+            if not isinstance(done, Done):
+                done = await done
+            if done.withhold or done.value is not response:
+                message = left(adapter, message, done)
                 call, response = None, message.tool_response
             if done.concerned:
-                spec = await promised(adapter, ctx.tool)
+                spec = ctx.tool and await promised(adapter, ctx.tool)
                 ctx.step(adapter.name, message, failed=done.failed, tool=spec)
         if message is ctx.value:
             return None

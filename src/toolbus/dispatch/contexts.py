@@ -80,12 +80,12 @@ class EventContext(Generic[V_co]):
     @property
     def answer(self) -> Any:
         """What a handler gave instead of going on, or None."""
-        return self._details.answer
+        return None if self._more is None else self._more.answer
 
     @property
     def denied(self) -> Deny | None:
         """The refusal, if there is one."""
-        return self._details.denied
+        return None if self._more is None else self._more.denied
 
     @property
     def asked(self) -> Ask | None:
@@ -101,7 +101,7 @@ class EventContext(Generic[V_co]):
     @property
     def rejected(self) -> Rejected | None:
         """The handler whose replacement the dispatch's check refused, and why."""
-        return self._details.rejected
+        return None if self._more is None else self._more.rejected
 
     @property
     def scope(self) -> Scope:
@@ -111,7 +111,7 @@ class EventContext(Generic[V_co]):
     @property
     def tool(self) -> ToolSpec | None:
         """The tool's spec that is in force here; None on events without a tool."""
-        return self._details.tool
+        return None if self._more is None else self._more.tool
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -150,7 +150,9 @@ class ToolRunner:
                 errors.append(one.error)
             try:
                 message = await self._append(self._message(outcome), self._scope, one.spec)
-                outcome = with_sound(outcome, response=_read_by_model(message, outcome.response))
+                read = _read_by_model(message, outcome.response)
+                if read is not outcome.response:
+                    outcome = with_sound(outcome, response=read)
             except Exception as error:  # noqa: BLE001 - its siblings are appended first
                 errors.append(error)
             outcomes.append(outcome)

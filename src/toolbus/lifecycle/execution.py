@@ -6,7 +6,9 @@ import asyncio
 import logging
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from toolbus.dispatch.deadlines import in_thread
 from toolbus.eager import begin_here, end_of
@@ -25,7 +27,7 @@ logger = logging.getLogger("toolbus")
 GRACE = 1.0
 
 
-class Ending(NamedTuple):
+class Ending(Struct, frozen=True):
     """How foreign code ended by itself: with a *value*, or with an *error* that it raised."""
 
     value: Any = None

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from toolbus.adapters import ToolAdapter, running
-from toolbus.adapters.running import Done, adapt_message, promised, run_adapter
+from toolbus.adapters.running import Done, answered_call, left, promised, run_adapter
 from toolbus.errors import DeadlineError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE, ToolSpec
 from toolbus.messages import ToolCall, ToolMessage, ToolResponse
@@ -36,6 +36,12 @@ class Says(ToolAdapter):
         if isinstance(self.result, BaseException):
             raise self.result
         return self.result(value) if callable(self.result) else self.result
+
+
+async def adapt_message(adapter, message, response):
+    method, call = adapter.adapt_response, answered_call(message, response)
+    done = await run_adapter(adapter, MESSAGE_APPEND_BEFORE, call.name, method, response, call)
+    return replace(done, value=left(adapter, message, done))
 
 
 async def parameters(adapter, tool_name="read"):
