@@ -1593,6 +1593,29 @@ def test_the_bus_shows_what_it_runs():
     assert text.index("result = h0(context)") < text.index("result = h1(context)")
 
 
+def test_the_bus_says_whether_anybody_listens():
+    bus, heard = EventBus(), []
+
+    def receiver(sender, ctx):
+        """Hear everyone."""
+
+    heard.append(bus.hears(WORD))
+    handler = bus.on(WORD, lambda ctx: None, sender="nobody")
+    heard.append(bus.hears(WORD))
+    handler.cancel()
+    heard.append(bus.hears(WORD))
+    untap = bus.tap(lambda record: None, without=(NOTE,))
+    heard += [bus.hears(WORD), bus.hears(NOTE)]
+    untap()
+    heard.append(bus.hears(WORD))
+    bus.signal(WORD).connect(receiver)
+    heard.append(bus.hears(WORD))
+    bus.signal(WORD).disconnect(receiver)
+    heard.append(bus.hears(WORD))
+
+    assert heard == [False, True, False, True, False, False, True, False]
+
+
 # --- blinker's receivers are observers -----------------------------------------------------------
 
 

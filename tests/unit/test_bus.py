@@ -431,6 +431,48 @@ async def test_closing_an_unused_bus_closes_it():
         assert isinstance(other, EventBus)
 
 
+def test_a_tap_that_comes_during_a_dispatch_hears_the_next():
+    bus, first, second, ends = EventBus(), [], [], []
+
+    @bus.on(WORD, once=True)
+    def handler(ctx):
+        ends.append(bus.tap(second.append, values=True))
+        return ctx.value + "!"
+
+    bus.tap(first.append)
+    bus.apply_sync(WORD, "one")
+    bus.apply_sync(WORD, "two")
+
+    assert [(one.value, one.result) for one in second] == [("two", "two")]
+    assert [(one.value, one.result) for one in first] == [(None, None)] * 2
+
+
+def test_a_tap_that_ends_during_a_dispatch_hears_nothing_more():
+    bus, records, ends = EventBus(), [], []
+    ends.append(bus.tap(records.append))
+    bus.on(WORD, lambda ctx: ends.pop()())
+
+    bus.apply_sync(WORD, "one")
+
+    assert records == []
+
+
+def test_a_change_while_somebody_asks_is_not_lost():
+    comes = []
+
+    class Coming(EventBus):
+        def _is_heard(self, channel):
+            heard = super()._is_heard(channel)
+            while comes:
+                comes.pop()()
+            return heard
+
+    bus = Coming()
+    comes.append(lambda: bus.on(WORD, lambda ctx: None))
+
+    assert (bus.hears(WORD), bus.hears(WORD)) == (False, True)
+
+
 def test_taps_come_and_go_in_threads():
     bus, records = EventBus(), []
     barrier = threading.Barrier(4)

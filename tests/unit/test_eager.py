@@ -5,7 +5,16 @@ from contextvars import ContextVar
 
 import pytest
 
-from toolbus.eager import MOST_IN_A_ROW, MOST_NESTED, Begun, _Steps, to_the_end
+from toolbus.eager import (
+    MOST_IN_A_ROW,
+    MOST_NESTED,
+    Begun,
+    _Steps,
+    begin_here,
+    current_work,
+    end_of,
+    to_the_end,
+)
 
 number = ContextVar("number", default=0)
 
@@ -263,6 +272,131 @@ def test_an_exit_ends_the_loop_in_its_own_turn(error):
             resume(steps)
 
     assert left == [False, False]
+
+
+async def test_what_never_waits_borrows_the_task():
+    async def borrow():
+        number.set(7)
+        return asyncio.current_task(), current_work()
+
+    async def work():
+        lent = begin_here(borrow())
+        assert current_work() is not asyncio.current_task()
+        return lent.ended, *await lent, asyncio.current_task(), number.get()
+
+    before = asyncio.all_tasks()
+    ended, inner, inner_work, outer, left = await Begun(work(), movable=True)
+
+    assert (ended, inner, left) == (True, outer, 0)
+    assert inner_work is inner
+    assert asyncio.all_tasks() - before <= {outer}
+
+
+async def test_what_waits_keeps_the_task_and_the_other_moves():
+    started = []
+
+    async def borrow():
+        number.set(7)
+        first = asyncio.current_task()
+        await asyncio.sleep(0)
+        return first is asyncio.current_task(), first, number.get()
+
+    async def work():
+        token = number.set(1)
+        started.append(asyncio.current_task())
+        lent = begin_here(borrow())
+        assert lent.task is started[0]
+        kept, task, inside = await lent
+        again = await begin_here(borrow())
+        seen = number.get()
+        number.reset(token)
+        return kept, task, inside, asyncio.current_task(), again[1], seen
+
+    begun = Begun(work(), movable=True)
+    kept, task, inside, moved, third, seen = await to_the_end(begun)
+
+    assert (kept, inside, seen) == (True, 7, 1)
+    assert task is started[0]
+    assert moved is begun.task
+    assert len({task, moved, third}) == 3
+
+
+async def test_what_cannot_move_lends_nothing():
+    async def borrow():
+        return asyncio.current_task()
+
+    async def work():
+        return await begin_here(borrow()) is not asyncio.current_task()
+
+    async def between():
+        """Stand between movable work and what begins inside."""
+        return await Begun(work())
+
+    assert await Begun(work())
+    assert await Begun(between(), movable=True)
+    assert await begin_here(borrow()) is not asyncio.current_task()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_borrower_that_is_cancelled_leaves_the_other_alone(waits):
+    async def borrow():
+        asyncio.current_task().cancel()
+        if waits:
+            await asyncio.sleep(0)
+        return "kept"
+
+    async def work():
+        task, lent = asyncio.current_task(), begin_here(borrow())
+        try:
+            result = await lent
+        except asyncio.CancelledError:
+            result = "cancelled"
+        await asyncio.sleep(0)
+        return result, task is asyncio.current_task(), asyncio.current_task().cancelling()
+
+    result = await to_the_end(Begun(work(), movable=True))
+
+    assert result == ("cancelled" if waits else "kept", False, 0)
+
+
+async def test_cancelling_reaches_the_one_that_moved():
+    works, told, go_on = [], [], asyncio.Event()
+
+    async def borrow():
+        await go_on.wait()
+        told.append("borrower")
+
+    async def work():
+        works.append(current_work())
+        lent = begin_here(borrow())
+        try:
+            await end_of(lent.task)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+        go_on.set()
+        await lent
+
+    begun = Begun(work(), movable=True)
+    works[0].cancel()
+    await begun
+
+    assert told == ["cancelled", "borrower"]
+
+
+@pytest.mark.parametrize("error", [Boom, asyncio.CancelledError, SystemError])
+async def test_an_error_of_a_borrower_is_for_who_waits(error):
+    async def borrow(turns):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        raise error
+
+    async def work(turns):
+        with pytest.raises(error):
+            await begin_here(borrow(turns))
+        return "went on"
+
+    for turns in (0, 2):
+        assert await Begun(work(turns), movable=True) == "went on"
 
 
 def test_a_loop_may_end_at_once():

@@ -94,7 +94,8 @@ class Channel:
         self._order, self._lock = count(), threading.RLock()
         self._first = {verb: partial(self._dispatch_first, verb) for verb in get_args(Verb)}
         self.outdate()
-        signal.receiver_connected.connect(self._receiver_came, weak=False)
+        signal.receiver_connected.connect(self._receiver_changed, weak=False)
+        signal.receiver_disconnected.connect(self._receiver_changed, weak=False)
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -189,7 +190,7 @@ class Channel:
     def _receivers(self) -> list[Callable[..., Any]]:
         return list(self.signal.receivers.values())
 
-    def _receiver_came(self, _: object, /, receiver: Callable[..., Any], **__: object) -> None:
+    def _receiver_changed(self, _: object, /, receiver: Callable[..., Any], **__: object) -> None:
         if not isinstance(receiver, Binding):
             self.outdate()
 

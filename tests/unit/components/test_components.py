@@ -5,7 +5,16 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from toolbus import Agent, AgentComponent, AssistantMessage, ToolAdapter, ToolCall, tool
+from toolbus import (
+    Agent,
+    AgentComponent,
+    AssistantMessage,
+    ToolAdapter,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    tool,
+)
 from toolbus.bus import EventBus
 from toolbus.errors import RegistrationError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
@@ -63,6 +72,30 @@ async def test_components_share_no_state():
 
     assert (second.adapters, second.host) == ((), None)
     second.setup(host_of(EventBus()))
+
+
+async def test_adapters_share_the_call_until_the_response_changes():
+    seen = []
+
+    class Sees(ToolAdapter):
+        def adapt_response(self, response, call):
+            seen.append(call)
+
+    class Hides(ToolAdapter):
+        async def adapt_response(self, response, call):
+            return replace(response, parameters=None)
+
+    component, bus = AgentComponent(), EventBus()
+    for adapter in (Sees(), Sees(), Hides(), Sees()):
+        component.register_tool_adapter(adapter)
+    component.setup(host_of(bus))
+    response = replace(ToolResponse.from_text("x"), parameters={"path": "a"})
+    message = ToolMessage(id="m", tool_call_id="c", tool_name="read", tool_response=response)
+
+    await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=Scope(agent_id="main"))
+
+    assert seen[0] is seen[1]
+    assert [call.arguments for call in seen] == [{"path": "a"}, {"path": "a"}, {}]
 
 
 async def test_registering_during_a_dispatch_counts_from_the_next():

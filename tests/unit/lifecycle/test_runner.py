@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from contextvars import ContextVar
+from functools import partial
 
 import pytest
 from msgspec import Struct
@@ -24,6 +26,7 @@ from toolbus.lifecycle.approvals import Approvals
 from toolbus.lifecycle.calls import CallInProgress
 from toolbus.lifecycle.offers import ArgumentsCheck, Offer
 from toolbus.tools import Toolset
+from toolbus.transcript import Transcript
 
 
 @tool
@@ -261,7 +264,7 @@ async def test_a_refused_approval_is_an_error_of_the_type_denied():
     assert (outcome.status, outcome.response.error_type) == ("denied", "denied")
 
 
-async def test_a_call_makes_two_tasks_and_waits_for_none():
+async def test_a_call_makes_one_task_and_waits_for_none():
     messages, before, turns = [], asyncio.all_tasks(), []
 
     @tool
@@ -273,9 +276,97 @@ async def test_a_call_makes_two_tasks_and_waits_for_none():
 
     await runner.call("work")
 
-    # One for the call, one for the tool, which may have to be left behind.
-    assert len(asyncio.all_tasks() - before) == 2
+    # The tool would get the task of the call if it waited, and the call another one.
+    assert len(asyncio.all_tasks() - before) == 1
     assert (len(messages), turns) == (1, [])
+
+
+async def test_a_tool_that_waits_keeps_its_task():
+    messages, tasks, user = [], [], ContextVar("user", default="")
+
+    @tool
+    async def work() -> str:
+        """Wait for time that is up, and for a group."""
+        tasks.append(asyncio.current_task())
+        user.set("tool")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(0))
+        tasks.append(asyncio.current_task())
+        return user.get()
+
+    async def append(message, scope, spec):
+        tasks.append(asyncio.current_task())
+        messages.append((message.text, user.get()))
+        return message
+
+    await ToolRunner(EventBus(), Toolset([work]), append=append).call("work")
+
+    assert tasks[0] is tasks[1]
+    assert tasks[2] is not tasks[0]
+    assert messages == [("tool", "")]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_tool_that_cancels_its_task_leaves_the_call_a_clean_one(waits):
+    seen = []
+
+    @tool
+    async def work() -> str:
+        """Cancel itself."""
+        asyncio.current_task().cancel()
+        if waits:
+            await asyncio.sleep(0)
+        return "done"
+
+    async def append(message, scope, spec):
+        await asyncio.sleep(0)
+        seen.append((message.tool_response.error_type, asyncio.current_task().cancelling()))
+        return message
+
+    outcome = await ToolRunner(EventBus(), Toolset([work]), append=append).call("work")
+
+    assert (outcome.status, seen) == (
+        ("cancelled", [("cancelled", 0)]) if waits else ("ok", [(None, 0)])
+    )
+
+
+async def test_what_nobody_hears_is_not_dispatched():
+    dispatched, records = [], []
+
+    class Counting(EventBus):
+        def apply(self, event, *more, **options):
+            dispatched.append(event.name)
+            return super().apply(event, *more, **options)
+
+        def observe(self, event, *more, **options):
+            dispatched.append(event.name)
+            return super().observe(event, *more, **options)
+
+    async def write(message):
+        """Keep nothing."""
+
+    bus = Counting()
+    append = partial(Transcript(bus, "s", write).append, sheltered=True)
+    runner = ToolRunner(bus, Toolset([count]), append=append)
+
+    await runner.call("count")
+    assert dispatched == []
+
+    bus.tap(records.append)
+    await runner.call("count")
+    assert [one.event for one in records] == [
+        "tool:call:before",
+        "tool:call:after",
+        "message:append:before",
+        "message:persist:before",
+        "tool:call:persist:before",
+        "tool:call:persist:after",
+        "message:append:after",
+    ]
+    assert len(dispatched) == len(records) - 2
 
 
 async def test_a_stubborn_handler_that_was_cancelled_leaves_a_clean_task():
