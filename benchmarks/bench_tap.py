@@ -8,8 +8,8 @@ from benchmarks.handlers import functions
 from benchmarks.harness import Contender, Figure, Rig, table
 from toolbus import EventBus
 from toolbus.events import MESSAGE_APPEND_BEFORE
-from toolbus.ledger import Digests
 from toolbus.messages import ToolMessage, ToolResponse
+from toolbus.tracing import Digests
 
 BARE, TAPPED = "no tap", "tap"
 FEW, MANY = 1, 65

@@ -180,21 +180,23 @@ class _Steps(Generic[T]):
 
     def begin(self) -> None:
         """Take the first step; what that waits for is handed to the task in its own turn."""
-        wish, coroutine = None, self._coroutine
         try:
-            wish = coroutine.send(None)
+            wish = self._coroutine.send(None)
         except BaseException as error:  # noqa: BLE001 - it is for whoever waits
-            (self._heir or self)._end(error)
+            # In this step the task may have been left to others.
+            (self._heir or self).end(error)
             return
-        # In this step the task may have been left to others.
-        steps = self._heir or self
-        steps._wish, steps._handed = wish, False
+        (self._heir or self).wait_for(wish)
+
+    def wait_for(self, wish: Any) -> None:
+        """Keep what the first step waits for."""
+        self._wish, self._handed = wish, False
         if asyncio.isfuture(wish):
             # The mark of a future that is about to be waited for: until it is handed over,
             # others may wait for it.
             wish._asyncio_future_blocking = False  # noqa: SLF001 - asyncio's protocol
 
-    def _end(self, error: BaseException) -> None:
+    def end(self, error: BaseException) -> None:
         """Keep what the first step ended with."""
         if isinstance(error, StopIteration):
             self._value, self.ended = error.value, True

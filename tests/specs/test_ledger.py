@@ -10,8 +10,8 @@ import pytest
 from toolbus.bus import EventBus
 from toolbus.errors import DispatchDepthError, HandlerError
 from toolbus.events import TOOL_CALL_BEFORE, Ask, Deny, ObserveEvent, Scope, TransformEvent
-from toolbus.ledger import Digests, Trace
 from toolbus.messages import ToolCall, UserMessage, encode
+from toolbus.tracing import Digests, Trace
 
 WORD = TransformEvent("word", str)
 ANY = TransformEvent("any", object)

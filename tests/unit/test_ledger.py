@@ -16,7 +16,7 @@ from toolbus.events import (
     ToolCallOutcome,
     ToolCallPersist,
 )
-from toolbus.ledger import Digests, DispatchRecord, HandlerEntry, Trace, changed_fields
+from toolbus.ledger import DispatchRecord, HandlerEntry
 from toolbus.messages import (
     AssistantMessage,
     SystemMessage,
@@ -27,6 +27,7 @@ from toolbus.messages import (
     decoder,
     encode,
 )
+from toolbus.tracing import Digests, Trace, changed_fields
 
 CALL = ToolCall(id="c", name="read", arguments={"path": "x"})
 RESPONSE = ToolResponse.from_text("hello")

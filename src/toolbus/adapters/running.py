@@ -12,7 +12,7 @@ from msgspec import Struct
 from toolbus import schemas
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
 from toolbus.errors import HandlerContractError
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOLS_PROVIDE, ToolSpec
+from toolbus.events import TOOLS_PROVIDE, ToolSpec
 from toolbus.immutable import EMPTY
 from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse, changed, encode
 

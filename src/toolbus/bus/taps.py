@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from toolbus.dispatch.settling import outcome_of
 from toolbus.events import Event, ObserveEvent
-from toolbus.ledger import Digests, DispatchRecord, Trace
+from toolbus.ledger import DispatchRecord
+from toolbus.tracing import Digests, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

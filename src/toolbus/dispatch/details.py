@@ -18,7 +18,7 @@ class Rejected(Exception):
         super().__init__(handler, reason)
 
 
-class Step(Struct, frozen=True, eq=False):
+class Step(Struct, eq=False):
     """What one of several steps of a handler, an adapter, did to the value.
 
     *tool* is the spec that was in force before it.

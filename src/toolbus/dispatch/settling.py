@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from toolbus.dispatch.contexts import EventContext
     from toolbus.dispatch.details import Details
     from toolbus.events import TransformEvent
-    from toolbus.ledger import HandlerStatus, Outcome, Trace
+    from toolbus.ledger import HandlerStatus, Outcome
+    from toolbus.tracing import Trace
 
 _MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
 

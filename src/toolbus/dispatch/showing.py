@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
     from toolbus.events import ObserveEvent
-    from toolbus.ledger import HandlerStatus, Trace
+    from toolbus.ledger import HandlerStatus
+    from toolbus.tracing import Trace
 
 
 class Disregarding:

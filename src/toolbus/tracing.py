@@ -1,0 +1,279 @@
+"""The trace of one dispatch, which becomes a record, and the digests in it."""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from toolbus.events import ModelReply, ToolCallFailure, ToolCallOutcome, ToolCallPersist
+from toolbus.ledger import DispatchRecord, HandlerEntry
+from toolbus.messages import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    changed,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from toolbus.events import Scope
+    from toolbus.ledger import HandlerKind, HandlerStatus, Outcome
+
+
+class Named(Protocol):
+    """What the ledger needs to know of a handler."""
+
+    name: str
+    priority: int
+    kind: HandlerKind
+
+
+class StepTaken(Protocol):
+    """What the ledger needs to know of one step of a handler; *failed* says why it failed."""
+
+    name: str
+    before: object
+    after: object
+    failed: str | None
+    ended_ns: int
+
+
+class Digests:
+    """Keyed digests: equal for equal values, and no way to guess a short secret from one."""
+
+    __slots__ = ("_keyed",)
+
+    def __init__(self, key: bytes | None = None) -> None:
+        from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed with a tap only
+
+        self._keyed = blake2b(digest_size=16, key=key or os.urandom(32))
+
+    def of(self, value: object) -> str:
+        """Return the digest of the encoded *value*, or "" of one that has no encoding."""
+        try:
+            data = encode(value)
+        except (TypeError, ValueError, RecursionError):
+            return ""
+        # A copy has the key in it already.
+        digest = self._keyed.copy()
+        digest.update(data)
+        return digest.hexdigest()
+
+
+class Trace:
+    """The record of one dispatch in the making; *turns* counts the handlers that are in it.
+
+    *values* says whether the values themselves shall be in it.
+    """
+
+    __slots__ = (
+        *("_digests", "_entries", "_event", "_latest", "_original", "_scope", "_since"),
+        *("_started", "_values", "turns"),
+    )
+
+    def __init__(
+        self, event: str, value: object, scope: Scope, digests: Digests, *, values: bool = True
+    ) -> None:
+        self._event, self._scope, self._digests, self._values = event, scope, digests, values
+        self._original = self._latest = (value, digests.of(value))
+        self._entries: list[HandlerEntry] = []
+        self._started, self._since = time_ns(), perf_counter_ns()
+        self.turns = 0
+
+    def ran(self, handler: Named, since_ns: int, status: HandlerStatus = "ran") -> None:
+        """Note that *handler* had its turn from *since_ns* on and changed nothing."""
+        self.turns += 1
+        self._idle(handler, handler.name, perf_counter_ns() - since_ns, status)
+
+    def add(
+        self,
+        handler: Named,
+        status: HandlerStatus,
+        since_ns: int = 0,
+        *,
+        reason: str | None = None,
+        name: str | None = None,
+        change: tuple[object, object] | None = None,
+    ) -> None:
+        """Note what *handler* did since *since_ns*; *name* is that of its adapter, if one acted.
+
+        A *change* between values that are encoded alike is none.
+        """
+        self.turns += 1
+        duration_ns = perf_counter_ns() - since_ns if since_ns else 0
+        self._enter(handler, name or handler.name, status, reason, change, duration_ns)
+
+    def add_steps(
+        self,
+        handler: Named,
+        steps: Sequence[StepTaken],
+        status: HandlerStatus,
+        since_ns: int,
+        reason: str | None,
+        *,
+        change: tuple[object, object] | None = None,
+    ) -> None:
+        """Note each of the *steps* under its own name, and what *handler* did besides.
+
+        *change* is what the handler made of all; "rejected" without one is the last step's.
+        """
+        self.turns += 1
+        blamed = steps[-1] if status == "rejected" and change is None else None
+        for step in steps:
+            duration_ns, since_ns = step.ended_ns - since_ns, step.ended_ns
+            if step is blamed:
+                self._step(handler, step, "rejected", reason, duration_ns)
+            elif step.after is step.before and step.failed is None:
+                self._idle(handler, step.name, duration_ns, "ran")  # As most do.
+            else:
+                done: HandlerStatus = "failed" if step.failed else "changed"
+                self._step(handler, step, done, None, duration_ns)
+        if blamed is None:
+            self._beyond(handler, steps, status, since_ns, reason, change)
+
+    def missing(self, handlers: Iterable[Named]) -> None:
+        """Note that *handlers* did not get their turn."""
+        for handler in handlers:
+            self.add(handler, "not_run")
+
+    def finish(
+        self, outcome: Outcome, reason: str | None = None, result: object = None
+    ) -> DispatchRecord:
+        """Return the record; the handlers left *result*."""
+        value, digest = self._original
+        subject, call_id = _ids(value)
+        return DispatchRecord(
+            event=self._event,
+            scope=self._scope,
+            subject=subject,
+            call_id=call_id,
+            started_ns=self._started,
+            duration_ns=perf_counter_ns() - self._since,
+            outcome=outcome,
+            reason=reason,
+            original=digest,
+            entries=tuple(self._entries),
+            value=value if self._values else None,
+            result=result if self._values else None,
+        )
+
+    def _idle(self, handler: Named, name: str, duration_ns: int, status: HandlerStatus) -> None:
+        """Enter what changed nothing."""
+        entry = HandlerEntry(
+            name=name,
+            priority=handler.priority,
+            kind=handler.kind,
+            status=status,
+            duration_ns=duration_ns,
+        )
+        self._entries.append(entry)
+
+    def _step(
+        self,
+        handler: Named,
+        step: StepTaken,
+        status: HandlerStatus,
+        reason: str | None,
+        duration_ns: int,
+    ) -> None:
+        moved = (step.before, step.after) if step.after is not step.before else None
+        why = step.failed or reason
+        self._enter(handler, step.name, status, why, moved, duration_ns)
+
+    def _beyond(  # noqa: PLR0917 - private, and called once
+        self,
+        handler: Named,
+        steps: Sequence[StepTaken],
+        status: HandlerStatus,
+        since_ns: int,
+        reason: str | None,
+        change: tuple[object, object] | None,
+    ) -> None:
+        """Enter what *handler* did besides its *steps*, if it did."""
+        name, left = handler.name, steps[-1].after
+        if status in {"ran", "changed"}:
+            # It made another value of what the steps left, or dropped that.
+            end = change[1] if change else steps[0].before if status == "ran" else left
+            if end is left:
+                return
+            status, reason, change = "changed", None, (left, end)
+        self._enter(handler, name, status, reason, change, perf_counter_ns() - since_ns)
+
+    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
+        self,
+        handler: Named,
+        name: str,
+        status: HandlerStatus,
+        reason: str | None,
+        change: tuple[object, object] | None,
+        duration_ns: int,
+    ) -> None:
+        more: dict[str, Any] = {}
+        if change is not None and changed(*change):
+            more = self._difference(*change)
+        elif status == "changed":
+            status = "ran"
+        self._entries.append(
+            HandlerEntry(
+                name=name,
+                priority=handler.priority,
+                kind=handler.kind,
+                status=status,
+                reason=reason,
+                duration_ns=duration_ns,
+                **more,
+            )
+        )
+
+    def _difference(self, before: object, after: object) -> dict[str, Any]:
+        """Return what an entry says of a change."""
+        difference: dict[str, Any] = {
+            "fields": changed_fields(before, after),
+            "before": self._digest(before),
+            "after": self._digest(after),
+        }
+        if self._values:
+            difference |= {"value_before": before, "value_after": after}
+        return difference
+
+    def _digest(self, value: object) -> str:
+        # What one handler left is what the next one gets, so most digests are known.
+        if value is not self._latest[0]:
+            self._latest = (value, self._digests.of(value))
+        return self._latest[1]
+
+
+def changed_fields(before: object, after: object) -> tuple[str, ...]:
+    """Return the names of the fields in which two records of one type differ."""
+    if type(before) is not type(after) or not isinstance(before, Struct):
+        return ()
+    # Not `msgspec.structs.fields`: that evaluates annotations, and those of users may be for
+    # type checkers only.
+    names = before.__struct_fields__
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
+    return tuple([name for name, old, new in pairs if changed(old, new)])
+
+
+def _ids(value: object) -> tuple[str, str]:
+    """Return the id of the message or call that *value* is about, and the tool call's id."""
+    match value:
+        case ToolMessage(id=own, tool_call_id=call_id):
+            return own, call_id
+        case ToolCall(id=own):
+            return own, own
+        case SystemMessage(id=own) | UserMessage(id=own) | AssistantMessage(id=own):
+            return own, ""
+        case ToolCallOutcome(requested=call) | ToolCallFailure(call=call):
+            return call.id, call.id
+        case ToolCallPersist(tool_message_id=own, tool_call_id=call_id):
+            return own, call_id
+        case ModelReply(message=message):
+            return message.id, ""
+    return "", ""
