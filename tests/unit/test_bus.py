@@ -5,6 +5,7 @@ import contextvars
 import gc
 import threading
 from collections import Counter
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from toolbus.bus import EventBus
 from toolbus.bus.channels import MAX_DEPTH
 from toolbus.bus.registry import Subscribing
+from toolbus.dispatch.details import Rejected
 from toolbus.errors import DispatchDepthError
 from toolbus.events import ObserveEvent, TransformEvent
 
@@ -429,6 +431,22 @@ async def test_closing_an_unused_bus_closes_it():
     await bus.aclose()
     async with EventBus() as other:
         assert isinstance(other, EventBus)
+
+
+def test_who_catches_a_rejection_is_blamed_all_the_same():
+    bus, records = EventBus(), []
+
+    @bus.on(WORD)
+    def handler(ctx):
+        with suppress(Rejected):
+            ctx.step("bad", "bad")
+
+    bus.tap(records.append)
+    context = bus.apply_sync(WORD, "good", check=lambda turn, after: "it is bad")
+
+    ((entry,),) = [record.entries for record in records]
+    assert (context.value, context.rejected.handler) == ("good", "bad")
+    assert (entry.name, entry.status, entry.reason) == ("bad", "rejected", "it is bad")
 
 
 def test_a_tap_that_comes_during_a_dispatch_hears_the_next():

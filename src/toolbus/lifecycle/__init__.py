@@ -17,7 +17,8 @@ from toolbus.fields import with_sound
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
-from toolbus.lifecycle.calls import CallInProgress, Means
+from toolbus.lifecycle.calls import CallInProgress
+from toolbus.lifecycle.means import Means
 from toolbus.messages import ToolCall, ToolMessage
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from toolbus.events import (
 )
 from toolbus.fields import with_sound
 from toolbus.lifecycle.execution import execute, failure
-from toolbus.lifecycle.offers import ArgumentsCheck
 from toolbus.lifecycle.table import ENDS, TRANSITIONS
 from toolbus.messages import ToolResponse
 from toolbus.tools import ToolContext
@@ -26,38 +25,17 @@ from toolbus.tools import ToolContext
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from toolbus.bus import EventBus
     from toolbus.eager import Begun
-    from toolbus.events import Scope, ToolSpec, ToolStatus
-    from toolbus.lifecycle.approvals import Approvals
+    from toolbus.events import ToolSpec, ToolStatus
+    from toolbus.lifecycle.means import Means
     from toolbus.lifecycle.offers import Offer
     from toolbus.lifecycle.table import Signal, State
-    from toolbus.messages import JsonObject, ToolCall
-    from toolbus.tools import Progress, Tool, Toolset
+    from toolbus.messages import ToolCall
+    from toolbus.tools import Tool
 
 logger = logging.getLogger("toolbus")
 
 _NO_RESPONSE, _NO_QUESTION = ToolResponse(), Ask("")
-
-
-class Means:
-    """What all calls of one runner share."""
-
-    def __init__(
-        self,
-        bus: EventBus,
-        toolset: Toolset,
-        scope: Scope,
-        approvals: Approvals,
-        *,
-        max_attempts: int,
-        progress: Progress,
-        nested: Callable[[str, JsonObject], Awaitable[ToolResponse]],
-        clock: Callable[[], int],
-    ) -> None:
-        self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
-        self.max_attempts, self.progress, self.nested = max_attempts, progress, nested
-        self.check, self.clock = ArgumentsCheck(toolset), clock
 
 
 class CallInProgress:

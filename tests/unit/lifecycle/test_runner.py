@@ -309,6 +309,33 @@ async def test_a_tool_that_waits_keeps_its_task():
     assert messages == [("tool", "")]
 
 
+async def test_a_call_is_cancelled_even_if_its_tool_is_not():
+    begun, seen = asyncio.Event(), []
+
+    @tool
+    async def work() -> str:
+        """Swallow its cancellation."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "swallowed"
+        return "done"
+
+    async def append(message, scope, spec):
+        seen.append((message.tool_response.error_type, asyncio.current_task().cancelling()))
+        return message
+
+    runner = ToolRunner(EventBus(), Toolset([work]), append=append)
+    task = asyncio.ensure_future(runner.call("work"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert seen == [("cancelled", 0)]
+
+
 @pytest.mark.parametrize("waits", [False, True])
 async def test_a_tool_that_cancels_its_task_leaves_the_call_a_clean_one(waits):
     seen = []
