@@ -40,8 +40,10 @@ class Begun(Generic[T]):
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], *, movable: bool = False) -> None:
         loop, context = asyncio.get_running_loop(), copy_context()
-        self._context, steps = context, _Steps(coroutine)
-        self._go_on(steps)
+        # Who may lend the task needs a context apart from the task's: no two enter the same.
+        steps = _Steps(coroutine, context if movable else None)
+        self._context = context
+        self._go_on(steps, copy_context() if movable else context)
         task = self.task
         current = asyncio.current_task(loop)
         if current is None or _turns.nested >= MOST_NESTED:
@@ -84,21 +86,20 @@ class Begun(Generic[T]):
             _turns.movable = self
             return lent
         lent.task, lent._steps = self.task, self._steps
-        self._go_on(self._steps.leave_to(steps))
+        self._go_on(self._steps.leave_to(steps), self._context)
         return lent
 
-    def _go_on(self, steps: _Steps[T]) -> None:
+    def _go_on(self, steps: _Steps[T], context: Context) -> None:
         """Take *steps* in a new task."""
         self._steps, left = steps, cast("Coroutine[Any, Any, T]", steps)
-        loop = asyncio.get_running_loop()
-        self.task = asyncio.Task(left, loop=loop, context=self._context)
+        self.task = asyncio.Task(left, loop=asyncio.get_running_loop(), context=context)
 
 
 def begin_here(coroutine: Coroutine[Any, Any, T]) -> Begun[T]:
     """Begin *coroutine* in the current task, if that belongs to movable work in its first step.
 
-    What never waits needs no task of its own then. What waits keeps the task in which it began,
-    and the movable work goes on in a new one.
+    What never waits needs no task of its own then, and has none. What waits keeps the task in
+    which it began, and the movable work goes on in a new one.
     """
     outer = _turns.movable
     return Begun(coroutine) if outer is None else outer.lend(coroutine)

@@ -321,6 +321,24 @@ async def test_what_waits_keeps_the_task_and_the_other_moves():
     assert len({task, moved, third}) == 3
 
 
+async def test_one_may_take_a_step_while_the_other_does():
+    """As they do in a loop that somebody made reentrant."""
+    contexts, seen = [], []
+
+    async def borrow():
+        await asyncio.sleep(0)
+        seen.append(contexts[0].run(number.get))
+
+    async def work():
+        number.set(1)
+        contexts.append(current_work()._context)
+        await begin_here(borrow())
+
+    await Begun(work(), movable=True)
+
+    assert seen == [1]
+
+
 async def test_what_cannot_move_lends_nothing():
     async def borrow():
         return asyncio.current_task()

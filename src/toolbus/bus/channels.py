@@ -128,12 +128,13 @@ class Channel:
 
     def listen(self, ask: Callable[[Channel], bool]) -> bool:
         """Return what *ask* says of this channel; it is *heard* until the next change."""
-        version = self._version
-        heard = self.heard = ask(self)
-        # Set first and looked at then, so that a change in between is not lost.
-        if self._version is not version:
-            self.heard = None
-        return heard
+        with self._lock:
+            version = self._version
+            heard = self.heard = ask(self)
+            # Not all changes take the lock, see `_dispatch_first`.
+            if self._version is not version:
+                self.heard = None
+            return heard
 
     def strangers(self) -> list[Callable[..., Any]]:
         """Return the plain blinker receivers, whomever they hear."""
