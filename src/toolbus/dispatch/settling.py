@@ -126,12 +126,18 @@ class Settling:
         if (
             kind is type(before)
             and kind in self._plain
-            and (more is None or not (more.check or more.own))
+            and (more is None or not more.own)
             and result is not before
             and result.id is before.id
             and (kind is not ToolMessage or result.tool_call_id is before.tool_call_id)
         ):
             # The most frequent change, at a fifth of the cost: a record with the same identity.
+            if more is not None and more.check and (reason := more.check(context, result)):
+                turn, rejected = (
+                    Turn(binding, context, trace, since),
+                    Rejected(binding.name, reason),
+                )
+                return self._reject(turn, rejected, (before, result))
             if trace is not None:
                 trace.add(binding, "changed", since, change=(before, result))
             if references(context) != PASSED or type(context) is not Later:
@@ -141,7 +147,7 @@ class Settling:
             context._mine = None
             return context
         if result is None and context._mine is STEPPED and more and more.rejected is None:
-            # Adapters that left all as it is, or handlers whose steps led nowhere.
+            # Adapters that left all as it is, or a handler whose steps led nowhere.
             if trace is not None:
                 trace.add_steps(binding, more.own, "ran", since, None)
             more = replace(more, steps=more.steps + more.own, own=())
