@@ -138,6 +138,11 @@ class Trace:
         if blamed is None:
             self._beyond(handler, steps, status, since_ns, reason, change)
 
+    def differs(self, value: object) -> bool:
+        """Tell whether *value* is encoded otherwise than the one that was dispatched."""
+        original, digest = self._original
+        return value is not original and (not digest or self._digest(value) != digest)
+
     def missing(self, handlers: Iterable[Named]) -> None:
         """Note that *handlers* did not get their turn."""
         for handler in handlers:
@@ -215,10 +220,8 @@ class Trace:
         change: tuple[object, object] | None,
         duration_ns: int,
     ) -> None:
-        more: dict[str, Any] = {}
-        if change is not None and changed(*change):
-            more = self._difference(*change)
-        elif status == "changed":
+        more = {} if change is None else self._difference(*change)
+        if status == "changed" and not more:
             status = "ran"
         self._entries.append(
             HandlerEntry(
@@ -233,11 +236,16 @@ class Trace:
         )
 
     def _difference(self, before: object, after: object) -> dict[str, Any]:
-        """Return what an entry says of a change."""
+        """Return what an entry says of a change, nothing if the values are encoded alike."""
+        if before is after:
+            return {}
+        old, new = self._digest(before), self._digest(after)
+        if old == new != "":
+            return {}
         difference: dict[str, Any] = {
             "fields": changed_fields(before, after),
-            "before": self._digest(before),
-            "after": self._digest(after),
+            "before": old,
+            "after": new,
         }
         if self._values:
             difference |= {"value_before": before, "value_after": after}

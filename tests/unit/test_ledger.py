@@ -215,6 +215,26 @@ def test_changed_fields_are_named(before, after, fields):
     assert changed_fields(before, after) == fields
 
 
+def test_each_value_is_digested_once():
+    taken = []
+
+    class Counting(Digests):
+        def of(self, value):
+            taken.append(value)
+            return super().of(value)
+
+    second, third = CALL.with_arguments({"path": "y"}), CALL.with_arguments({"path": "z"})
+    written = Trace("tool:call:before", CALL, SCOPE, Counting(b"k"))
+    written.ran(Handler(), perf_counter_ns())
+    written.add(Handler(), "changed", change=(CALL, second))
+    written.add(Handler(), "changed", change=(second, third))
+    ended = [written.differs(value) for value in (third, CALL, replace(CALL))]
+
+    assert ended == [True, False, False]
+    assert taken == [CALL, second, third, CALL]
+    assert taken[-1] is not CALL
+
+
 @pytest.mark.parametrize(
     ("value", "ids"),
     [

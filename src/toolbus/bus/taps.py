@@ -97,7 +97,7 @@ class Recording:
     def finished(self, trace: Trace, context: EventContext[Any]) -> None:
         """Give the record of *trace*, of a dispatch that came to its end, to the taps."""
         observed = isinstance(self._event, ObserveEvent)
-        outcome, reason = ("observed", None) if observed else outcome_of(context)
+        outcome, reason = ("observed", None) if observed else outcome_of(context, trace.differs)
         self._record(trace, context, outcome, reason)
 
     def broken(self, trace: Trace, context: EventContext[Any]) -> None:

@@ -21,10 +21,11 @@ from toolbus.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    changed,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
     from toolbus.dispatch.details import Details
@@ -251,8 +252,10 @@ class Settling:
         return HandlerContractError(self._event.name, turn.binding.name, problem)
 
 
-def outcome_of(context: EventContext[Any]) -> tuple[Outcome, str | None]:
-    """Return how the dispatch that left *context* ended, and why."""
+def outcome_of(
+    context: EventContext[Any], differs: Callable[[object], bool]
+) -> tuple[Outcome, str | None]:
+    """Return how the dispatch that left *context* ended, and why; *differs* judges the value."""
     more = context._more or NO_DETAILS
     if more.rejected is not None:
         return "rejected", more.rejected.reason
@@ -262,7 +265,7 @@ def outcome_of(context: EventContext[Any]) -> tuple[Outcome, str | None]:
         return "asked", "\n".join(more.asks)
     if more.answer is not None:
         return "answered", None
-    return ("changed" if changed(context._original, context._value) else "unchanged"), None
+    return ("changed" if differs(context._value) else "unchanged"), None
 
 
 def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
