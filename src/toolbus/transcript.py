@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
-    from toolbus.events import Scope, ToolSpec
+    from toolbus.events import ObserveEvent, Scope, ToolSpec
 
 
 class Messages(Sequence[Message]):
@@ -132,8 +132,11 @@ class Transcript:
             async with self._lock.here():
                 self._check_pairing(message)
                 message = await admit(self._bus, message, scope, tool)
-                copy = await self._stored_copy(message, scope)
-                await self._tell_persist(copy, scope, after=False)
+                copy = message
+                if self._bus.hears(MESSAGE_PERSIST_BEFORE):
+                    copy = await self._stored_copy(message, scope)
+                if self._bus.hears(TOOL_CALL_PERSIST_BEFORE):
+                    await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
                 keeping = self._keep(message, copy, scope)
                 await (keeping if sheltered else to_the_end(Begun(keeping)))
         return message
@@ -148,7 +151,8 @@ class Transcript:
             reason = f"{type(error).__name__}: {error}; nothing was appended"
             raise StoreError(self.session_id, reason) from error
         self._remember(message)
-        await self._tell_persist(copy, scope, after=True)
+        if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
+            await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
         if not self._bus.hears(MESSAGE_APPEND_AFTER):
             return
         # Nobody waits for those who observe this, so they may append: they wait for their turn.
@@ -168,8 +172,6 @@ class Transcript:
                 self._open.pop(call_id, None)
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
-        if not self._bus.hears(MESSAGE_PERSIST_BEFORE):
-            return message
         context = await self._bus.apply(
             MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls
         )
@@ -179,9 +181,10 @@ class Transcript:
             return stub(message, context.denied.reason)
         return without_stale_content(context.value)
 
-    async def _tell_persist(self, copy: Message, scope: Scope, *, after: bool) -> None:
-        event = TOOL_CALL_PERSIST_AFTER if after else TOOL_CALL_PERSIST_BEFORE
-        if not isinstance(copy, ToolMessage) or not self._bus.hears(event):
+    async def _tell_persist(
+        self, event: ObserveEvent[ToolCallPersist], copy: Message, scope: Scope
+    ) -> None:
+        if not isinstance(copy, ToolMessage):
             return
         result = copy.tool_response or ToolResponse.from_text(copy.content)
         asker, call = self._asked.get(copy.tool_call_id, _NOBODY)
@@ -191,7 +194,7 @@ class Transcript:
             tool_name=copy.tool_name,
             tool_call_id=copy.tool_call_id,
             tool_input=call.arguments if result.parameters is None else result.parameters,
-            tool_result=result if after else None,
+            tool_result=result if event is TOOL_CALL_PERSIST_AFTER else None,
             message_id=asker,
             tool_message_id=copy.id,
         )

@@ -89,7 +89,7 @@ class ToolRunner:
         `FreezeError` for *arguments* that are no JSON.
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
-        (outcome,) = await self.call_all([call])
+        (outcome,) = await self._finish([CallInProgress(call, self._means, None)])
         return outcome
 
     async def call_all(
