@@ -237,8 +237,6 @@ class Trace:
 
     def _difference(self, before: object, after: object) -> dict[str, Any]:
         """Return what an entry says of a change, nothing if the values are encoded alike."""
-        if before is after:
-            return {}
         old, new = self._digest(before), self._digest(after)
         if old == new != "":
             return {}

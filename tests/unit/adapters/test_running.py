@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from toolbus.adapters import ToolAdapter, running
 from toolbus.adapters.running import Done, answered_call, left, promised, run_adapter
-from toolbus.errors import DeadlineError
+from toolbus.errors import DeadlineError, DispatchDepthError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE, ToolSpec
 from toolbus.messages import ToolCall, ToolMessage, ToolResponse
 
@@ -103,6 +103,25 @@ async def test_time_that_is_up_is_said_so():
 async def test_what_is_no_failure_passes(error):
     with pytest.raises(error):
         await parameters(Says(error(), "open"))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_endless_dispatch_passes_sync_and_async(waits):
+    async def later(call):
+        raise DispatchDepthError("tool:call:before", 16)
+
+    says = later if waits else DispatchDepthError("tool:call:before", 16)
+    with pytest.raises(DispatchDepthError):
+        await parameters(Says(says))
+
+
+async def test_an_async_failure_is_told_as_any_other():
+    async def later(call):
+        raise DeadlineError(3)
+
+    done = await parameters(Says(later))
+
+    assert (done.value, done.failed, done.withhold) == (CALL, "timed out after 3 s", True)
 
 
 async def test_a_message_keeps_all_but_its_response():
