@@ -118,13 +118,11 @@ class ToolRunner:
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
-        single = len(under_way) == 1
-
         def cancel() -> None:
             for one in under_way:
                 one.stop()
 
-        return await to_the_end(Begun(self._append_all(under_way), movable=single), cancel)
+        return await to_the_end(Begun(self._append_all(under_way)), cancel)
 
     async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
         """Take a call to its end and tell the observers; it waits for nothing after its walk."""
@@ -139,10 +137,7 @@ class ToolRunner:
     async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         # A call that is alone needs no task of its own.
         single = len(under_way) == 1
-        ends = [
-            self._complete(one) if single else Begun(self._complete(one), movable=True)
-            for one in under_way
-        ]
+        ends = [self._complete(one) if single else Begun(self._complete(one)) for one in under_way]
         outcomes: list[ToolCallOutcome] = []
         errors: list[BaseException] = []
         for one, end in zip(under_way, ends, strict=True):
@@ -167,7 +162,7 @@ class ToolRunner:
         """Run a call for a tool: no message, since no model asked; the tool reads the response."""
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         one = CallInProgress(call, self._means, None)
-        outcome = await to_the_end(Begun(self._complete(one), movable=True), one.stop)
+        outcome = await to_the_end(Begun(self._complete(one)), one.stop)
         if one.error is not None:
             raise one.error
         return outcome.response

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from toolbus.eager import current_work
 from toolbus.errors import DeadlineError, HandlerError
 from toolbus.events import (
     TOOL_CALL_BEFORE,
@@ -25,7 +24,6 @@ from toolbus.tools import ToolContext
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from toolbus.eager import Begun
     from toolbus.events import ToolSpec, ToolStatus
     from toolbus.lifecycle.means import Means
     from toolbus.lifecycle.offers import Offer
@@ -66,12 +64,12 @@ class CallInProgress:
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, means.clock()
-        self._walker: Begun[Any] | asyncio.Task[Any] | None = None
+        self._walker: asyncio.Task[Any] | None = None
         self._stopped = False
 
     async def walk(self) -> None:
         """Take every step until an end is reached; stopped, it ends as cancelled."""
-        self._walker = current_work()
+        self._walker = asyncio.current_task()
         try:
             if self._stopped and self._state not in ENDS:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began

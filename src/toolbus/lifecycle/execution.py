@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.dispatch.deadlines import in_thread
-from toolbus.eager import begin_here, end_of
+from toolbus.eager import Begun, end_of
 from toolbus.errors import DeadlineError
 from toolbus.immutable import escape_surrogates
 from toolbus.messages import ToolResponse
@@ -58,7 +58,7 @@ async def execute(
             return ending
         # A decorator's sync wrapper around an async function.
         function = partial(_same, ending.value)
-    work = begin_here(_end(function))
+    work = Begun(_end(function))
     if work.ended:
         return await work
     task: asyncio.Task[Ending] = work.task
