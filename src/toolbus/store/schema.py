@@ -72,3 +72,9 @@ MESSAGES = """SELECT seq, version, CAST(body AS BLOB) FROM messages
 RECORDS = """SELECT seq, version, CAST(body AS BLOB) FROM records
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
 SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"
+# A page at a time, for readers that must not hold a session whole.
+PAGES = {
+    table: f"""SELECT seq, version, CAST(body AS BLOB) FROM {table}
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) AND seq > ? ORDER BY seq LIMIT ?"""  # noqa: S608 - our own names
+    for table in ("messages", "records")
+}
