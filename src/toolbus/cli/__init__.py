@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli import demo, wiring
+from toolbus.cli import demo, export, replay, wiring
 from toolbus.cli.parsing import Command, make_parser, nearest
 from toolbus.errors import ToolbusError
 from toolbus.terminal import Output, UsageError
@@ -14,12 +14,19 @@ from toolbus.terminal import Output, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_COMMANDS: dict[str, Callable[[], Command]] = {"demo": demo.command, "wiring": wiring.command}
+_COMMANDS: dict[str, Callable[[], Command]] = {
+    "demo": demo.command,
+    "wiring": wiring.command,
+    "replay": replay.command,
+    "export": export.command,
+}
 
 _OVERVIEW = """\
 commands:
   demo     watch an agent work, and handlers intervene
   wiring   print who handles what, in the order in which they run
+  replay   run recorded sessions through other handlers
+  export   write the sessions of a store as JSON Lines
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept

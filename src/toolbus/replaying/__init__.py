@@ -1,0 +1,166 @@
+"""`toolbus replay`: recorded sessions through other handlers, without model and tools."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import Counter
+from contextlib import AsyncExitStack, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.events import CATALOGUE, MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.interchange import LINE_LIMIT, Aside, Closed, Noted, Opened, Problem, Said
+from toolbus.loading import load
+from toolbus.replaying.expectations import Expectation, compare, read_expectation
+from toolbus.replaying.progress import Progress
+from toolbus.replaying.rehearsal import Rehearsal
+from toolbus.replaying.reports import JsonReport, Report, TextReport
+from toolbus.replaying.sources import find_sources, read_sources
+from toolbus.terminal import Output
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Sequence
+
+    from toolbus.loading import Found
+    from toolbus.replaying.findings import Finding
+    from toolbus.replaying.rehearsal import Play
+    from toolbus.replaying.sources import Batch
+
+_REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
+
+
+class Options(NamedTuple):
+    """What a replay is asked for; *most* findings are printed, None: all."""
+
+    format: str | None = None
+    session: str | None = None
+    limit: int = LINE_LIMIT
+    most: int | None = None
+    as_json: bool = False
+    check: Path | None = None
+    update: bool = False
+
+
+def run_replay(output: Output, sources: Sequence[str], target: str, options: Options) -> int:
+    """Replay *sources* through *target*, `FILE.py[:name]`; print what it would do.
+
+    Returns 1 if something could not be read, or with an expectation if it does not hold.
+    Raises `UsageError`.
+    """
+    files, others = find_sources(sources)
+    expected = None
+    if options.check and not options.update:
+        expected = read_expectation(options.check)
+    # Failures of handlers are findings here, and in the log they would be said twice.
+    logging.getLogger("toolbus").addHandler(logging.NullHandler())
+    # What handlers print is not ours.
+    with redirect_stdout(sys.stderr):
+        found = load(target)
+        progress = Progress(Output(sys.stderr))
+        report = (JsonReport if options.as_json else TextReport)(output, options.most, progress)
+        report.begin(found.target, _not_replayed(found))
+        if others:
+            report.asides["other file"] += others
+        batches = read_sources(
+            files, format=options.format, limit=options.limit, session=options.session
+        )
+        found_now = _run(Replay(found, report, keep=bool(options.check)).play(batches))
+    return _conclude(report, options, expected, found_now)
+
+
+class Replay:
+    """One run over all sources; it holds the sessions that are open, and no messages."""
+
+    def __init__(self, found: Found, report: Report, *, keep: bool) -> None:
+        self._found, self._report = found, report
+        self._kept = Expectation() if keep else None
+        self._rehearsal = Rehearsal(found, self._tell)
+        self._plays: dict[str, Play] = {}
+
+    async def play(self, batches: AsyncIterator[Batch]) -> Expectation:
+        """Take all *batches*; return what was found, if it is to be kept."""
+        async with AsyncExitStack() as last:
+            for component in self._found.components:
+                await component.install(self._found.host)
+                last.push_async_callback(component.close)
+            last.callback(self._rehearsal.listen())
+            async for batch in batches:
+                await self._take(batch)
+                if self._report.lost:
+                    break
+                # Handlers may have begun tasks, and those want their turn as well.
+                await asyncio.sleep(0)
+        totals = self._rehearsal.totals
+        kept = self._kept or Expectation()
+        kept.close(totals)
+        self._report.totals = totals
+        return kept
+
+    async def _take(self, batch: Batch) -> None:
+        rehearsal, plays = self._rehearsal, self._plays
+        for item in batch.items:
+            match item:
+                case Said(session, message):
+                    await rehearsal.take(plays[session], message)
+                case Opened(session):
+                    plays[session] = rehearsal.begin(session)
+                case Closed(session):
+                    play = plays.pop(session)
+                    rehearsal.end(play)
+                    self._report.end_session(session, play.outcomes)
+                case Problem(line, reason):
+                    rehearsal.totals.unreadable += 1
+                    self._report.problem(f"{batch.source.name}:{line}", reason)
+                case Aside(_, kind):
+                    self._report.asides[kind] += 1
+                case Noted():
+                    self._report.records += 1
+        self._report.progress.show(batch.source.name, batch.done, rehearsal.totals.messages)
+
+    def _tell(self, finding: Finding) -> None:
+        self._report.add(finding)
+        if self._kept is not None:
+            self._kept.add(finding)
+
+
+def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
+    """Run *work* in a loop of its own.
+
+    Not `asyncio.run`: that would hold back an interrupt while a line is waited for.
+    """
+    with asyncio.Runner() as runner:
+        return runner.get_loop().run_until_complete(work)
+
+
+def _not_replayed(found: Found) -> tuple[str, ...]:
+    """Return the names of events whose handlers a replay does not run."""
+    wired = dict.fromkeys((*CATALOGUE, *found.bus.events))
+    own = Counter(
+        event.name
+        for event in wired
+        if event not in _REPLAYED
+        for handler in found.bus.handlers(event)
+        if not handler.name.endswith("._on_tools_provide_adapter")
+    )
+    return tuple(own)
+
+
+def _conclude(
+    report: Report, options: Options, expected: Expectation | None, found: Expectation
+) -> int:
+    """Write or compare the expectation, end the report and return the exit code."""
+    if report.lost:
+        return 0
+    if options.check and options.update:
+        found.write(options.check)
+        report.end(None)
+        print(f"toolbus: written to {options.check}", file=sys.stderr)  # noqa: T201 - for a person
+        return 0
+    if expected is None:
+        report.end(None)
+        return 1 if report.problems else 0
+    lines = list(compare(expected, found))
+    report.end(lines, str(options.check))
+    return 1 if lines else 0
