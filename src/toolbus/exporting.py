@@ -73,9 +73,7 @@ async def _pages(database: str, sessions: Sequence[str]) -> AsyncIterator[list[L
         chosen = _chosen(await store.sessions(), sessions)
         yield [Header()]
         for info in chosen:
-            yield [
-                SessionLine(id=info.id, created_ns=info.created_ns, updated_ns=info.updated_ns)
-            ]
+            yield [SessionLine(id=info.id, created_ns=info.created_ns, updated_ns=info.updated_ns)]
             messages = records = seq = 0
             while page := await store.page("messages", info.id, seq):
                 seq, messages = page[-1][0], messages + len(page)
@@ -96,4 +94,3 @@ def _chosen(known: Sequence[SessionInfo], wanted: Sequence[str]) -> list[Session
             hint = f"did you mean {near[0]!r}?" if near else f"there are {len(ids)}"
             raise UsageError(f"there is no session {one!r}; {hint}")
     return [info for info in known if not wanted or info.id in wanted]
-

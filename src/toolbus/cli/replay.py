@@ -29,9 +29,7 @@ It ends with 1 if something cannot be read or the expectation does not hold."""
 
 def command() -> Command:
     """Return the parser and what to do."""
-    parser = make_parser(
-        "toolbus replay", "Run recorded sessions through other handlers.", _EPILOG
-    )
+    parser = make_parser("toolbus replay", "Run recorded sessions through other handlers.", _EPILOG)
     parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, or -")
     parser.add_argument(
         "--with", dest="target", metavar="FILE.py[:name]", required=True, help="the handlers"

@@ -49,17 +49,17 @@ FORMATS = tuple(_MAKERS)
 
 
 def read(
-    stream: BinaryIO, name: str, *, format: str | None = None, limit: int = LINE_LIMIT
+    stream: BinaryIO, name: str, *, kind: str | None = None, limit: int = LINE_LIMIT
 ) -> Iterator[Item]:
     """Give what the lines of *stream* say, as they come; what cannot be read is a `Problem`.
 
     Args:
         stream: JSON Lines.
         name: begins the ids of sessions that have none of their own.
-        format: one of `FORMATS`; without it, the first line that fits one decides.
+        kind: one of `FORMATS`; without it, the first line that fits one decides.
         limit: bytes of a line; of a longer one nothing is kept.
     """
-    reader = None if format is None else _MAKERS[format](name)
+    reader = None if kind is None else _MAKERS[kind](name)
     for number, data in read_lines(stream, limit):
         if data is None:
             yield Problem(number, f"longer than {limit} bytes; give a higher limit")

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolbus.immutable import EMPTY, JsonObject
-from toolbus.interchange.parsing import expected
+from toolbus.interchange.parsing import unexpected
 from toolbus.messages import (
     AssistantMessage,
     AudioPart,
@@ -87,7 +87,7 @@ def answer_of(content: Any, path: str) -> Answer:
             case {"type": str()}:
                 answer.others.append(block)
             case _:
-                expected("a content block", block, f"{path}[{at}]")
+                raise unexpected("a content block", block, f"{path}[{at}]")
     return answer
 
 
@@ -140,7 +140,7 @@ def part_of(block: Any, path: str) -> Part:
             return ResourcePart(resource=Resource(uri=uri))
         case {"type": str(kind)}:
             return foreign_part(kind, block)
-    expected("a content block", block, path)
+    raise unexpected("a content block", block, path)
 
 
 def foreign_part(kind: str, block: Any) -> ResourcePart:
@@ -164,7 +164,7 @@ def _blocks(content: Any, path: str) -> list[Any]:
             return content
         case None:
             return []
-    expected("text or an array of blocks", content, path)
+    raise unexpected("text or an array of blocks", content, path)
 
 
 def _call(block: Any, path: str) -> ToolCall:
@@ -174,15 +174,15 @@ def _call(block: Any, path: str) -> ToolCall:
         # What a model wrote as its input and what is no object is kept as its text.
         case {"id": str(own), "name": str(name)}:
             return ToolCall(id=own, name=name, raw=encode(block.get("input")).decode())
-    expected("a tool_use block with id and name", block, path)
+    raise unexpected("a tool_use block with id and name", block, path)
 
 
 def _result(block: Any, own: str, names: Names, path: str) -> ToolMessage:
     call_id, failed = block.get("tool_use_id"), block.get("is_error")
     if not isinstance(call_id, str):
-        expected("a tool_use_id", call_id, f"{path}.tool_use_id")
+        raise unexpected("a tool_use_id", call_id, f"{path}.tool_use_id")
     if not (failed is None or isinstance(failed, bool)):
-        expected("true or false", failed, f"{path}.is_error")
+        raise unexpected("true or false", failed, f"{path}.is_error")
     response = ToolResponse(
         content=parts_of(block.get("content"), f"{path}.content"), is_error=bool(failed)
     )

@@ -1,21 +1,24 @@
 """The session files of Claude Code: JSON Lines of what happened, most of them messages.
 
 There is no published schema. What is relied on: `type` says what a line is; lines of `user` and
-`assistant` hold an API message in `message`; one assistant message is spread over several lines, a
-content block each, that share `message.id` (github.com/daymade/claude-code-skills, pull 472); what a
-sub-agent said has `isSidechain`, its lines linked by `parentUuid`, since 2.x in a file of its own
-with an `agentId` (github.com/alicoding/claude-parser, docs/JSONL-STRUCTURE.md). `toolUseResult` is
-the client's own copy of a result for its screen, which the model never reads, and is left aside.
+`assistant` hold an API message in `message`; one assistant message is spread over several lines,
+a content block each, that share `message.id` (github.com/daymade/claude-code-skills, pull 472);
+what a sub-agent said has `isSidechain`, its lines linked by `parentUuid`, in newer versions an
+`agentId` and a file of its own (github.com/alicoding/claude-parser, docs/JSONL-STRUCTURE.md).
+`toolUseResult` is the client's own copy of a result, for its screen; the model never reads it,
+and neither do handlers.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolbus.interchange.blocks import Answer, Names, answer_of, user_messages
 from toolbus.interchange.items import Aside, Closed, Item, Opened, Said
-from toolbus.interchange.parsing import expected, parse
-from toolbus.messages import Message
+from toolbus.interchange.parsing import parse, unexpected
+
+if TYPE_CHECKING:
+    from toolbus.messages import Message
 
 _MOST_BLOCKS = 1_000
 _MOST_CHAINS = 64
@@ -50,10 +53,10 @@ class ClaudeCode:
                 own, answer = _id_of(line, number), answer_of(content, "$.message.content")
                 return self._hear(line, lambda one: one.gather(answer, facts, own))
             case {"type": "user" | "assistant"}:
-                expected("a message with content", line.get("message"), "$.message")
+                raise unexpected("a message with content", line.get("message"), "$.message")
             case {"type": str(kind)}:
                 return [Aside(number, kind)]
-        expected("an object with a type", line, "$")
+        raise unexpected("an object with a type", line, "$")
 
     def end(self) -> list[Item]:
         """Give the messages that were not finished, and close the sessions."""
@@ -107,7 +110,9 @@ class _Session:
 
     def hear(self, content: Any, own: str) -> list[Message]:
         """Return what a user line says, after the answer before it."""
-        before = [] if self._answer is None else [self._answer.message(self._own, self._facts)]
+        before: list[Message] = []
+        if self._answer is not None:
+            before.append(self._answer.message(self._own, self._facts))
         names = self._names
         for message in before:
             names.add(message)

@@ -15,7 +15,7 @@ from toolbus.immutable import EMPTY
 from toolbus.interchange import openai
 from toolbus.interchange.blocks import Names, answer_of, parts_of, user_messages
 from toolbus.interchange.items import Closed, Item, Opened, Said
-from toolbus.interchange.parsing import expected, parse
+from toolbus.interchange.parsing import parse, unexpected
 from toolbus.messages import AssistantMessage, Message, SystemMessage
 from toolbus.parts import join_text
 
@@ -49,7 +49,7 @@ class Conversations:
         line = parse(data)
         request = _request(line) if isinstance(line, dict) else None
         if request is None:
-            expected("an object with messages", line, "$")
+            raise unexpected("an object with messages", line, "$")
         reply = _reply(line)
         dialect = self._dialect or _dialect(request, reply)
         session = f"{self._name}:{number}"
@@ -122,8 +122,8 @@ def _read_openai(
         names.add(message)
         messages.append(message)
     match reply:
-        case {"choices": [{"message": dict(said), **choice}, *_]}:
-            facts = {**choice, "usage": reply.get("usage")}
+        case {"choices": [{"message": dict(said)} as choice, *_], **rest}:
+            facts = {**choice, "usage": rest.get("usage")}
             own, path = f"{session}/{len(messages) + 1}", "$.choices[0].message"
             messages.append(openai.answer_of({"role": "assistant", **said}, own, path, facts))
     return messages
@@ -158,7 +158,7 @@ def _turn(said: Any, own: str, names: Names, path: str) -> list[Message]:
         case {"role": "system", "content": content}:
             text = join_text(parts_of(content, f"{path}.content"))
             return [SystemMessage(id=own, content=text)]
-    expected("a message with role and content", said, path)
+    raise unexpected("a message with role and content", said, path)
 
 
 def _continues(before: Sequence[Message], after: Sequence[Message]) -> bool:

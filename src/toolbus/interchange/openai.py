@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import DecodeError
 from toolbus.immutable import EMPTY
 from toolbus.interchange.blocks import audio_part, foreign_part
-from toolbus.interchange.parsing import expected, parse
+from toolbus.interchange.parsing import parse, unexpected
 from toolbus.messages import (
     AssistantMessage,
     ImagePart,
@@ -52,10 +52,10 @@ def message_of(said: Any, own: str, names: Names, path: str) -> Message:
             # The older protocol has no ids: a result belongs to the call before it.
             return _result(said, own, legacy_id(name), name, path)
         case {"role": "tool"}:
-            expected("a tool_call_id", said.get("tool_call_id"), f"{path}.tool_call_id")
+            raise unexpected("a tool_call_id", said.get("tool_call_id"), f"{path}.tool_call_id")
         case {"role": role}:
             raise DecodeError(f"unknown role {role!r:.60}", f"{path}.role")
-    expected("a message with a role", said, path)
+    raise unexpected("a message with a role", said, path)
 
 
 def answer_of(said: Any, own: str, path: str, facts: JsonObject = EMPTY) -> AssistantMessage:
@@ -128,7 +128,7 @@ def _parts(content: Any, path: str) -> tuple[Part, ...]:
             return (TextPart(text=content),)
         case list():
             return tuple([_part(one, f"{path}[{at}]") for at, one in enumerate(content)])
-    expected("text or an array of parts", content, path)
+    raise unexpected("text or an array of parts", content, path)
 
 
 def _part(part: Any, path: str) -> Part:
@@ -143,7 +143,7 @@ def _part(part: Any, path: str) -> Part:
             return audio_part(data, kind)
         case {"type": str(kind)}:
             return foreign_part(kind, part)
-    expected("a content part", part, path)
+    raise unexpected("a content part", part, path)
 
 
 def _calls(said: Any, path: str) -> tuple[ToolCall, ...]:
@@ -155,9 +155,9 @@ def _calls(said: Any, path: str) -> tuple[ToolCall, ...]:
         case None | [], {"name": str(name), "arguments": text}:
             return (_with_arguments(legacy_id(name), name, text),)
         case calls, None:
-            expected("an array", calls, f"{path}.tool_calls")
+            raise unexpected("an array", calls, f"{path}.tool_calls")
         case _, call:
-            expected("a call with name and arguments", call, f"{path}.function_call")
+            raise unexpected("a call with name and arguments", call, f"{path}.function_call")
 
 
 def _call(call: Any, path: str) -> ToolCall:
@@ -166,7 +166,7 @@ def _call(call: Any, path: str) -> ToolCall:
             return _with_arguments(own, name, rest.get("arguments", ""))
         case {"id": str(own), "custom": {"name": str(name), "input": str(text)}}:
             return ToolCall(id=own, name=name, raw=text)
-    expected("a call with id and function", call, path)
+    raise unexpected("a call with id and function", call, path)
 
 
 def _with_arguments(own: str, name: str, said: Any) -> ToolCall:

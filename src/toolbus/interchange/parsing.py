@@ -20,15 +20,15 @@ def parse(data: bytes | str) -> Any:
     try:
         return _decode(data)
     except DecodeError as error:
-        half = b"\\ud" if isinstance(data, bytes) else "\\ud"
-        if half not in data.lower():  # type: ignore[operator]
+        text = data if isinstance(data, str) else data.decode(errors="replace")
+        if "\\ud" not in text.lower():
             raise
         return _parse_halves(data, error)
 
 
-def expected(what: str, value: object, path: str) -> NoReturn:
-    """Raise `DecodeError`: at *path* there is *value*, and not *what*."""
-    raise DecodeError(f"expected {what}, got `{type(value).__name__}`", path)
+def unexpected(what: str, value: object, path: str) -> DecodeError:
+    """Return the error to raise: at *path* *what* is expected, and there is *value*."""
+    return DecodeError(f"expected {what}, got `{type(value).__name__}`", path)
 
 
 def _parse_halves(data: bytes | str, error: DecodeError) -> Any:

@@ -7,7 +7,6 @@ import logging
 import sys
 from collections import Counter
 from contextlib import AsyncExitStack, redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.events import CATALOGUE, MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
@@ -22,6 +21,7 @@ from toolbus.terminal import Output
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
+    from pathlib import Path
 
     from toolbus.loading import Found
     from toolbus.replaying.findings import Finding
@@ -64,7 +64,7 @@ def run_replay(output: Output, sources: Sequence[str], target: str, options: Opt
         if others:
             report.asides["other file"] += others
         batches = read_sources(
-            files, format=options.format, limit=options.limit, session=options.session
+            files, kind=options.format, limit=options.limit, session=options.session
         )
         found_now = _run(Replay(found, report, keep=bool(options.check)).play(batches))
     return _conclude(report, options, expected, found_now)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, to_builtins
@@ -19,6 +18,7 @@ from toolbus.terminal import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from toolbus.replaying.findings import Finding, Totals
 
@@ -142,7 +142,7 @@ def _short(text: str) -> str:
 
 
 def _are_findings(value: Any) -> bool:
-    return isinstance(value, list) and all([isinstance(one, dict) for one in value])
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
 def _worded(finding: dict[str, Any]) -> str:

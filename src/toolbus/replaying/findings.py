@@ -1,4 +1,4 @@
-"""What a replay finds: one deed of the handlers, with what it changed, and how often of each kind."""
+"""What a replay finds: what handlers did to a call or message, and how often of each kind."""
 
 from __future__ import annotations
 

@@ -27,6 +27,9 @@ _TONES: dict[str, Tone] = {
 }
 _MOST_CHANGES = 8
 _MOST_LINES = 24
+_LEAD = 20
+"""How many characters before a difference are shown."""
+
 _MOST_DIFFED = 2_000
 """Lines of a text of which a diff is made; that takes time with the square of them."""
 
@@ -76,9 +79,9 @@ def print_totals(screen: Screen, totals: Totals) -> None:
     read = ", ".join([f"{number:,} {name}{'s' * (number != 1)}" for number, name in counts])
     screen.line(Styled(read, "strong"), right=[worded(totals.outcomes) or "nothing would change"])
     if totals.unanswered:
-        screen.line(Styled(f"{totals.unanswered:,} calls have no recorded result", "dim"))
+        screen.line(Styled(f"calls without a recorded result: {totals.unanswered:,}", "dim"))
     if totals.results_dropped:
-        text = f"{totals.results_dropped:,} recorded results belong to calls that would not be made"
+        text = f"recorded results of calls that would not be made: {totals.results_dropped:,}"
         screen.line(Styled(text, "dim"))
 
 
@@ -153,7 +156,7 @@ def _first_difference(before: object, after: object) -> int:
 def _excerpt(value: object, start: int) -> str:
     """Return *value* from a little before the first difference on."""
     text = _shown(value)
-    return text if start < 30 else f"…{text[start - 20 :]}"
+    return text if start <= _LEAD else f"…{text[start - _LEAD + 1 :]}"
 
 
 def _shown(value: object) -> str:

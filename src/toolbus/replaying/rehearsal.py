@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from toolbus.admission import admit
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
-from toolbus.ledger import DispatchRecord
 from toolbus.lifecycle.execution import failure
 from toolbus.lifecycle.offers import ArgumentsCheck
 from toolbus.messages import (
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.dispatch import EventContext
+    from toolbus.ledger import DispatchRecord
     from toolbus.loading import Found
     from toolbus.replaying.findings import Outcome
 
@@ -137,7 +137,12 @@ class Rehearsal:
         if record is not None and (outcome := _outcome(record)):
             reads = None if judged.response is None else judged.response.text
             self._tell(
-                play, call, outcome, _reason(record, context), before=call, after=judged.call,
+                play,
+                call,
+                outcome,
+                _reason(record, context),
+                before=call,
+                after=judged.call,
                 reads=reads,
             )
         return judged
@@ -156,10 +161,11 @@ class Rehearsal:
     async def _admit(self, play: Play, message: Message) -> Message | None:
         """Return *message* as it would be appended, None if that would be refused."""
         name = message.tool_name if isinstance(message, ToolMessage) else None
-        tool = self._tools.get(name) if name is not None else None
+        tool = None if name is None else self._tools.get(name)
+        spec = None if tool is None else tool.spec
         self._record = None
         try:
-            admitted = await admit(self._bus, message, play.scope, tool and tool.spec)
+            admitted = await admit(self._bus, message, play.scope, spec)
         except MessageDenied as error:
             self._tell(play, message, "denied", error.reason)
             return None
@@ -224,7 +230,8 @@ def _speaker(found: Found) -> str:
     if found.kind != "bus":
         return found.host.scope.agent_id
     handlers = [
-        one for event in (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
+        one
+        for event in (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
         for one in found.bus.handlers(event)
     ]
     senders = {one.sender for one in handlers if one.sender is not None}
@@ -272,15 +279,17 @@ def _outcome(record: DispatchRecord) -> Outcome | None:
 
     On a bus in a dry run that is what they would have done.
     """
-    if record.outcome not in {"unchanged", "changed", "observed"}:
-        return record.outcome  # type: ignore[return-value]
-    statuses = [entry.status for entry in record.entries]
-    for status in ("denied", "asked"):
-        if status in statuses:
-            return status
+    match record.outcome:
+        case "answered" | "denied" | "asked" | "rejected" | "raised":
+            return record.outcome
+    statuses = {entry.status for entry in record.entries}
+    if "denied" in statuses:
+        return "denied"
+    if "asked" in statuses:
+        return "asked"
     if record.outcome == "changed":
         return "changed"
-    return "failed" if not _FAILED.isdisjoint(statuses) else None
+    return None if _FAILED.isdisjoint(statuses) else "failed"
 
 
 def _reason(record: DispatchRecord, context: EventContext[ToolCall]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
     from toolbus.replaying.findings import Finding
     from toolbus.replaying.progress import Progress
+    from toolbus.terminal import Tone
 
 _MOST_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""
 
 
-class Report:
+class Report(ABC):
     """What both kinds of report count."""
 
     def __init__(self, output: Output, progress: Progress) -> None:
@@ -35,14 +37,13 @@ class Report:
         """Whether nobody reads any more."""
         return self._output.lost is not None
 
+    @abstractmethod
     def begin(self, target: str, idle: Sequence[str]) -> None:
-        """Write what handlers are used, and the events of which they also have some."""
+        """Write what handlers are used, and the *idle* events, whose handlers do not run."""
 
+    @abstractmethod
     def add(self, finding: Finding) -> None:
         """Write a finding."""
-
-    def end_session(self, session: str, outcomes: Counter[str]) -> None:
-        """Write what came of a session."""
 
     def problem(self, where: str, reason: str) -> None:
         """Count a line that could not be read, and name it among the first on stderr."""
@@ -50,8 +51,15 @@ class Report:
         if self.problems <= _MOST_PROBLEMS:
             self._say(f"{where} cannot be read: {reason}")
 
+    @abstractmethod
+    def end_session(self, session: str, outcomes: Counter[str]) -> None:
+        """Write what came of a session."""
+
+    @abstractmethod
     def end(self, differences: Sequence[str] | None, file: str = "") -> None:
         """Write the totals, and how they differ from the expectation in *file*, if there is one."""
+
+    def _end_problems(self) -> None:
         self.progress.hide()
         if (more := self.problems - _MOST_PROBLEMS) > 0:
             self._say(f"{more:,} more lines cannot be read")
@@ -71,11 +79,12 @@ class TextReport(Report):
         self._printer = Printer(self._screen, most)
 
     def begin(self, target: str, idle: Sequence[str]) -> None:
-        """Say which handlers a replay leaves alone."""
+        """Say which handlers run, and which do not."""
+        self._screen.line("replay through ", Styled(target, "strong"))
         if idle:
             text = f"not replayed: the handlers of {', '.join(idle)}"
             self._screen.prose(text, tone="dim")
-            self._screen.line()
+        self._screen.line()
 
     def add(self, finding: Finding) -> None:
         """Write a finding."""
@@ -90,11 +99,13 @@ class TextReport(Report):
 
     def end(self, differences: Sequence[str] | None, file: str = "") -> None:
         """Write the totals and the verdict."""
-        super().end(differences, file)
+        self._end_problems()
         self._printer.end()
         print_totals(self._screen, self.totals)
         if self.asides:
-            kinds = ", ".join([f"{number:,} {kind}" for kind, number in sorted(self.asides.items())])
+            kinds = ", ".join(
+                [f"{number:,} {kind}" for kind, number in sorted(self.asides.items())]
+            )
             self._screen.prose(f"left aside, being no messages: {kinds}", tone="dim")
         if self.problems:
             noun = "line" if self.problems == 1 else "lines"
@@ -104,8 +115,8 @@ class TextReport(Report):
             self._screen.line()
             self._screen.line(Styled(f"not as expected in {file}", "bad"))
             for line in differences:
-                tone = {"-": "bad", "+": "good"}.get(line.strip()[:1], "")
-                self._screen.line(Styled(line, tone))  # type: ignore[arg-type]
+                tone: Tone = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
+                self._screen.line(Styled(line, tone))
             self._screen.line("if that is right, add --update")
         elif differences is not None:
             self._screen.line(Styled(f"as expected in {file}", "good"))
@@ -128,12 +139,15 @@ class JsonReport(Report):
         self._output.write(f"{self._separator}\n{_json(finding)}")
         self._separator = ","
 
+    def end_session(self, session: str, outcomes: Counter[str]) -> None:
+        """Write nothing: the findings name their session."""
+
     def end(self, differences: Sequence[str] | None, file: str = "") -> None:
         """Close the document."""
-        super().end(differences, file)
+        self._end_problems()
         tail = f'\n],"totals":{_json(self.totals)},"left_aside":{_json(self.asides)}'
         if differences is not None:
-            tail += f',"as_expected":{_json(not differences)},"differences":{_json(differences)}'
+            tail += f',"expectation":{_json(file)},"differences":{_json(differences)}'
         self._output.write(f"{tail}}}\n")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,7 @@ from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from toolbus.store.rows import Row
@@ -70,16 +69,16 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
 async def read_sources(
     sources: Sequence[Source],
     *,
-    format: str | None = None,
+    kind: str | None = None,
     limit: int = LINE_LIMIT,
     session: str | None = None,
 ) -> AsyncIterator[Batch]:
     """Give what *sources* hold, a few items at a time; of one *session* alone, if it is given."""
     for source in sources:
-        if format in {None, SQLITE} and _is_database(source, sure=format == SQLITE):
+        if kind in {None, SQLITE} and _is_database(source, sure=kind == SQLITE):
             batches = _read_database(source, session)
         else:
-            batches = _read_lines(source, format, limit)
+            batches = _read_lines(source, kind, limit)
         async for batch in batches:
             if session is None:
                 yield batch
@@ -102,9 +101,9 @@ def _is_database(source: Source, *, sure: bool) -> bool:
         return stream.read(len(_MAGIC)) == _MAGIC
 
 
-async def _read_lines(source: Source, format: str | None, limit: int) -> AsyncIterator[Batch]:
+async def _read_lines(source: Source, kind: str | None, limit: int) -> AsyncIterator[Batch]:
     with _opened(source) as (stream, size):
-        items = read(stream, source.name, format=format, limit=limit)
+        items = read(stream, source.name, kind=kind, limit=limit)
         while batch := list(islice(items, _BATCH)):
             yield Batch(source, batch, min(1.0, stream.tell() / size) if size else None)
 
