@@ -66,8 +66,7 @@ def read(
             continue
         try:
             reader = reader or _recognised(data, name)
-            # A list, so that a line that fails half-way says nothing at all.
-            items = list(reader.feed(number, data))
+            items = reader.feed(number, data)
         except (DecodeError, ValueError) as error:
             yield Problem(number, str(error))
             continue

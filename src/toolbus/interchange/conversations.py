@@ -20,7 +20,7 @@ from toolbus.messages import AssistantMessage, Message, SystemMessage
 from toolbus.parts import join_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 Dialect = Literal["openai", "anthropic"]
 
@@ -44,7 +44,7 @@ class Conversations:
         """Tell whether *line* looks like a conversation."""
         return _request(line) is not None
 
-    def feed(self, number: int, data: bytes) -> Iterable[Item]:
+    def feed(self, number: int, data: bytes) -> Sequence[Item]:
         """Give the messages of a line, or those that the line before it did not have."""
         line = parse(data)
         request = _request(line) if isinstance(line, dict) else None
@@ -64,7 +64,7 @@ class Conversations:
         self._session = session
         return *closing, Opened(session), *[Said(session, one) for one in self._latest]
 
-    def end(self) -> Iterable[Item]:
+    def end(self) -> Sequence[Item]:
         """Close the session of the last line."""
         return () if self._session is None else (Closed(self._session),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
@@ -58,13 +58,13 @@ Item: TypeAlias = Opened | Said | Noted | Closed | Problem | Aside
 class Reader(Protocol):
     """Turns the lines of one file into items."""
 
-    def feed(self, number: int, data: bytes) -> Iterable[Item]:
+    def feed(self, number: int, data: bytes) -> Sequence[Item]:
         """Give what line *number* says; raises `ValueError` for a line that it cannot read.
 
         Its state changes only if it does not raise.
         """
         ...
 
-    def end(self) -> Iterable[Item]:
+    def end(self) -> Sequence[Item]:
         """Give what was left for the end of the file."""
         ...

@@ -17,7 +17,7 @@ from toolbus.ledger import DispatchRecord
 from toolbus.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 VERSION = 1
 """The version of the format that is written, and the newest that is read."""
@@ -80,7 +80,7 @@ class Native:
         self._session, self._open, self._known = name, False, True
         self._messages = self._records = self._line = 0
 
-    def feed(self, number: int, data: bytes) -> Iterable[Item]:
+    def feed(self, number: int, data: bytes) -> Sequence[Item]:
         """Give what a line says."""
         self._line = number
         line = decode_line(data)
@@ -88,9 +88,10 @@ class Native:
             raise DecodeError("not read, since a newer toolbus wrote the file")
         match line:
             case MessageLine(message=message):
-                opening = self._opening()
+                said = Said(self._session, message)
+                opening = () if self._open else self._opening()
                 self._messages += 1
-                return *opening, Said(self._session, message)
+                return (*opening, said)
             case RecordLine(record=record):
                 opening = self._opening()
                 self._records += 1
@@ -108,7 +109,7 @@ class Native:
                     raise DecodeError(reason)
         return ()
 
-    def end(self) -> Iterable[Item]:
+    def end(self) -> Sequence[Item]:
         """Close a session that was cut off."""
         if not self._open:
             return ()

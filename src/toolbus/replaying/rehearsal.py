@@ -74,7 +74,7 @@ class Rehearsal:
 
     def listen(self) -> Callable[[], object]:
         """Begin to hear what the handlers do; return a function that ends it."""
-        return self._bus.tap(self._hear, idle=False)
+        return self._bus.tap(self._hear, idle=False, digests=False)
 
     def begin(self, session: str) -> Play:
         """Return a new session."""
