@@ -167,7 +167,9 @@ def mutated(line, mutation):
 @pytest.mark.parametrize("kind", FORMATS)
 @given(mutation=MUTATIONS)
 def test_damage_never_reaches_the_lines_around(kind, mutation):
-    *before, middle, after = good(kind, "one", "two", "three").splitlines()[: {"toolbus": 5}.get(kind)]
+    *before, middle, after = good(kind, "one", "two", "three").splitlines()[
+        : {"toolbus": 5}.get(kind)
+    ]
     damaged = mutated(middle, mutation).replace(b"\n", b" ")
 
     items = found(b"\n".join([*before, damaged, after]), kind=kind)
@@ -305,7 +307,9 @@ def test_different_conversations_are_different_sessions():
 
     items = found(data)
 
-    assert [one.session for one in items if isinstance(one, Said)] == ["file:1"] * 2 + ["file:2"] * 2
+    assert [one.session for one in items if isinstance(one, Said)] == ["file:1"] * 2 + [
+        "file:2"
+    ] * 2
 
 
 def test_a_user_turn_becomes_results_and_words():
@@ -326,7 +330,10 @@ def test_a_user_turn_becomes_results_and_words():
 
 
 def test_thinking_becomes_reasoning():
-    blocks = [{"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "text", "text": "ok"}]
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "signature": "x"},
+        {"type": "text", "text": "ok"},
+    ]
 
     items = found(lines({"messages": [{"role": "assistant", "content": [*blocks, USE]}]}))
 
