@@ -1,7 +1,6 @@
 """The scenarios of `specs/export.md`."""
 
 import asyncio
-import os
 import sqlite3
 import subprocess
 import sys
@@ -142,7 +141,7 @@ def test_a_failure_leaves_no_half_file(database, command):
 
     assert done.returncode == 1
     assert "of session 'beta' is damaged" in done.stderr
-    assert [one for one in os.listdir(database.parent) if "out" in one] == []
+    assert [one.name for one in database.parent.iterdir() if "out" in one.name] == []
 
 
 def test_a_reader_may_leave_early(database, environment):

@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import os
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from io import StringIO
 from textwrap import dedent
 
 import pytest

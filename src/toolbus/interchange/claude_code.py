@@ -54,7 +54,7 @@ class ClaudeCode:
                 return self._hear(line, lambda one: one.gather(answer, facts, own))
             case {"type": "user" | "assistant"}:
                 raise unexpected("a message with content", line.get("message"), "$.message")
-            case {"type": str(kind)}:
+            case {"type": str(kind)} if kind:
                 return [Aside(number, kind)]
         raise unexpected("an object with a type", line, "$")
 

@@ -114,7 +114,7 @@ class Replay:
                     rehearsal.totals.unreadable += 1
                     self._report.problem(f"{batch.source.name}:{line}", reason)
                 case Aside(_, kind):
-                    self._report.asides[kind] += 1
+                    self._report.aside(kind)
                 case Noted():
                     self._report.records += 1
         self._report.progress.show(batch.source.name, batch.done, rehearsal.totals.messages)

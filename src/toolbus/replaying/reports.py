@@ -23,6 +23,9 @@ _MOST_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""
 
 
+_MOST_KINDS, _LONGEST_KIND = 100, 60
+
+
 class Report(ABC):
     """What both kinds of report count."""
 
@@ -44,6 +47,12 @@ class Report(ABC):
     @abstractmethod
     def add(self, finding: Finding) -> None:
         """Write a finding."""
+
+    def aside(self, kind: str) -> None:
+        """Count something that is no message."""
+        # Whoever wrote the file chose the kinds, and how many there are.
+        known = kind in self.asides or len(self.asides) < _MOST_KINDS
+        self.asides[kind[:_LONGEST_KIND] if known else "other kinds"] += 1
 
     def problem(self, where: str, reason: str) -> None:
         """Count a line that could not be read, and name it among the first on stderr."""
