@@ -126,6 +126,6 @@ class Same(ToolAdapter):
     def adapt_parameters(self, call: ToolCall) -> None:
         """Leave the call as it is."""
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:  # noqa: ARG002
         """Leave the response as it is."""
         return response.map_text(str)
