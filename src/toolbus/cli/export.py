@@ -26,7 +26,10 @@ def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus export", "Write sessions of a store as JSON Lines.", _EPILOG)
     parser.add_argument("database", metavar="DB", help="the SQLite file of a store")
-    parser.add_argument("sessions", metavar="SESSION", nargs="*", help="its id; without one: all")
+    # With a default, a missing DB is not said to be a missing SESSION as well.
+    parser.add_argument(
+        "sessions", metavar="SESSION", nargs="*", default=[], help="its id; without one: all"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written whole or not")
     parser.add_argument("--force", action="store_true", help="write over the file if it is there")
 

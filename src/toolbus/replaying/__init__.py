@@ -17,7 +17,7 @@ from toolbus.replaying.progress import Progress
 from toolbus.replaying.rehearsal import Rehearsal
 from toolbus.replaying.reports import JsonReport, Report, TextReport
 from toolbus.replaying.sources import find_sources, read_sources
-from toolbus.terminal import Output
+from toolbus.terminal import Output, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -67,6 +67,8 @@ def run_replay(output: Output, sources: Sequence[str], target: str, options: Opt
             files, kind=options.format, limit=options.limit, session=options.session
         )
         found_now = _run(Replay(found, report, keep=bool(options.check)).play(batches))
+    if options.session is not None and not report.totals.sessions:
+        raise UsageError(f"there is no session {options.session!r} in what was read")
     return _conclude(report, options, expected, found_now)
 
 
@@ -92,6 +94,9 @@ class Replay:
                     break
                 # Handlers may have begun tasks, and those want their turn as well.
                 await asyncio.sleep(0)
+            # Those of a source that broke off.
+            for session in tuple(self._plays):
+                self._end(session)
         totals = self._rehearsal.totals
         kept = self._kept or Expectation()
         kept.close(totals)
@@ -107,17 +112,21 @@ class Replay:
                 case Opened(session):
                     plays[session] = rehearsal.begin(session)
                 case Closed(session):
-                    play = plays.pop(session)
-                    rehearsal.end(play)
-                    self._report.end_session(session, play.outcomes)
+                    self._end(session)
                 case Problem(line, reason):
                     rehearsal.totals.unreadable += 1
-                    self._report.problem(f"{batch.source.name}:{line}", reason)
+                    where = f"{batch.source.name}:{line}" if line else batch.source.name
+                    self._report.problem(where, reason)
                 case Aside(_, kind):
                     self._report.aside(kind)
                 case Noted():
                     self._report.records += 1
         self._report.progress.show(batch.source.name, batch.done, rehearsal.totals.messages)
+
+    def _end(self, session: str) -> None:
+        play = self._plays.pop(session)
+        self._rehearsal.end(play)
+        self._report.end_session(session, play.outcomes)
 
     def _tell(self, finding: Finding) -> None:
         self._report.add(finding)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from toolbus.errors import DecodeError
+from toolbus.errors import DecodeError, StoreError
 from toolbus.interchange import LINE_LIMIT, Aside, Closed, Item, Opened, Problem, Said, read
 from toolbus.store.rows import read_messages
 from toolbus.store.sqlite import SqliteStore
@@ -73,18 +73,29 @@ async def read_sources(
     limit: int = LINE_LIMIT,
     session: str | None = None,
 ) -> AsyncIterator[Batch]:
-    """Give what *sources* hold, a few items at a time; of one *session* alone, if it is given."""
+    """Give what *sources* hold, a few items at a time; of one *session* alone, if it is given.
+
+    A source that cannot be read (further) is a `Problem` of line 0.
+    """
     for source in sources:
-        if kind in {None, SQLITE} and _is_database(source, sure=kind == SQLITE):
-            batches = _read_database(source, session)
-        else:
-            batches = _read_lines(source, kind, limit)
-        async for batch in batches:
-            if session is None:
-                yield batch
-            else:
-                kept = [one for one in batch.items if _concerns(one, session)]
-                yield batch._replace(items=kept)
+        try:
+            async for batch in _read(source, kind, limit, session):
+                if session is None:
+                    yield batch
+                else:
+                    kept = [one for one in batch.items if _concerns(one, session)]
+                    yield batch._replace(items=kept)
+        except (StoreError, OSError) as error:
+            # The sources after this one are replayed all the same.
+            yield Batch(source, [Problem(0, str(error))])
+
+
+def _read(
+    source: Source, kind: str | None, limit: int, session: str | None
+) -> AsyncIterator[Batch]:
+    if kind in {None, SQLITE} and _is_database(source, sure=kind == SQLITE):
+        return _read_database(source, session)
+    return _read_lines(source, None if kind == SQLITE else kind, limit)
 
 
 def _concerns(item: Item, session: str) -> bool:
