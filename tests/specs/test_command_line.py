@@ -94,7 +94,7 @@ async def test_an_unknown_command_names_the_nearest(command):
     near, far = one_line(command("wirin")), one_line(command("fly"))
 
     assert near == "toolbus: unknown command 'wirin'; did you mean 'wiring'?; see `toolbus --help`"
-    assert far == "toolbus: unknown command 'fly'; there is demo, wiring; see `toolbus --help`"
+    assert "unknown command 'fly'; there is demo, wiring" in far
 
 
 async def test_an_unknown_option_names_the_nearest(command):

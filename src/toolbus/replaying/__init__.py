@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections import Counter
 from contextlib import AsyncExitStack, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
     from pathlib import Path
 
+    from toolbus.bus.registry import HandlerInfo
     from toolbus.loading import Found
     from toolbus.replaying.findings import Finding
     from toolbus.replaying.rehearsal import Play
@@ -77,12 +77,12 @@ class Replay:
 
     def __init__(self, found: Found, report: Report, *, keep: bool) -> None:
         self._found, self._report = found, report
-        self._kept = Expectation() if keep else None
+        self._keep, self._kept = keep, Expectation()
         self._rehearsal = Rehearsal(found, self._tell)
         self._plays: dict[str, Play] = {}
 
     async def play(self, batches: AsyncIterator[Batch]) -> Expectation:
-        """Take all *batches*; return what was found, if it is to be kept."""
+        """Take all *batches*; return what was found, if it was to be kept, and the totals."""
         async with AsyncExitStack() as last:
             for component in self._found.components:
                 await component.install(self._found.host)
@@ -97,11 +97,9 @@ class Replay:
             # Those of a source that broke off.
             for session in tuple(self._plays):
                 self._end(session)
-        totals = self._rehearsal.totals
-        kept = self._kept or Expectation()
-        kept.close(totals)
-        self._report.totals = totals
-        return kept
+        self._report.totals = self._rehearsal.totals
+        self._kept.close(self._rehearsal.totals)
+        return self._kept
 
     async def _take(self, batch: Batch) -> None:
         rehearsal, plays = self._rehearsal, self._plays
@@ -130,7 +128,7 @@ class Replay:
 
     def _tell(self, finding: Finding) -> None:
         self._report.add(finding)
-        if self._kept is not None:
+        if self._keep:
             self._kept.add(finding)
 
 
@@ -145,15 +143,19 @@ def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
 
 def _not_replayed(found: Found) -> tuple[str, ...]:
     """Return the names of events whose handlers a replay does not run."""
-    wired = dict.fromkeys((*CATALOGUE, *found.bus.events))
-    own = Counter(
-        event.name
-        for event in wired
-        if event not in _REPLAYED
-        for handler in found.bus.handlers(event)
-        if not handler.name.endswith("._on_tools_provide_adapter")
+    known = dict.fromkeys((*CATALOGUE, *found.bus.events))
+    return tuple(
+        [
+            event.name
+            for event in known
+            if event not in _REPLAYED and any(map(_is_own, found.bus.handlers(event)))
+        ]
     )
-    return tuple(own)
+
+
+def _is_own(handler: HandlerInfo) -> bool:
+    """Tell whether a person wrote *handler*; every component brings one for its adapters."""
+    return not handler.name.endswith("._on_tools_provide_adapter")
 
 
 def _conclude(

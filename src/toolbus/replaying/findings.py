@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 
 from toolbus.messages import changed
 
@@ -69,10 +69,7 @@ class Totals(Struct, kw_only=True):
     results_dropped: int = 0
     unanswered: int = 0
     unreadable: int = 0
-    outcomes: Counter[str] = Counter()
-
-    def __post_init__(self) -> None:
-        self.outcomes = Counter(self.outcomes)
+    outcomes: Counter[str] = field(default_factory=Counter)
 
 
 def differences(before: Any, after: Any) -> tuple[Change, ...]:

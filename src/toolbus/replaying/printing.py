@@ -30,7 +30,7 @@ _MOST_LINES = 24
 _LEAD = 20
 """How many characters before a difference are shown."""
 
-_MOST_DIFFED = 2_000
+_MOST_DIFFED = 500
 """Lines of a text of which a diff is made; that takes time with the square of them."""
 
 

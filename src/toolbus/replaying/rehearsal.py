@@ -140,7 +140,7 @@ class Rehearsal:
                 play,
                 call,
                 outcome,
-                _reason(record, context),
+                _reason(record),
                 before=call,
                 after=judged.call,
                 reads=reads,
@@ -177,7 +177,7 @@ class Rehearsal:
             reads = admitted.text if outcome in {"denied", "rejected"} else None
             after = message if reads is not None else admitted
             self._tell(
-                play, message, outcome, record.reason, before=message, after=after, reads=reads
+                play, message, outcome, _reason(record), before=message, after=after, reads=reads
             )
         return admitted
 
@@ -292,8 +292,12 @@ def _outcome(record: DispatchRecord) -> Outcome | None:
     return None if _FAILED.isdisjoint(statuses) else "failed"
 
 
-def _reason(record: DispatchRecord, context: EventContext[ToolCall]) -> str | None:
-    return context.asked.prompt if context.asked and not context.denied else record.reason
+def _reason(record: DispatchRecord) -> str | None:
+    """Return why it was refused or asked; in a dry run that is with the handlers alone."""
+    said = [
+        one.reason for one in record.entries if one.status in {"denied", "asked"} and one.reason
+    ]
+    return record.reason or "\n".join(said) or None
 
 
 def _actors(record: DispatchRecord) -> tuple[str, ...]:
