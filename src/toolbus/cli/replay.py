@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolbus.cli.parsing import make_parser
 
 if TYPE_CHECKING:
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parsing import Command, Parser
     from toolbus.terminal import Output
 
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
@@ -30,19 +30,7 @@ It ends with 1 if something cannot be read or the expectation does not hold."""
 def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus replay", "Run recorded sessions through other handlers.", _EPILOG)
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, or -")
-    parser.add_argument(
-        "--with", dest="target", metavar="FILE.py[:name]", required=True, help="the handlers"
-    )
-    parser.add_argument("--format", choices=_FORMATS, help="what the sources hold, if not clear")
-    parser.add_argument("--session", metavar="ID", help="only this session")
-    parser.add_argument("--all", action="store_true", help="print more than 100 findings")
-    parser.add_argument("--json", action="store_true", help="write one JSON document")
-    parser.add_argument("--check", type=Path, metavar="FILE", help="compare with an expectation")
-    parser.add_argument("--update", action="store_true", help="write the expectation instead")
-    parser.add_argument(
-        "--max-line", type=_megabytes, default=16, metavar="MB", help="longest line (16)"
-    )
+    _add_arguments(parser)
 
     def run(found: argparse.Namespace, output: Output) -> int:
         from toolbus.replaying import Options, run_replay  # noqa: PLC0415 - loads the whole house
@@ -61,6 +49,22 @@ def command() -> Command:
         return run_replay(output, found.sources, found.target, options)
 
     return parser, run
+
+
+def _add_arguments(parser: Parser) -> None:
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, or -")
+    parser.add_argument(
+        "--with", dest="target", metavar="FILE.py[:name]", required=True, help="the handlers"
+    )
+    parser.add_argument("--format", choices=_FORMATS, help="what the sources hold, if not clear")
+    parser.add_argument("--session", metavar="ID", help="only this session")
+    parser.add_argument("--all", action="store_true", help="print more than 100 findings")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+    parser.add_argument("--check", type=Path, metavar="FILE", help="compare with an expectation")
+    parser.add_argument("--update", action="store_true", help="write the expectation instead")
+    parser.add_argument(
+        "--max-line", type=_megabytes, default=16, metavar="MB", help="longest line (16)"
+    )
 
 
 def _megabytes(text: str) -> int:

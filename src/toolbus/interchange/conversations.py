@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Dialect = Literal["openai", "anthropic"]
 
+_HEAD = 2
+"""By how many messages it is told first whether a line may go on from the one before it."""
+
 _REQUESTS = ("request", "body", "input", "params", "kwargs")
 _RESPONSES = ("response", "completion", "output")
 _ONLY_ANTHROPIC = frozenset(
@@ -38,6 +41,7 @@ class Conversations:
         self._name, self._dialect = name, dialect
         self._session: str | None = None
         self._latest: list[Message] = []
+        self._head: list[Any] = []
 
     @staticmethod
     def knows(line: dict[str, Any]) -> bool:
@@ -52,17 +56,17 @@ class Conversations:
             raise unexpected("an object with messages", line, "$")
         reply = _reply(line)
         dialect = self._dialect or _dialect(request, reply)
+        if self._session is not None and request["messages"][: len(self._head)] == self._head:
+            messages = _messages(dialect, request, reply, self._session)
+            if _continues(self._latest, messages):
+                new, self._latest = messages[len(self._latest) :], messages
+                return [Said(self._session, one) for one in new]
         session = f"{self._name}:{number}"
-        goes_on = self._session is not None and len(self._latest) > 0
-        messages = _messages(dialect, request, reply, self._session or session)
-        if goes_on and _continues(self._latest, messages):
-            new = messages[len(self._latest) :]
-            self._latest = messages
-            return [Said(self._session or session, one) for one in new]
+        messages = _messages(dialect, request, reply, session)
         closing = self.end()
-        self._latest = _messages(dialect, request, reply, session)
-        self._session = session
-        return *closing, Opened(session), *[Said(session, one) for one in self._latest]
+        self._session, self._latest = session, messages
+        self._head = request["messages"][:_HEAD]
+        return [*closing, Opened(session), *[Said(session, one) for one in messages]]
 
     def end(self) -> Sequence[Item]:
         """Close the session of the last line."""

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.events import CATALOGUE, MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
-from toolbus.interchange import LINE_LIMIT, Aside, Closed, Noted, Opened, Problem, Said
+from toolbus.interchange import LINE_LIMIT, Aside, Closed, Opened, Problem, Said
 from toolbus.loading import load
 from toolbus.replaying.expectations import Expectation, compare, read_expectation
 from toolbus.replaying.progress import Progress
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.bus.registry import HandlerInfo
+    from toolbus.components import AgentComponent
     from toolbus.loading import Found
     from toolbus.replaying.findings import Finding
     from toolbus.replaying.rehearsal import Play
@@ -67,8 +68,6 @@ def run_replay(output: Output, sources: Sequence[str], target: str, options: Opt
             files, kind=options.format, limit=options.limit, session=options.session
         )
         found_now = _run(Replay(found, report, keep=bool(options.check)).play(batches))
-    if options.session is not None and not report.totals.sessions:
-        raise UsageError(f"there is no session {options.session!r} in what was read")
     return _conclude(report, options, expected, found_now)
 
 
@@ -85,7 +84,7 @@ class Replay:
         """Take all *batches*; return what was found, if it was to be kept, and the totals."""
         async with AsyncExitStack() as last:
             for component in self._found.components:
-                await component.install(self._found.host)
+                await _install(component, self._found)
                 last.push_async_callback(component.close)
             last.callback(self._rehearsal.listen())
             async for batch in batches:
@@ -117,8 +116,6 @@ class Replay:
                     self._report.problem(where, reason)
                 case Aside(_, kind):
                     self._report.aside(kind)
-                case Noted():
-                    self._report.records += 1
         self._report.progress.show(batch.source.name, batch.done, rehearsal.totals.messages)
 
     def _end(self, session: str) -> None:
@@ -130,6 +127,15 @@ class Replay:
         self._report.add(finding)
         if self._keep:
             self._kept.add(finding)
+
+
+async def _install(component: AgentComponent, found: Found) -> None:
+    try:
+        await component.install(found.host)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        text = f"component {component.name!r} of {found.target} cannot be installed: {reason}"
+        raise UsageError(text) from error
 
 
 def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
@@ -164,6 +170,9 @@ def _conclude(
     """Write or compare the expectation, end the report and return the exit code."""
     if report.lost:
         return 0
+    if options.session is not None and not report.totals.sessions:
+        report.end(None)
+        raise UsageError(f"there is no session {options.session!r} in what was read")
     if options.check and options.update:
         found.write(options.check)
         report.end(None)

@@ -25,6 +25,7 @@ from toolbus.messages import (
     ToolResponse,
     UserMessage,
 )
+from toolbus.replaying.deeds import actors_of, outcome_of, reason_of
 from toolbus.replaying.findings import Finding, Totals, differences
 
 if TYPE_CHECKING:
@@ -33,17 +34,19 @@ if TYPE_CHECKING:
     from toolbus.dispatch import EventContext
     from toolbus.ledger import DispatchRecord
     from toolbus.loading import Found
-    from toolbus.replaying.findings import Outcome
+    from toolbus.replaying.findings import Change, Outcome
 
 _MOST_OPEN = 10_000
 """How many calls of a session wait for their results; of more, the oldest are unanswered."""
 
-_ACTED = frozenset({"changed", "answered", "denied", "asked", "rejected"})
-_FAILED = frozenset({"failed", "timeout", "contract"})
+_HEARD = frozenset({MESSAGE_APPEND_BEFORE.name, TOOL_CALL_BEFORE.name})
 
 
 class Judged(NamedTuple):
-    """A call as the handlers left it; *response* is what stands for its result, if anything."""
+    """A call as it would run, or as it was made, if a *response* stands for its result.
+
+    *moved* says that handlers changed it, *dropped* that it would not be made at all.
+    """
 
     call: ToolCall
     moved: bool = False
@@ -120,31 +123,20 @@ class Rehearsal:
     async def _judge(self, play: Play, call: ToolCall) -> Judged:
         """Take a call past transformers and guards; what is asked is taken as approved."""
         self.totals.calls += 1
+        self._record = None
         tool = self._tools.get(call.name)
         spec = None if tool is None else tool.spec
-        self._record = None
         try:
             context = await self._bus.apply(
                 TOOL_CALL_BEFORE, call, scope=play.scope, tool=spec, check=self._check
             )
         except (HandlerError, DispatchError) as error:
-            who = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
-            blame = f"{who} failed, and the call with it"
+            blame = _blame(error)
             self._tell(play, call, "raised", str(error), reads=blame)
             return Judged(call, response=failure(blame, type(error).__name__))
         judged = _judged(call, context)
-        record = self._record
-        if record is not None and (outcome := _outcome(record)):
-            reads = None if judged.response is None else judged.response.text
-            self._tell(
-                play,
-                call,
-                outcome,
-                _reason(record),
-                before=call,
-                after=judged.call,
-                reads=reads,
-            )
+        reads = None if judged.response is None else judged.response.text
+        self._tell_dispatch(play, call, context.value, reads)
         return judged
 
     async def _take_result(self, play: Play, message: ToolMessage) -> None:
@@ -172,14 +164,28 @@ class Rehearsal:
         except (HandlerError, DispatchError) as error:
             self._tell(play, message, "raised", str(error))
             return message
-        record = self._record
-        if record is not None and (outcome := _outcome(record)):
-            reads = admitted.text if outcome in {"denied", "rejected"} else None
-            after = message if reads is not None else admitted
-            self._tell(
-                play, message, outcome, _reason(record), before=message, after=after, reads=reads
-            )
+        refused = isinstance(admitted, ToolMessage) and self._ended({"denied", "rejected"})
+        after, reads = (message, admitted.text) if refused else (admitted, None)
+        self._tell_dispatch(play, message, after, reads)
         return admitted
+
+    def _ended(self, outcomes: set[str]) -> bool:
+        """Tell whether the latest dispatch ended in one of *outcomes*."""
+        return self._record is not None and self._record.outcome in outcomes
+
+    def _tell_dispatch(
+        self,
+        play: Play,
+        before: Message | ToolCall,
+        after: Message | ToolCall,
+        reads: str | None,
+    ) -> None:
+        """Report what the latest dispatch did, if it did anything."""
+        record = self._record
+        if record is None or (outcome := outcome_of(record)) is None:
+            return
+        changes = () if before is after else differences(before, after)
+        self._tell(play, before, outcome, reason_of(record), changes=changes, reads=reads)
 
     def _tell(
         self,
@@ -188,41 +194,29 @@ class Rehearsal:
         outcome: Outcome,
         reason: str | None,
         *,
-        before: object = None,
-        after: object = None,
+        changes: tuple[Change, ...] = (),
         reads: str | None = None,
     ) -> None:
         """Count a finding and report it."""
-        match subject:
-            case ToolCall(name=tool):
-                role = "call"
-            case ToolMessage(tool_name=tool):
-                role = "tool"
-            case _:
-                role, tool = subject.role, ""
         self.totals.outcomes[outcome] += 1
         play.outcomes[outcome] += 1
-        self._report(
-            Finding(
-                session=play.scope.session_id,
-                role=role,
-                subject=subject.id,
-                tool=tool,
-                outcome=outcome,
-                reason=reason,
-                by=() if self._record is None else _actors(self._record),
-                changes=() if before is after else differences(before, after),
-                reads=reads,
-            )
+        finding = Finding(
+            session=play.scope.session_id,
+            role="call" if isinstance(subject, ToolCall) else subject.role,
+            subject=subject.id,
+            tool=_tool_of(subject),
+            outcome=outcome,
+            reason=reason,
+            by=() if self._record is None else actors_of(self._record),
+            changes=changes,
+            reads=reads,
         )
+        self._report(finding)
 
     def _hear(self, record: DispatchRecord) -> None:
         # A handler may dispatch as well, but its dispatches end before the one that it is in.
         if record.event in _HEARD:
             self._record = record
-
-
-_HEARD = frozenset({MESSAGE_APPEND_BEFORE.name, TOOL_CALL_BEFORE.name})
 
 
 def _speaker(found: Found) -> str:
@@ -238,6 +232,19 @@ def _speaker(found: Found) -> str:
     return senders.pop() if len(senders) == 1 else found.host.scope.agent_id
 
 
+def _tool_of(subject: Message | ToolCall) -> str:
+    match subject:
+        case ToolCall(name=name) | ToolMessage(tool_name=name):
+            return name
+    return ""
+
+
+def _blame(error: HandlerError | DispatchError) -> str:
+    """Return what a runner tells the model of a handler that raised."""
+    who = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
+    return f"{who} failed, and the call with it"
+
+
 def _judged(call: ToolCall, context: EventContext[ToolCall]) -> Judged:
     """Return what a runner would make of how the dispatch ended."""
     response = context.answer
@@ -246,7 +253,10 @@ def _judged(call: ToolCall, context: EventContext[ToolCall]) -> Judged:
         response = failure(text + context.rejected.reason, "invalid_arguments")
     elif context.denied:
         response = failure(context.denied.reason, "denied")
-    return Judged(context.value, context.value is not call, response)
+    # Where the tool does not run, the runner shows the call as the model made it.
+    if response is not None:
+        return Judged(call, response=response)
+    return Judged(context.value, moved=context.value is not call)
 
 
 def _stamped(message: ToolMessage, judged: Judged) -> ToolMessage:
@@ -272,40 +282,3 @@ def _stamped(message: ToolMessage, judged: Judged) -> ToolMessage:
 
 def _was_denied(message: ToolMessage) -> bool:
     return message.tool_response is not None and message.tool_response.error_type == "denied"
-
-
-def _outcome(record: DispatchRecord) -> Outcome | None:
-    """Return what the handlers did, None if they left all as it was.
-
-    On a bus in a dry run that is what they would have done.
-    """
-    match record.outcome:
-        case "answered" | "denied" | "asked" | "rejected" | "raised":
-            return record.outcome
-    statuses = {entry.status for entry in record.entries}
-    if "denied" in statuses:
-        return "denied"
-    if "asked" in statuses:
-        return "asked"
-    if record.outcome == "changed":
-        return "changed"
-    return None if _FAILED.isdisjoint(statuses) else "failed"
-
-
-def _reason(record: DispatchRecord) -> str | None:
-    """Return why it was refused or asked; in a dry run that is with the handlers alone."""
-    said = [
-        one.reason for one in record.entries if one.status in {"denied", "asked"} and one.reason
-    ]
-    return record.reason or "\n".join(said) or None
-
-
-def _actors(record: DispatchRecord) -> tuple[str, ...]:
-    """Return the names of the handlers that acted, in order."""
-    names: list[str] = []
-    for entry in record.entries:
-        if entry.status in _ACTED:
-            names.append(entry.name)
-        elif entry.status in _FAILED:
-            names.append(f"{entry.name} ({entry.reason or entry.status})")
-    return tuple(names)

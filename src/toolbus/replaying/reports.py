@@ -33,7 +33,7 @@ class Report(ABC):
         self._output, self.progress = output, progress
         self.totals = Totals()
         self.asides: Counter[str] = Counter()
-        self.problems = self.records = 0
+        self.problems = 0
 
     @property
     def lost(self) -> bool:

@@ -224,3 +224,16 @@ def test_a_nested_dispatch_is_not_mistaken_for_its_own():
     findings, _ = play(bus, UserMessage(id="mine", content="x"))
 
     assert findings == []
+
+
+def test_adapters_of_a_refused_call_see_it_as_it_was_made():
+    bus, seen = EventBus(), []
+    bus.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.with_arguments({"path": "rewritten"}))
+    bus.guard(TOOL_CALL_BEFORE, lambda ctx: Deny("no"))
+    bus.on(MESSAGE_APPEND_BEFORE, lambda ctx: seen.append(ctx.value))
+
+    (finding,), _ = play(bus, asking("look", path="made"), result("look"))
+
+    assert finding.changes[0].after == "rewritten"
+    assert seen[1].tool_response.parameters == {"path": "made"}
+    assert seen[1].text == "no"
