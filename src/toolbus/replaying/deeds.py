@@ -1,22 +1,76 @@
-"""What a record of the ledger says that the handlers did."""
+"""What handlers did in a dispatch, as its context and, if there is one, its record tell."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.messages import changed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolbus.bus import EventBus
+    from toolbus.dispatch import EventContext
+    from toolbus.events import Event
     from toolbus.ledger import DispatchRecord
     from toolbus.replaying.findings import Outcome
 
 _ACTED = frozenset({"changed", "answered", "denied", "asked", "rejected"})
+_OF_ADAPTERS = ("._on_tool_call_before_adapter", "._on_message_append_before_adapter")
 _FAILED = frozenset({"failed", "timeout", "contract"})
 
 
-def outcome_of(record: DispatchRecord) -> Outcome | None:
-    """Return what the handlers did, None if they left all as it was.
+class Deed(NamedTuple):
+    """How a dispatch ended, why, and by whom."""
 
-    On a bus in a dry run that is what they would have done.
+    outcome: Outcome
+    reason: str | None = None
+    by: tuple[str, ...] = ()
+
+
+def only_adapters(bus: EventBus, events: Iterable[Event]) -> bool:
+    """Tell whether all handlers of *events* are those that components bring for their adapters."""
+    names = [one.name for event in events for one in bus.handlers(event)]
+    return not bus.dry_run and all(name.endswith(_OF_ADAPTERS) for name in names)
+
+
+def deed_of_adapters(context: EventContext[Any]) -> Deed | None:
+    """Return what was done where all handlers are those of adapters, None if nothing was.
+
+    Their steps tell what a record of the ledger would, which takes longer to write; only a
+    refusal has none, and its reason names the adapter.
     """
+    if context.rejected:
+        return Deed("rejected", context.rejected.reason, (context.rejected.handler,))
+    if context.denied:
+        return Deed("denied", context.denied.reason, _adapters(context))
+    if context.value is not context.original and changed(context.original, context.value):
+        return Deed("changed", None, _adapters(context))
+    failed = any(step.failed for step in context.steps)
+    return Deed("failed", None, _adapters(context)) if failed else None
+
+
+def _adapters(context: EventContext[Any]) -> tuple[str, ...]:
+    """Return the names of the adapters that acted, in order."""
+    return tuple(
+        [
+            f"{step.name} ({step.failed})" if step.failed else step.name
+            for step in context.steps
+            if step.failed or step.after is not step.before
+        ]
+    )
+
+
+def deed_of_record(record: DispatchRecord) -> Deed | None:
+    """Return what *record* says that was done, None if all was left as it was.
+
+    On a bus in a dry run that is what would have been done.
+    """
+    outcome = _outcome(record)
+    return None if outcome is None else Deed(outcome, _reason(record), _actors(record))
+
+
+def _outcome(record: DispatchRecord) -> Outcome | None:
     match record.outcome:
         case "answered" | "denied" | "asked" | "rejected" | "raised":
             return record.outcome
@@ -30,7 +84,7 @@ def outcome_of(record: DispatchRecord) -> Outcome | None:
     return None if _FAILED.isdisjoint(statuses) else "failed"
 
 
-def reason_of(record: DispatchRecord) -> str | None:
+def _reason(record: DispatchRecord) -> str | None:
     """Return why it was refused or asked; in a dry run that is with the handlers alone."""
     said = [
         one.reason for one in record.entries if one.status in {"denied", "asked"} and one.reason
@@ -38,7 +92,7 @@ def reason_of(record: DispatchRecord) -> str | None:
     return record.reason or "\n".join(said) or None
 
 
-def actors_of(record: DispatchRecord) -> tuple[str, ...]:
+def _actors(record: DispatchRecord) -> tuple[str, ...]:
     """Return the names of the handlers that acted, in order."""
     names: list[str] = []
     for entry in record.entries:

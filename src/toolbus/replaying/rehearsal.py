@@ -8,7 +8,7 @@ answered call has the response that the runner would give it.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from toolbus.messages import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.replaying.deeds import actors_of, outcome_of, reason_of
+from toolbus.replaying.deeds import Deed, deed_of_adapters, deed_of_record, only_adapters
 from toolbus.replaying.findings import Finding, Totals, differences
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from toolbus.dispatch import EventContext
     from toolbus.ledger import DispatchRecord
     from toolbus.loading import Found
-    from toolbus.replaying.findings import Change, Outcome
+    from toolbus.replaying.findings import Change
 
 _MOST_OPEN = 10_000
 """How many calls of a session wait for their results; of more, the oldest are unanswered."""
 
-_HEARD = frozenset({MESSAGE_APPEND_BEFORE.name, TOOL_CALL_BEFORE.name})
+_REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
+_HEARD = frozenset({event.name for event in _REPLAYED})
+_REFUSED = frozenset({"denied", "rejected"})
 
 
 class Judged(NamedTuple):
@@ -72,11 +74,15 @@ class Rehearsal:
         self._bus, self._tools = found.bus, found.host.tools
         self._check, self._report = ArgumentsCheck(found.host.tools), report
         self._agent_id = _speaker(found)
-        self._record: DispatchRecord | None = None
+        self._tapped = False
+        self._deed: Deed | None = None
         self.totals = Totals()
 
     def listen(self) -> Callable[[], object]:
         """Begin to hear what the handlers do; return a function that ends it."""
+        if only_adapters(self._bus, _REPLAYED):
+            return lambda: None
+        self._tapped = True
         return self._bus.tap(self._hear, idle=False, digests=False)
 
     def begin(self, session: str) -> Play:
@@ -123,7 +129,7 @@ class Rehearsal:
     async def _judge(self, play: Play, call: ToolCall) -> Judged:
         """Take a call past transformers and guards; what is asked is taken as approved."""
         self.totals.calls += 1
-        self._record = None
+        self._deed = None
         tool = self._tools.get(call.name)
         spec = None if tool is None else tool.spec
         try:
@@ -132,11 +138,13 @@ class Rehearsal:
             )
         except (HandlerError, DispatchError) as error:
             blame = _blame(error)
-            self._tell(play, call, "raised", str(error), reads=blame)
+            self._tell_raised(play, call, error, blame)
             return Judged(call, response=failure(blame, type(error).__name__))
+        self._see(context)
         judged = _judged(call, context)
-        reads = None if judged.response is None else judged.response.text
-        self._tell_dispatch(play, call, context.value, reads)
+        if self._deed is not None:
+            reads = None if judged.response is None else judged.response.text
+            self._tell_deed(play, call, context.value, reads)
         return judged
 
     async def _take_result(self, play: Play, message: ToolMessage) -> None:
@@ -147,7 +155,7 @@ class Rehearsal:
             self.totals.results_dropped += 1
         else:
             if judged.response is None and _was_denied(message):
-                self._tell(play, judged.call, "permitted", "the recording denied it")
+                self._tell(play, judged.call, Deed("permitted", "the recording denied it"))
             await self._admit(play, _stamped(message, judged))
 
     async def _admit(self, play: Play, message: Message) -> Message | None:
@@ -155,79 +163,80 @@ class Rehearsal:
         name = message.tool_name if isinstance(message, ToolMessage) else None
         tool = None if name is None else self._tools.get(name)
         spec = None if tool is None else tool.spec
-        self._record = None
+        self._deed = None
         try:
-            admitted = await admit(self._bus, message, play.scope, spec)
-        except MessageDenied as error:
-            self._tell(play, message, "denied", error.reason)
+            admitted = await admit(self._bus, message, play.scope, spec, tell=self._see)
+        except MessageDenied:
+            self._tell_deed(play, message, message, None)
             return None
         except (HandlerError, DispatchError) as error:
-            self._tell(play, message, "raised", str(error))
+            self._tell_raised(play, message, error, None)
             return message
-        refused = isinstance(admitted, ToolMessage) and self._ended({"denied", "rejected"})
-        after, reads = (message, admitted.text) if refused else (admitted, None)
-        self._tell_dispatch(play, message, after, reads)
+        if self._deed is not None:
+            refused = isinstance(admitted, ToolMessage) and self._deed.outcome in _REFUSED
+            after, reads = (message, admitted.text) if refused else (admitted, None)
+            self._tell_deed(play, message, after, reads)
         return admitted
 
-    def _ended(self, outcomes: set[str]) -> bool:
-        """Tell whether the latest dispatch ended in one of *outcomes*."""
-        return self._record is not None and self._record.outcome in outcomes
+    def _see(self, context: EventContext[Any]) -> None:
+        if not self._tapped:
+            self._deed = deed_of_adapters(context)
 
-    def _tell_dispatch(
+    def _hear(self, record: DispatchRecord) -> None:
+        # A handler may dispatch as well, but its dispatches end before the one that it is in.
+        if record.event in _HEARD:
+            self._deed = deed_of_record(record)
+
+    def _tell_deed(
         self,
         play: Play,
         before: Message | ToolCall,
         after: Message | ToolCall,
         reads: str | None,
     ) -> None:
-        """Report what the latest dispatch did, if it did anything."""
-        record = self._record
-        if record is None or (outcome := outcome_of(record)) is None:
-            return
-        changes = () if before is after else differences(before, after)
-        self._tell(play, before, outcome, reason_of(record), changes=changes, reads=reads)
+        """Report what the latest dispatch did."""
+        if self._deed is not None:
+            changes = () if before is after else differences(before, after)
+            self._tell(play, before, self._deed, changes=changes, reads=reads)
+
+    def _tell_raised(
+        self, play: Play, subject: Message | ToolCall, error: Exception, reads: str | None
+    ) -> None:
+        """Report what a live run would have raised."""
+        by = () if self._deed is None else self._deed.by
+        self._tell(play, subject, Deed("raised", str(error), by), reads=reads)
 
     def _tell(
         self,
         play: Play,
         subject: Message | ToolCall,
-        outcome: Outcome,
-        reason: str | None,
+        deed: Deed,
         *,
         changes: tuple[Change, ...] = (),
         reads: str | None = None,
     ) -> None:
         """Count a finding and report it."""
-        self.totals.outcomes[outcome] += 1
-        play.outcomes[outcome] += 1
+        self.totals.outcomes[deed.outcome] += 1
+        play.outcomes[deed.outcome] += 1
         finding = Finding(
             session=play.scope.session_id,
             role="call" if isinstance(subject, ToolCall) else subject.role,
             subject=subject.id,
             tool=_tool_of(subject),
-            outcome=outcome,
-            reason=reason,
-            by=() if self._record is None else actors_of(self._record),
+            outcome=deed.outcome,
+            reason=deed.reason,
+            by=deed.by,
             changes=changes,
             reads=reads,
         )
         self._report(finding)
-
-    def _hear(self, record: DispatchRecord) -> None:
-        # A handler may dispatch as well, but its dispatches end before the one that it is in.
-        if record.event in _HEARD:
-            self._record = record
 
 
 def _speaker(found: Found) -> str:
     """Return the agent whose handlers are meant: of a bus where one is heard, that one."""
     if found.kind != "bus":
         return found.host.scope.agent_id
-    handlers = [
-        one
-        for event in (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
-        for one in found.bus.handlers(event)
-    ]
+    handlers = [one for event in _REPLAYED for one in found.bus.handlers(event)]
     senders = {one.sender for one in handlers if one.sender is not None}
     return senders.pop() if len(senders) == 1 else found.host.scope.agent_id
 
