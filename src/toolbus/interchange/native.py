@@ -67,12 +67,6 @@ def encode_line(line: Line) -> bytes:
     return encode(line) + b"\n"
 
 
-def decode_line(data: bytes) -> Line:
-    """Return the line that *data* holds; raises `DecodeError`."""
-    line: Line = _decode(data)
-    return line
-
-
 class Native:
     """Reads our own format; lines before the first session belong to one called *name*."""
 
@@ -83,7 +77,7 @@ class Native:
     def feed(self, number: int, data: bytes) -> Sequence[Item]:
         """Give what a line says."""
         self._line = number
-        line = decode_line(data)
+        line: Line = _decode(data)
         if not self._known:
             raise DecodeError("not read, since a newer toolbus wrote the file")
         match line:

@@ -46,8 +46,10 @@ def deed_of_adapters(context: EventContext[Any]) -> Deed | None:
         return Deed("denied", context.denied.reason, _adapters(context))
     if context.value is not context.original and changed(context.original, context.value):
         return Deed("changed", None, _adapters(context))
-    failed = any(step.failed for step in context.steps)
-    return Deed("failed", None, _adapters(context)) if failed else None
+    for step in context.steps:
+        if step.failed:
+            return Deed("failed", None, _adapters(context))
+    return None
 
 
 def _adapters(context: EventContext[Any]) -> tuple[str, ...]:

@@ -7,10 +7,7 @@ answered call has the response that the runner would give it.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any
 
 from toolbus.admission import admit
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
@@ -22,11 +19,11 @@ from toolbus.messages import (
     Message,
     ToolCall,
     ToolMessage,
-    ToolResponse,
     UserMessage,
 )
 from toolbus.replaying.deeds import Deed, deed_of_adapters, deed_of_record, only_adapters
 from toolbus.replaying.findings import Finding, Totals, differences
+from toolbus.replaying.plays import Judged, Play, judge, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,29 +39,6 @@ _MOST_OPEN = 10_000
 _REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
 _HEARD = frozenset({event.name for event in _REPLAYED})
 _REFUSED = frozenset({"denied", "rejected"})
-
-
-class Judged(NamedTuple):
-    """A call as it would run, or as it was made, if a *response* stands for its result.
-
-    *moved* says that handlers changed it, *dropped* that it would not be made at all.
-    """
-
-    call: ToolCall
-    moved: bool = False
-    response: ToolResponse | None = None
-    dropped: bool = False
-
-
-class Play:
-    """One session that is rehearsed: who speaks, and the calls that wait for their results."""
-
-    __slots__ = ("open", "outcomes", "scope")
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.open: dict[str, Judged] = {}
-        self.outcomes: Counter[str] = Counter()
 
 
 class Rehearsal:
@@ -101,10 +75,10 @@ class Rehearsal:
             case ToolMessage():
                 await self._take_result(play, message)
             case AssistantMessage():
-                play.scope = replace(play.scope, turn=play.scope.turn + 1)
+                play.go_on(play.scope.run_id, play.scope.turn + 1)
                 await self._take_answer(play, message)
             case UserMessage():
-                play.scope = replace(play.scope, run_id=message.id, turn=0)
+                play.go_on(message.id, 0)
                 await self._admit(play, message)
             case _:
                 await self._admit(play, message)
@@ -141,7 +115,7 @@ class Rehearsal:
             self._tell_raised(play, call, error, blame)
             return Judged(call, response=failure(blame, type(error).__name__))
         self._see(context)
-        judged = _judged(call, context)
+        judged = judge(call, context)
         if self._deed is not None:
             reads = None if judged.response is None else judged.response.text
             self._tell_deed(play, call, context.value, reads)
@@ -156,7 +130,7 @@ class Rehearsal:
         else:
             if judged.response is None and _was_denied(message):
                 self._tell(play, judged.call, Deed("permitted", "the recording denied it"))
-            await self._admit(play, _stamped(message, judged))
+            await self._admit(play, stamp(message, judged))
 
     async def _admit(self, play: Play, message: Message) -> Message | None:
         """Return *message* as it would be appended, None if that would be refused."""
@@ -252,41 +226,6 @@ def _blame(error: HandlerError | DispatchError) -> str:
     """Return what a runner tells the model of a handler that raised."""
     who = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
     return f"{who} failed, and the call with it"
-
-
-def _judged(call: ToolCall, context: EventContext[ToolCall]) -> Judged:
-    """Return what a runner would make of how the dispatch ended."""
-    response = context.answer
-    if context.rejected:
-        text = f"handler {context.rejected.handler!r} broke the arguments: "
-        response = failure(text + context.rejected.reason, "invalid_arguments")
-    elif context.denied:
-        response = failure(context.denied.reason, "denied")
-    # Where the tool does not run, the runner shows the call as the model made it.
-    if response is not None:
-        return Judged(call, response=response)
-    return Judged(context.value, moved=context.value is not call)
-
-
-def _stamped(message: ToolMessage, judged: Judged) -> ToolMessage:
-    """Return a result with the facts of its call, which adapters rebuild the call from.
-
-    Those of the recording stand unless the handlers changed the call or gave its result.
-    """
-    response = judged.response or message.tool_response
-    if response is None:
-        return message
-    if judged.response is None and response.parameters is not None and not judged.moved:
-        return message
-    call = judged.call
-    response = replace(
-        response,
-        tool_name=call.name,
-        tool_call_id=call.id,
-        parameters=call.arguments,
-        duration_ns=None if message.tool_response is None else message.tool_response.duration_ns,
-    )
-    return replace(message, tool_name=call.name, tool_response=response)
 
 
 def _was_denied(message: ToolMessage) -> bool:
