@@ -6,7 +6,7 @@ here is kept as JSON, so that handlers see what the model saw.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -14,7 +14,6 @@ from toolbus.immutable import EMPTY, JsonObject
 from toolbus.interchange.parsing import unexpected
 from toolbus.messages import (
     AssistantMessage,
-    AudioPart,
     ImagePart,
     Message,
     Part,
@@ -28,27 +27,8 @@ from toolbus.messages import (
     encode,
 )
 
-
-class Names:
-    """The names of the tools of calls that have no result yet, the latest *most* of them."""
-
-    def __init__(self, most: int = 10_000) -> None:
-        self._names: dict[str, str] = {}
-        self._most = most
-
-    def add(self, message: Message) -> None:
-        """Remember the calls of *message*, and forget the one that it answers."""
-        match message:
-            case AssistantMessage(tool_calls=calls):
-                self._names.update({call.id: call.name for call in calls})
-            case ToolMessage(tool_call_id=call_id):
-                self._names.pop(call_id, None)
-        while len(self._names) > self._most:
-            del self._names[next(iter(self._names))]
-
-    def of(self, call_id: str) -> str:
-        """Return the name of the tool of the call *call_id*, "" if nobody made it."""
-        return self._names.get(call_id, "")
+if TYPE_CHECKING:
+    from toolbus.interchange.names import Names
 
 
 class Answer(Struct, kw_only=True):
@@ -149,11 +129,6 @@ def foreign_part(kind: str, block: Any) -> ResourcePart:
     return ResourcePart(
         resource=Resource(uri=f"block:{kind}", mime_type="application/json", text=text)
     )
-
-
-def audio_part(data: str, kind: str) -> AudioPart:
-    """Return a sound of a *kind* like "wav"."""
-    return AudioPart(data=data, mime_type=f"audio/{kind}")
 
 
 def _blocks(content: Any, path: str) -> list[Any]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.interchange.blocks import Answer, Names, answer_of, user_messages
+from toolbus.interchange.blocks import Answer, answer_of, user_messages
 from toolbus.interchange.items import Aside, Closed, Item, Opened, Said
+from toolbus.interchange.names import Names
 from toolbus.interchange.parsing import parse, unexpected
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from toolbus.immutable import EMPTY
 from toolbus.interchange import openai
-from toolbus.interchange.blocks import Names, answer_of, parts_of, user_messages
+from toolbus.interchange.blocks import answer_of, parts_of, user_messages
 from toolbus.interchange.items import Closed, Item, Opened, Said
+from toolbus.interchange.names import Names
 from toolbus.interchange.parsing import parse, unexpected
 from toolbus.messages import AssistantMessage, Message, SystemMessage
 from toolbus.parts import join_text

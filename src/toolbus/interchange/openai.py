@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError
 from toolbus.immutable import EMPTY
-from toolbus.interchange.blocks import audio_part, foreign_part
+from toolbus.interchange.blocks import foreign_part
 from toolbus.interchange.parsing import parse, unexpected
 from toolbus.messages import (
     AssistantMessage,
+    AudioPart,
     ImagePart,
     Message,
     Part,
@@ -30,7 +31,7 @@ from toolbus.messages import (
 )
 
 if TYPE_CHECKING:
-    from toolbus.interchange.blocks import Names
+    from toolbus.interchange.names import Names
     from toolbus.messages import JsonObject
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
@@ -140,7 +141,7 @@ def _part(part: Any, path: str) -> Part:
                 return ImagePart(data=uri[found.end() :], mime_type=found[1])
             return ResourcePart(resource=Resource(uri=uri))
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
-            return audio_part(data, kind)
+            return AudioPart(data=data, mime_type=f"audio/{kind}")
         case {"type": str(kind)}:
             return foreign_part(kind, part)
     raise unexpected("a content part", part, path)

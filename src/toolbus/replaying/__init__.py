@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toolbus.components import AgentComponent
     from toolbus.loading import Found
     from toolbus.replaying.findings import Finding
-    from toolbus.replaying.rehearsal import Play
+    from toolbus.replaying.plays import Play
     from toolbus.replaying.sources import Batch
 
 _REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)

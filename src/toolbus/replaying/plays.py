@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import force_setattr, replace
 
 from toolbus.lifecycle.execution import failure
-from toolbus.messages import ToolCall, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope
+    from toolbus.messages import ToolCall, ToolMessage, ToolResponse
 
 
 class Judged(NamedTuple):

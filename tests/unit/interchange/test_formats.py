@@ -7,7 +7,8 @@ import pytest
 
 from toolbus.errors import DecodeError
 from toolbus.interchange import Aside, Problem, Said, read
-from toolbus.interchange.blocks import Names, part_of
+from toolbus.interchange.blocks import part_of
+from toolbus.interchange.names import Names
 from toolbus.interchange.openai import message_of
 from toolbus.interchange.parsing import parse
 from toolbus.messages import (
