@@ -1,9 +1,11 @@
 """What a replay as a whole does when its user's code or its reader is in the way."""
 
+import json
 from io import StringIO
 
 import pytest
 
+from toolbus.cli import main
 from toolbus.interchange.native import EndLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import UserMessage
 from toolbus.replaying import Options, run_replay
@@ -99,3 +101,48 @@ def test_kinds_are_bounded():
     assert len(report.asides) <= 101
     assert max(map(len, report.asides)) <= 60
     assert report.asides.total() == 500
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--update"], "--update needs --check FILE"),
+        (["--max-line", "many"], "expected a whole number of megabytes, not 'many'"),
+        (["--format", "xml"], "invalid choice: 'xml'"),
+    ],
+)
+def test_wrong_options_are_named(words, reason, log, rules, capsys):
+    assert main(["replay", str(log), "--with", str(rules), *words]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_the_longest_line_may_be_given(log, rules, capsys):
+    log.write_bytes(b" " + b"x" * 2**20 + b"x\n" + log.read_bytes())
+
+    code = main(
+        ["replay", str(log), "--with", str(rules), "--format", "toolbus", "--max-line", "1"]
+    )
+
+    assert code == 1
+    assert "longer than 1048576 bytes; give a higher limit" in capsys.readouterr().err
+
+
+def test_a_document_says_how_it_differs(log, rules, capsys, tmp_path):
+    check = ["--check", str(tmp_path / "e.json")]
+    words = ["replay", str(log), "--with", str(rules), "--json", *check]
+    assert main([*words, "--update"]) == 0
+    log.write_bytes(
+        log.read_bytes().replace(b'{"type":"end","messages":200', b'{"type":"end","messages":9')
+    )
+    capsys.readouterr()
+
+    code = main(words)
+
+    document = json.loads(capsys.readouterr().out)
+    assert code == 1
+    assert document["differences"] == ["totals", "  - unreadable 0", "  + unreadable 1"]
+
+
+def test_an_export_of_nothing_is_named(tmp_path, capsys):
+    assert main(["export", str(tmp_path / "no.db")]) == 1
+    assert "there is no such file" in capsys.readouterr().err
