@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from toolbus.bus import EventBus
 from toolbus.dispatch import EventContext
-from toolbus.dispatch.bindings import Binding, Options, is_async, name_of
-from toolbus.dispatch.chain import run_now
-from toolbus.dispatch.contexts import mismatch
+from toolbus.dispatch.bindings import Binding, Options
+from toolbus.dispatch.callables import is_async, name_of
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
+from toolbus.dispatch.settling import mismatch
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
 from toolbus.messages import AssistantMessage, SystemMessage
@@ -336,11 +336,6 @@ def test_a_percent_sign_in_a_failure_does_no_harm(caplog):
     (record,) = caplog.records
     assert record.getMessage() == "handler '%d' of '100%s' is %r (ValueError)"
     assert (record.event, record.handler, record.exc_info) == ("100%s", "%d", None)
-
-
-def test_a_chain_that_suspends_is_a_bug():
-    with pytest.raises(RuntimeError, match="a chain of sync handlers suspended"):
-        run_now(asyncio.sleep(0))
 
 
 def test_a_handler_that_returns_the_same_object_ran():
