@@ -25,6 +25,8 @@ SQLITE = "sqlite"
 _MAGIC = b"SQLite format 3\0"
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3"})
 _BATCH = 64
+_BUFFER = 2**18
+"""Bytes of a file that are read at once; each read is a call of the system."""
 
 
 class Source(NamedTuple):
@@ -126,7 +128,7 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
         stream: AbstractContextManager[BinaryIO] = nullcontext(sys.stdin.buffer)
         size = 0
     else:
-        stream = source.path.open("rb")
+        stream = source.path.open("rb", _BUFFER)
         size = source.path.stat().st_size if source.path.is_file() else 0
     with stream as opened:
         yield opened, size
