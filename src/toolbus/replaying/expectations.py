@@ -7,7 +7,9 @@ change only what came after is kept, and of a long text its beginning, its lengt
 from __future__ import annotations
 
 import json
+from collections import Counter
 from hashlib import blake2b
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, to_builtins
@@ -22,20 +24,24 @@ if TYPE_CHECKING:
 
     from toolbus.replaying.findings import Finding, Totals
 
+_KIND = "replay expectation"
 _VERSION = 1
 _LONGEST = 400
 
 
 class Expectation:
-    """What is expected, or what was found: the findings of each session, and the totals."""
+    """What is expected, or what was found: the findings of each session, and the totals.
+
+    A finding is kept as its JSON, which takes the least room.
+    """
 
     def __init__(self) -> None:
-        self.sessions: dict[str, list[dict[str, Any]]] = {}
+        self.sessions: dict[str, list[str]] = {}
         self.totals: dict[str, Any] = {}
 
     def add(self, finding: Finding) -> None:
         """Keep a finding."""
-        self.sessions.setdefault(finding.session, []).append(_kept(finding))
+        self.sessions.setdefault(finding.session, []).append(_json(_kept(finding)))
 
     def close(self, totals: Totals) -> None:
         """Keep the totals."""
@@ -43,15 +49,22 @@ class Expectation:
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all."""
-        document = {
-            "toolbus": "replay expectation",
-            "version": _VERSION,
-            "totals": self.totals,
-            "sessions": self.sessions,
-        }
-        text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
         with replacing(path, force=True) as stream:
-            stream.write(f"{text}\n".encode())
+            for text in self._pieces():
+                stream.write(text.encode())
+
+    def _pieces(self) -> Iterator[str]:
+        """Give the document as `json.dumps` would write it, a finding at a time."""
+        yield '{\n  "sessions": {'
+        for at, session in enumerate(sorted(self.sessions)):
+            yield f"{',' * bool(at)}\n    {_json(session)}: ["
+            for number, finding in enumerate(self.sessions[session]):
+                pretty = json.dumps(json.loads(finding), indent=2, ensure_ascii=False)
+                yield f"{',' * bool(number)}\n{indent(pretty, ' ' * 6)}"
+            yield "\n    ]"
+        totals = indent(json.dumps(self.totals, indent=2, sort_keys=True), "  ").lstrip()
+        facts = f'"toolbus": "{_KIND}",\n  "totals": {totals},\n  "version": {_VERSION}'
+        yield f"\n  }},\n  {facts}\n}}\n"
 
 
 def read_expectation(path: Path) -> Expectation:
@@ -66,13 +79,15 @@ def read_expectation(path: Path) -> Expectation:
         case {"version": int(version)} if version > _VERSION:
             raise UsageError(f"{path}: version {version}, newer than {_VERSION}; update toolbus")
         case {
-            "toolbus": "replay expectation",
+            "toolbus": str(kind),
             "version": 1,
             "totals": dict(totals),
             "sessions": dict(sessions),
-        } if all(map(_are_findings, sessions.values())):
+        } if kind == _KIND and all(map(_are_findings, sessions.values())):
             expectation = Expectation()
-            expectation.sessions, expectation.totals = sessions, totals
+            expectation.totals = totals
+            for session, findings in sessions.items():
+                expectation.sessions[session] = [_json(one) for one in findings]
             return expectation
     raise UsageError(f"{path} is no expectation of a replay; write it anew with --update")
 
@@ -81,17 +96,28 @@ def compare(expected: Expectation, found: Expectation) -> Iterator[str]:
     """Give the lines that tell how *found* differs from *expected*; none if it does not."""
     for session in sorted({*expected.sessions, *found.sessions}):
         old, new = expected.sessions.get(session, []), found.sessions.get(session, [])
-        gone = [f"  - {_worded(one)}" for one in old if one not in new]
-        come = [f"  + {_worded(one)}" for one in new if one not in old]
-        if len(old) != len(new) and not (gone or come):
-            come = [f"  + {len(new)} findings instead of {len(old)}"]
-        if gone or come:
+        lines = [
+            *[f"  - {_worded(one)}" for one in _without(old, new)],
+            *[f"  + {_worded(one)}" for one in _without(new, old)],
+        ]
+        if lines:
             yield f"session {session}"
-            yield from sorted([*gone, *come], key=lambda line: line[4:])
+            # What became of one call or message stands together.
+            yield from sorted(lines, key=lambda line: line[4:])
     totals = list(_totals(expected.totals, found.totals))
     if totals:
         yield "totals"
         yield from totals
+
+
+def _without(some: list[str], others: list[str]) -> Iterator[str]:
+    """Give those of *some* that are not among *others* as often."""
+    left = Counter(others)
+    for one in some:
+        if left[one]:
+            left[one] -= 1
+        else:
+            yield one
 
 
 def _totals(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
@@ -145,15 +171,10 @@ def _are_findings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
-def _worded(finding: dict[str, Any]) -> str:
-    names = (finding.get("on"), finding.get("tool"), finding.get("id"), finding.get("outcome"))
-    head = " ".join([str(name) for name in names if name])
-    rest = {
-        name: value
-        for name, value in finding.items()
-        if name not in {"on", "tool", "id", "outcome"}
-    }
-    return f"{head} {_json(rest)}" if rest else head
+def _worded(kept: str) -> str:
+    finding = json.loads(kept)
+    names = [str(finding.pop(name)) for name in ("on", "tool", "id", "outcome") if name in finding]
+    return " ".join([*names, _json(finding)] if finding else names)
 
 
 def _json(value: Any) -> str:

@@ -23,6 +23,7 @@ _MOST_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""
 
 
+_MOST_DIFFERENCES = 200
 _MOST_KINDS, _LONGEST_KIND = 100, 60
 
 
@@ -123,9 +124,11 @@ class TextReport(Report):
         if differences:
             self._screen.line()
             self._screen.line(Styled(f"not as expected in {file}", "bad"))
-            for line in differences:
+            for line in differences[:_MOST_DIFFERENCES]:
                 tone: Tone = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
                 self._screen.line(Styled(line, tone))
+            if (more := len(differences) - _MOST_DIFFERENCES) > 0:
+                self._screen.line(Styled(f"… and {more:,} more lines", "dim"))
             self._screen.line("if that is right, add --update")
         elif differences is not None:
             self._screen.line(Styled(f"as expected in {file}", "good"))

@@ -29,7 +29,7 @@ def test_what_is_written_is_read_and_equal(tmp_path):
     read = read_expectation(tmp_path / "e.json")
 
     assert list(compare(read, made)) == []
-    assert read.sessions["s"][0]["after"] == {"a": "x", "b": "(taken away)"}
+    assert json.loads(read.sessions["s"][0])["after"] == {"a": "x", "b": "(taken away)"}
     assert "secret" not in (tmp_path / "e.json").read_text()
 
 
@@ -39,7 +39,7 @@ def test_a_long_text_is_kept_by_its_digest():
         for value in ("x" * 1_000, "x" * 999 + "y")
     ]
 
-    (kept,) = one.sessions["s"]
+    (kept,) = map(json.loads, one.sessions["s"])
     assert len(kept["after"]["a"]) < 500
     assert "1000 characters" in kept["after"]["a"]
     assert len(list(compare(one, two))) == 3
@@ -48,7 +48,7 @@ def test_a_long_text_is_kept_by_its_digest():
 def test_a_large_value_is_kept_by_its_digest():
     made = expectation(finding(changes=(Change(path="a", after=list(range(1_000))),)))
 
-    assert "blake2b" in made.sessions["s"][0]["after"]["a"]
+    assert "blake2b" in made.sessions["s"][0]
 
 
 def test_differences_stand_by_session_and_total():
@@ -68,7 +68,30 @@ def test_differences_stand_by_session_and_total():
 def test_the_same_finding_twice_is_a_difference():
     lines = list(compare(expectation(finding()), expectation(finding(), finding())))
 
-    assert lines == ["session s", "  + 2 findings instead of 1"]
+    assert lines == ["session s", "  + call c changed"]
+
+
+def test_the_file_is_what_json_writes(tmp_path):
+    findings = [finding("a", by=("ä",)), finding("b", changes=(Change(path="x", after=[1]),))]
+    other = Finding(session='an "other"', role="user", subject="u", outcome="denied")
+
+    expectation(*findings, other, calls=2).write(tmp_path / "e.json")
+
+    text = (tmp_path / "e.json").read_text()
+    document = json.loads(text)
+    assert text == json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    assert [one["id"] for one in document["sessions"]["s"]] == ["a", "b"]
+
+
+def test_many_findings_are_compared_in_no_time():
+    old = expectation(*[finding(str(at)) for at in range(30_000)])
+    new = expectation(*[finding(str(at)) for at in range(1, 30_001)])
+
+    assert list(compare(old, new)) == [
+        "session s",
+        "  - call 0 changed",
+        "  + call 30000 changed",
+    ]
 
 
 @pytest.mark.parametrize(
