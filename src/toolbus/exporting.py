@@ -18,6 +18,7 @@ from toolbus.interchange.native import (
     SessionLine,
     encode_line,
 )
+from toolbus.store.pages import pages
 from toolbus.store.rows import read_messages, read_records
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
@@ -74,13 +75,12 @@ async def _pages(database: str, sessions: Sequence[str]) -> AsyncIterator[list[L
         yield [Header()]
         for info in chosen:
             yield [SessionLine(id=info.id, created_ns=info.created_ns, updated_ns=info.updated_ns)]
-            messages = records = seq = 0
-            while page := await store.page("messages", info.id, seq):
-                seq, messages = page[-1][0], messages + len(page)
+            messages = records = 0
+            async for page in pages(store, "messages", info.id):
+                messages += len(page)
                 yield [MessageLine(message=one) for one in read_messages(info.id, page)]
-            seq = 0
-            while page := await store.page("records", info.id, seq):
-                seq, records = page[-1][0], records + len(page)
+            async for page in pages(store, "records", info.id):
+                records += len(page)
                 yield [RecordLine(record=one) for one in read_records(info.id, page)]
             yield [EndLine(messages=messages, records=records)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
 from toolbus.interchange.claude_code import ClaudeCode
@@ -17,7 +17,7 @@ from toolbus.interchange.items import (
     Reader,
     Said,
 )
-from toolbus.interchange.lines import LINE_LIMIT, read_lines
+from toolbus.interchange.lines import LINE_LIMIT, Lines, read_lines
 from toolbus.interchange.native import Native
 from toolbus.interchange.parsing import parse
 
@@ -49,7 +49,7 @@ FORMATS = tuple(_MAKERS)
 
 
 def read(
-    stream: BinaryIO, name: str, *, kind: str | None = None, limit: int = LINE_LIMIT
+    stream: Lines, name: str, *, kind: str | None = None, limit: int = LINE_LIMIT
 ) -> Iterator[Item]:
     """Give what the lines of *stream* say, as they come; what cannot be read is a `Problem`.
 

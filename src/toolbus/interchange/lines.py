@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +14,15 @@ _BOM = b"\xef\xbb\xbf"
 _PIECE = 2**16
 
 
-def read_lines(stream: BinaryIO, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes | None]]:
+class Lines(Protocol):
+    """What lines are read from: a binary file, for one."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return up to *limit* bytes of the next line, with its end; at the end of all, none."""
+        ...
+
+
+def read_lines(stream: Lines, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes | None]]:
     """Give number and bytes of each line that is not blank; None for one longer than *limit*."""
     number = 0
     # Two bytes more: a line may end with "\r\n".
@@ -33,7 +41,7 @@ def read_lines(stream: BinaryIO, limit: int = LINE_LIMIT) -> Iterator[tuple[int,
                 yield number, None
 
 
-def _skip(stream: BinaryIO) -> bool:
+def _skip(stream: Lines) -> bool:
     """Read to the end of the line in pieces; tell whether there was anything but its end."""
     found = False
     while piece := stream.readline(_PIECE):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.interchange import LINE_LIMIT, Aside, Closed, Item, Opened, Problem, Said, read
+from toolbus.store.pages import pages
 from toolbus.store.rows import read_messages
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
@@ -24,7 +24,7 @@ SQLITE = "sqlite"
 
 _MAGIC = b"SQLite format 3\0"
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3"})
-_BATCH = 64
+_BATCH, _BATCH_BYTES = 64, 2**20
 _BUFFER = 2**18
 """Bytes of a file that are read at once; each read is a call of the system."""
 
@@ -116,9 +116,28 @@ def _is_database(source: Source, *, sure: bool) -> bool:
 
 async def _read_lines(source: Source, kind: str | None, limit: int) -> AsyncIterator[Batch]:
     with _opened(source) as (stream, size):
-        items = read(stream, source.name, kind=kind, limit=limit)
-        while batch := list(islice(items, _BATCH)):
-            yield Batch(source, batch, min(1.0, stream.tell() / size) if size else None)
+        counted, batch = _Counted(stream), list[Item]()
+        due = _BATCH_BYTES
+        for item in read(counted, source.name, kind=kind, limit=limit):
+            batch.append(item)
+            if len(batch) == _BATCH or counted.bytes > due:
+                yield Batch(source, batch, min(1.0, counted.bytes / size) if size else None)
+                batch, due = [], counted.bytes + _BATCH_BYTES
+        if batch:
+            yield Batch(source, batch)
+
+
+class _Counted:
+    """A stream that counts what was read of it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._readline, self.bytes = stream.readline, 0
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Read a line, or as much of it as *limit* says."""
+        data = self._readline(limit)
+        self.bytes += len(data)
+        return data
 
 
 @contextmanager
@@ -140,9 +159,8 @@ async def _read_database(source: Source, session: str | None) -> AsyncIterator[B
         total, done = sum([info.messages for info in infos]), 0
         for info in infos:
             yield Batch(source, [Opened(info.id)])
-            seq = 0
-            while page := await store.page("messages", info.id, seq, _BATCH):
-                seq, done = page[-1][0], done + len(page)
+            async for page in pages(store, "messages", info.id):
+                done += len(page)
                 items = [_item(info.id, row) for row in page]
                 yield Batch(source, items, min(1.0, done / total) if total else None)
             yield Batch(source, [Closed(info.id)])
