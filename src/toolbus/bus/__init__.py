@@ -185,12 +185,13 @@ class EventBus(Registry):
         """Return the text of the functions that dispatch *event* now, and who is who in them."""
         channel = self._channel(event)
         bindings = channel.bindings
-        shapes = [self._shape(channel, verb, bindings) for verb in channel.verbs]
+        verbs = [verb for verb in channel.verbs if _can(verb, bindings)]
+        shapes = [self._shape(channel, verb, bindings) for verb in verbs]
         return explanation(event, bindings, shapes)
 
     def _plan(self, channel: Channel, verb: Verb) -> Callable[..., Any]:
         bindings = channel.bindings
-        if verb == "apply_sync" and any(one.blocking is None for one in bindings):
+        if not _can(verb, bindings):
             return partial(self._refuse, channel, bindings)
         names: dict[str, Any] = {}
         if any(one.is_async for one in bindings) and verb == "do":
@@ -234,3 +235,8 @@ class EventBus(Registry):
     def _outdate(self) -> None:
         for channel in tuple(self._channels.values()):
             channel.outdate()
+
+
+def _can(verb: Verb, bindings: tuple[Binding, ...]) -> bool:
+    """Tell whether *verb* can run *bindings*: there is no loop in a sync transform."""
+    return verb != "apply_sync" or all(one.blocking is not None for one in bindings)

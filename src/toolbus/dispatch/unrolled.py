@@ -248,12 +248,10 @@ def _ran(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
 
 
 def _call(shape: Shape, slot: Slot, number: str) -> str:
-    plain = f"h{number}(context)"
-    later = f"put(b{number}, context)" if shape.queues else f"await {plain}"
-    if shape.verb == "apply_sync":
-        later = plain
+    call = f"h{number}(context)"
+    if slot.is_async:
+        later = f"put(b{number}, context)" if shape.queues else f"await {call}"
+        call = f"({later} if is_async else {call})" if shape.loops else later
     if shape.loops:
-        chosen = plain if later == plain else f"({later} if is_async else {plain})"
-        return f"{chosen} if g is None or g(context) else SKIPPED"
-    call = later if slot.is_async else plain
+        return f"{call} if g is None or g(context) else SKIPPED"
     return f"{call} if g{number}(context) else SKIPPED" if slot.has_gate else call

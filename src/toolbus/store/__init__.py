@@ -22,7 +22,9 @@ class Stored(Struct, frozen=True, kw_only=True):
     records: tuple[DispatchRecord, ...] = ()
 
     def __post_init__(self) -> None:
-        force_setattr(self, "records", tuple([record.without_values() for record in self.records]))
+        if self.records != ():
+            bare = tuple([record.without_values() for record in self.records])
+            force_setattr(self, "records", bare)
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
