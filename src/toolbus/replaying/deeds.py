@@ -44,7 +44,8 @@ def deed_of_adapters(context: EventContext[Any]) -> Deed | None:
         return Deed("rejected", context.rejected.reason, (context.rejected.handler,))
     if context.denied:
         return Deed("denied", context.denied.reason, _adapters(context))
-    if context.value is not context.original and changed(context.original, context.value):
+    before, after = context.original, context.value
+    if after is not before and changed(before, after):
         return Deed("changed", None, _adapters(context))
     for step in context.steps:
         if step.failed:

@@ -26,7 +26,7 @@ from toolbus.replaying.findings import Finding, Totals, differences
 from toolbus.replaying.plays import Judged, Play, judge, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from toolbus.dispatch import EventContext
     from toolbus.ledger import DispatchRecord
@@ -68,22 +68,20 @@ class Rehearsal:
         """Count the calls that got no result."""
         self.totals.unanswered += sum([not one.dropped for one in play.open.values()])
 
-    async def take(self, play: Play, message: Message) -> None:
+    def take(self, play: Play, message: Message) -> Coroutine[Any, Any, object]:
         """Take the next message of a session past the handlers, and the calls that it asks for."""
         self.totals.messages += 1
         match message:
             case ToolMessage():
-                await self._take_result(play, message)
+                return self._take_result(play, message)
             case AssistantMessage():
-                play.go_on(play.scope.run_id, play.scope.turn + 1)
-                await self._take_answer(play, message)
+                return self._take_answer(play, message)
             case UserMessage():
                 play.go_on(message.id, 0)
-                await self._admit(play, message)
-            case _:
-                await self._admit(play, message)
+        return self._admit(play, message)
 
     async def _take_answer(self, play: Play, message: AssistantMessage) -> None:
+        play.go_on(play.scope.run_id, play.scope.turn + 1)
         admitted = await self._admit(play, message)
         calls = admitted.tool_calls if isinstance(admitted, AssistantMessage) else ()
         if admitted is not message:
@@ -114,7 +112,8 @@ class Rehearsal:
             blame = _blame(error)
             self._tell_raised(play, call, error, blame)
             return Judged(call, response=failure(blame, type(error).__name__))
-        self._see(context)
+        if not self._tapped:
+            self._see(context)
         judged = judge(call, context)
         if self._deed is not None:
             reads = None if judged.response is None else judged.response.text
@@ -139,7 +138,8 @@ class Rehearsal:
         spec = None if tool is None else tool.spec
         self._deed = None
         try:
-            admitted = await admit(self._bus, message, play.scope, spec, tell=self._see)
+            tell = None if self._tapped else self._see
+            admitted = await admit(self._bus, message, play.scope, spec, tell=tell)
         except MessageDenied:
             self._tell_deed(play, message, message, None)
             return None
@@ -153,8 +153,7 @@ class Rehearsal:
         return admitted
 
     def _see(self, context: EventContext[Any]) -> None:
-        if not self._tapped:
-            self._deed = deed_of_adapters(context)
+        self._deed = deed_of_adapters(context)
 
     def _hear(self, record: DispatchRecord) -> None:
         # A handler may dispatch as well, but its dispatches end before the one that it is in.
