@@ -18,7 +18,7 @@ from toolbus.interchange.native import (
     SessionLine,
     encode_line,
 )
-from toolbus.store.pages import pages
+from toolbus.store.portions import portions
 from toolbus.store.rows import read_messages, read_records
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
@@ -76,10 +76,10 @@ async def _pages(database: str, sessions: Sequence[str]) -> AsyncIterator[list[L
         for info in chosen:
             yield [SessionLine(id=info.id, created_ns=info.created_ns, updated_ns=info.updated_ns)]
             messages = records = 0
-            async for page in pages(store, "messages", info.id):
+            async for page in portions(store, "messages", info.id):
                 messages += len(page)
                 yield [MessageLine(message=one) for one in read_messages(info.id, page)]
-            async for page in pages(store, "records", info.id):
+            async for page in portions(store, "records", info.id):
                 records += len(page)
                 yield [RecordLine(record=one) for one in read_records(info.id, page)]
             yield [EndLine(messages=messages, records=records)]

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-COMMANDS = ("demo", "wiring")
+COMMANDS = ("check", "demo", "wiring")
 COMPONENT = """
 from toolbus import AgentComponent, events, on
 class Quiet(AgentComponent):
@@ -94,7 +94,8 @@ async def test_an_unknown_command_names_the_nearest(command):
     near, far = one_line(command("wirin")), one_line(command("fly"))
 
     assert near == "toolbus: unknown command 'wirin'; did you mean 'wiring'?; see `toolbus --help`"
-    assert "unknown command 'fly'; there is demo, wiring" in far
+    assert far.startswith("toolbus: unknown command 'fly'; there is check, demo, wiring, ")
+    assert far.endswith("; see `toolbus --help`")
 
 
 async def test_an_unknown_option_names_the_nearest(command):
@@ -170,7 +171,7 @@ async def test_what_tools_return_cannot_steer_terminals(environment, quiet):
     assert not {"\x1b", "\x07"} & set(text)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["demo", "wiring"])
 async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
     ready, programs = tmp_path / "ready", tmp_path / "programs"
     programs.mkdir()

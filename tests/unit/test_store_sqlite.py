@@ -521,14 +521,14 @@ async def test_a_newer_version_is_refused(path, tmp_path, read_only, closed):
     source.parent.mkdir()
     await make(source, "m1")
     with raw(source) as newer:
-        newer.execute("PRAGMA user_version = 2")
+        newer.execute("PRAGMA user_version = 3")
         if not closed:
             copy_unclosed(source, path)
     if closed:
         shutil.copyfile(source, path)
 
     reason = refused(path, read_only=read_only)
-    assert reason == "it has version 2, newer than 1; update toolbus"
+    assert reason == "it has version 3, newer than 2; update toolbus"
 
 
 def test_an_unfinished_write_of_another_program_is_left_alone(path, tmp_path):
@@ -636,14 +636,49 @@ async def test_a_read_only_file_is_refused_and_can_be_read(public_path):
     assert reason == "it is read-only; make it writable, or open it with `read_only=True`"
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-async def test_a_read_only_folder_is_refused(public_path, read_only):
+async def test_a_read_only_folder_is_refused_and_can_be_read(public_path):
     await make(public_path, "m1")
     public_path.chmod(0o666)
     public_path.parent.chmod(0o555)
+    before = contents(public_path)
 
     with unprivileged():
-        assert "make its folder writable" in refused(public_path, read_only=read_only)
+        assert "make its folder writable" in refused(public_path)
+        async with SqliteStore(public_path, read_only=True) as store:
+            assert await ids(store) == ["m1"]
+
+    assert contents(public_path) == before
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_log_in_a_read_only_folder_is_read(public_path, tmp_path, shared):
+    async with SqliteStore(tmp_path / "source.db") as store:
+        await store.append("s", user("m1"))
+        copy_unclosed(tmp_path / "source.db", public_path)
+        if shared:
+            shutil.copyfile(tmp_path / "source.db-shm", f"{public_path}-shm")
+    public_path.parent.chmod(0o555)
+    before = contents(public_path)
+
+    with unprivileged():
+        async with SqliteStore(public_path, read_only=True) as store:
+            assert await ids(store) == ["m1"]
+
+    assert contents(public_path) == before
+
+
+async def test_a_file_that_changes_under_a_reader_without_locks_is_told(public_path):
+    await make(public_path, "m1")
+    public_path.parent.chmod(0o555)
+    with unprivileged():
+        reader = SqliteStore(public_path, read_only=True)
+    public_path.parent.chmod(0o777)
+
+    await make(public_path, "m2")
+
+    with pytest.raises(StoreError, match="somebody wrote to it while it was read"):
+        await reader.read("s")
+    await reader.close()
 
 
 async def test_an_unreadable_file_is_refused(public_path):
@@ -669,7 +704,7 @@ def test_a_file_system_without_a_log_is_refused(path, monkeypatch):
     def connect(file, timeout, mode):
         return sqlite3.connect(":memory:", isolation_level=None)
 
-    monkeypatch.setattr("toolbus.store.sqlite._connect", connect)
+    monkeypatch.setattr("toolbus.store.sqlite.connect", connect)
 
     with pytest.raises(StoreError, match="use a local disk"):
         SqliteStore(path)
@@ -910,6 +945,87 @@ async def test_a_limited_file_stores_nothing_until_there_is_room(path):
         assert found[-1] == "mlast"
 
 
+CARRIED = """
+import asyncio, os, resource, signal, sys
+from toolbus.errors import StoreError
+from toolbus.messages import UserMessage
+from toolbus.store import Stored
+from toolbus.store.sqlite import SqliteStore
+
+path, how = sys.argv[1:]
+ballast = os.path.join(os.path.dirname(path), "ballast")
+
+def fill():
+    if how == "limit":
+        # The log reaches this size before it is first carried into the file, which then may not.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000_000, resource.RLIM_INFINITY))
+    else:
+        with open(ballast, "wb") as file:
+            file.truncate(0)
+            os.posix_fallocate(file.fileno(), 0, 10_000_000)
+
+def make_room():
+    if how == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    else:
+        os.unlink(ballast)
+
+async def main():
+    stored = []
+    async def append(store, at):
+        message = UserMessage(id=f"m{at}", content="x" * 3000)
+        await store.append("s", Stored(message=message))
+        stored.append(message.id)
+
+    async with SqliteStore(path) as store:
+        fill()
+        failures = []
+        for start in range(0, 6000, 50):
+            waiting = [append(store, at) for at in range(start, start + 50)]
+            for result in await asyncio.gather(*waiting, return_exceptions=True):
+                if result is not None:
+                    assert isinstance(result, StoreError) and "is full" in str(result), result
+                    failures.append(result)
+            assert [m.id for m in await store.read("s")] == stored
+            if failures:
+                break
+        assert failures and len(stored) > 500, len(stored)
+        make_room()
+        await append(store, "last")
+        assert [m.id for m in await store.read("s")] == stored
+    async with SqliteStore(path) as store:
+        assert [m.id for m in await store.read("s")] == stored
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+asyncio.run(main())
+print("done")
+"""
+
+# A small disk of its own takes a privilege, which not every machine gives.
+DISKS = {"limit": ""}
+if sys.platform == "linux" and not os.geteuid():
+    mount = "mkdir {0}/disk && mount -t tmpfs -o size=20m none {0}/disk"
+    DISKS["disk"] = mount
+    with tempfile.TemporaryDirectory() as probe:
+        probed = ["unshare", "-m", "sh", "-c", mount.format(probe)]
+        if subprocess.run(probed, capture_output=True, check=False).returncode:
+            del DISKS["disk"]
+
+
+@pytest.mark.parametrize("how", DISKS)
+def test_a_log_that_cannot_be_carried_into_the_file_loses_nothing(tmp_path, how):
+    words = [sys.executable, "-W", "error", "-c", CARRIED, f"{tmp_path}/store.db", how]
+    if how == "disk":
+        script = f'{DISKS[how].format(tmp_path)} && exec "$@"'
+        words[-2] = f"{tmp_path}/disk/store.db"
+        words = ["unshare", "-m", "sh", "-c", script, "sh", *words]
+
+    environment = os.environ | {"PYTHONPATH": str(Path(toolbus.__file__).parents[1])}
+    child = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+    assert (child.returncode, child.stdout, child.stderr) == (0, "done\n", "")
+
+
 # --- the tables ----------------------------------------------------------------------------------
 
 
@@ -934,7 +1050,7 @@ async def test_a_message_is_stored_as_its_json(path):
 
     with raw(path) as other:
         (found,) = other.execute("SELECT seq, id, version, body FROM messages").fetchall()
-    assert found == (1, "m1", schema.VERSION, encode(message).decode())
+    assert found == (1, "m1", schema.ENCODING, encode(message).decode())
 
 
 async def test_a_call_leads_to_the_messages_that_speak_of_it(path):

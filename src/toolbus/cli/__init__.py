@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli import demo, export, replay, wiring
+from toolbus.cli import check, demo, export, replay, wiring
 from toolbus.cli.parsing import Command, make_parser, nearest
 from toolbus.errors import ToolbusError
 from toolbus.terminal import Output, UsageError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _COMMANDS: dict[str, Callable[[], Command]] = {
+    "check": check.command,
     "demo": demo.command,
     "wiring": wiring.command,
     "replay": replay.command,
@@ -23,6 +24,7 @@ _COMMANDS: dict[str, Callable[[], Command]] = {
 
 _OVERVIEW = """\
 commands:
+  check    say what is still readable of a store, and write it to a new file
   demo     watch an agent work, and handlers intervene
   wiring   print who handles what, in the order in which they run
   replay   run recorded sessions through other handlers
@@ -32,6 +34,7 @@ examples:
   toolbus demo                       a run in a fresh folder, which is kept
   toolbus demo --without Secrets     the same without one of its handlers
   toolbus wiring agent.py            the handlers of the agent in agent.py
+  toolbus check sessions.db          whether a store is whole
   toolbus demo --json | jq .totals   for programs
 
 exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,

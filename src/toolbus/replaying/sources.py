@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.interchange import LINE_LIMIT, Aside, Closed, Item, Opened, Problem, Said, read
-from toolbus.store.pages import pages
+from toolbus.store.portions import portions
 from toolbus.store.rows import read_messages
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
@@ -159,7 +159,7 @@ async def _read_database(source: Source, session: str | None) -> AsyncIterator[B
         total, done = sum([info.messages for info in infos]), 0
         for info in infos:
             yield Batch(source, [Opened(info.id)])
-            async for page in pages(store, "messages", info.id):
+            async for page in portions(store, "messages", info.id):
                 done += len(page)
                 items = [_item(info.id, row) for row in page]
                 yield Batch(source, items, min(1.0, done / total) if total else None)

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+from binascii import crc32
 from typing import TYPE_CHECKING, TypeVar
 
 from toolbus.errors import DecodeError
 from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolMessage, decode, decoder, encode
-from toolbus.store.schema import VERSION
+from toolbus.store.schema import ENCODING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from toolbus.messages import Message
 
 T = TypeVar("T")
 
-Row = tuple[int, object, bytes]
-"""Sequence number, version and body."""
+Row = tuple[int, object, bytes, object]
+"""Sequence number, version, body and checksum."""
 
 
-def message_row(message: Message) -> tuple[str, int, str]:
-    """Return id, version and body of *message*."""
-    return message.id, VERSION, encode(message).decode()
+def message_row(message: Message) -> tuple[str, int, str, int]:
+    """Return id, version, body and checksum of *message*."""
+    body = encode(message)
+    return message.id, ENCODING, body.decode(), crc32(body)
 
 
-def record_row(record: DispatchRecord) -> tuple[str, str, int, str]:
-    """Return subject, call id, version and body of *record*."""
-    return record.subject, record.call_id, VERSION, encode(record).decode()
+def record_row(record: DispatchRecord) -> tuple[str, str, int, str, int]:
+    """Return subject, call id, version, body and checksum of *record*."""
+    body = encode(record)
+    return record.subject, record.call_id, ENCODING, body.decode(), crc32(body)
+
+
+def columns_of(body: Message | DispatchRecord) -> Mapping[str, str]:
+    """Return the columns of a row that say again what stands in its *body*."""
+    if isinstance(body, DispatchRecord):
+        return {"subject": body.subject, "call_id": body.call_id}
+    return {"id": body.id}
 
 
 def call_ids(message: Message) -> tuple[str, ...]:
@@ -42,27 +52,48 @@ def call_ids(message: Message) -> tuple[str, ...]:
 
 def read_messages(session_id: str, rows: Iterable[Row]) -> tuple[Message, ...]:
     """Decode *rows* of messages; raises `DecodeError` that names the row."""
-    return _decoded("message", decode, session_id, rows)
+    return _decoded("message", decode_message, session_id, rows)
 
 
 def read_records(session_id: str, rows: Iterable[Row]) -> tuple[DispatchRecord, ...]:
     """Decode *rows* of ledger records; raises `DecodeError` that names the row."""
-    return _decoded("record", _decode_record, session_id, rows)
+    return _decoded("record", decode_record, session_id, rows)
+
+
+def decode_message(version: object, body: bytes, checksum: object) -> Message:
+    """Decode the body of one row; raises `DecodeError`."""
+    return _proved(decode, version, body, checksum)
+
+
+def decode_record(version: object, body: bytes, checksum: object) -> DispatchRecord:
+    """Decode the body of one row; raises `DecodeError`."""
+    return _proved(_decode_record, version, body, checksum)
 
 
 _decode_record = decoder(DispatchRecord)
 
 
+def _proved(decode: Callable[[bytes], T], version: object, body: bytes, checksum: object) -> T:
+    if version != ENCODING:
+        raise DecodeError(f"has version {version!r}, expected {ENCODING}; update toolbus")
+    way_out = "restore the file from a copy"
+    try:
+        decoded = decode(body)
+    except (DecodeError, TypeError) as error:
+        raise DecodeError(f"is damaged: {error}; {way_out}") from error
+    # Rows that an older toolbus wrote have no checksum.
+    if checksum is not None and checksum != crc32(body):
+        raise DecodeError(f"is damaged: its checksum is not that of its body; {way_out}")
+    return decoded
+
+
 def _decoded(
-    kind: str, decode: Callable[[bytes], T], session_id: str, rows: Iterable[Row]
+    kind: str, decode: Callable[[object, bytes, object], T], session_id: str, rows: Iterable[Row]
 ) -> tuple[T, ...]:
     decoded: list[T] = []
-    for seq, version, body in rows:
-        row = f"{kind} {seq!r} of session {session_id!r}"
-        if version != VERSION:
-            raise DecodeError(f"{row} has version {version!r}, expected {VERSION}; update toolbus")
+    for seq, version, body, checksum in rows:
         try:
-            decoded.append(decode(body))
-        except (DecodeError, TypeError) as error:
-            raise DecodeError(f"{row} is damaged: {error}; restore the file from a copy") from error
+            decoded.append(decode(version, body, checksum))
+        except DecodeError as error:
+            raise DecodeError(f"{kind} {seq!r} of session {session_id!r} {error}") from error
     return tuple(decoded)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
 from toolbus.store import SessionInfo, rows, schema
-from toolbus.store.paths import checked_path, is_unfinished
+from toolbus.store.opening import (
+    EMPTY,
+    Stillness,
+    check_contents,
+    connect,
+    read_marks,
+    reading_mode,
+    worded,
+)
+from toolbus.store.paths import checked_path
 from toolbus.store.reasons import failure_of
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
@@ -56,14 +64,19 @@ class SqliteStore:
     ) -> None:
         self._where, self._clock = os.fspath(path), clock
         file = checked_path(self._where, read_only=read_only)
-        connect = partial(_connect, file, timeout)
-        with _worded(self._where), ExitStack() as opened:
-            _check_contents(self._where, file, connect, read_only=read_only)
-            self._writes = None if read_only else _Writes(self._where, connect("rwc"))
-            if self._writes:
+        with worded(self._where), ExitStack() as opened:
+            version = check_contents(self._where, file, timeout, read_only=read_only)
+            self._writes: _Writes | None = None
+            if not read_only:
+                self._writes = _Writes(self._where, connect(file, timeout, "rwc"))
                 opened.callback(self._writes.close)
                 self._writes.prepare(timeout)
-            reads = _Reads(self._where, connect("ro" if read_only else "rw"))
+                version = schema.VERSION
+            mode = reading_mode(file) if read_only else "rw"
+            still = Stillness(self._where, file) if mode in {"still", "alone"} else None
+            reads = _Reads(self._where, connect(file, timeout, mode), still)
+            opened.callback(reads.close)
+            reads.prepare(version)
             opened.pop_all()
         name = f"store {self._where!r}"
         self._reader: Worker[Query[Any], Any] = Worker(name, reads.serve, reads.close)
@@ -95,14 +108,14 @@ class SqliteStore:
         """Return the ledger records of the session, in order."""
         return await self._query(partial(_read_records, session_id))
 
-    async def page(
+    async def portion(
         self, table: Literal["messages", "records"], session_id: str, after: int = 0, most: int = 64
     ) -> tuple[rows.Row, ...]:
         """Return up to *most* rows of a session behind the sequence number *after*, undecoded.
 
         `rows.read_messages` and `rows.read_records` decode them. The first has the number 1.
         """
-        return await self._query(partial(_read_page, table, (session_id, after, most)))
+        return await self._query(partial(_read_portion, table, (session_id, after, most)))
 
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""
@@ -137,15 +150,15 @@ class _Writes:
         self._execute, self.close = connection.execute, connection.close
 
     def prepare(self, timeout: float) -> None:
-        """Make the tables if the file is empty."""
+        """Make the tables if the file is empty, and bring those of an older version up to date."""
         # First of all: so a process killed in here leaves an empty file, never half a store.
         if self._start_log(monotonic() + timeout) != ("wal",):
             raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
         self._execute("PRAGMA synchronous = FULL")
         self._execute("BEGIN IMMEDIATE")
-        if _marks(self._connection) == _EMPTY:
-            for statement in schema.TABLES:
-                self._execute(statement)
+        marks = read_marks(self._connection)
+        for statement in schema.TABLES if marks == EMPTY else schema.upgrades(marks[1]):
+            self._execute(statement)
         self._execute("COMMIT")
 
     def _start_log(self, until: float) -> object:
@@ -204,8 +217,14 @@ class _Writes:
 class _Reads:
     """What the reader's thread does with its connection."""
 
-    def __init__(self, where: str, connection: sqlite3.Connection) -> None:
-        self._where, self._connection, self.close = where, connection, connection.close
+    def __init__(self, where: str, connection: sqlite3.Connection, still: Stillness | None) -> None:
+        self._where, self._connection, self._still = where, connection, still
+        self.close = connection.close
+
+    def prepare(self, version: int) -> None:
+        """Let a file of an older *version* that may not be changed look like one of ours."""
+        for statement in schema.disguises(version):
+            self._connection.execute(statement)
 
     def serve(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """Answer *queries*."""
@@ -213,9 +232,14 @@ class _Reads:
 
     def _answer(self, query: Query[T]) -> T | StoreError:
         try:
-            return query(self._connection)
+            answer = query(self._connection)
+            if self._still:
+                self._still.check()
+        except StoreError as error:
+            return error
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
             return failure_of(self._where, error)
+        return answer
 
 
 def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
@@ -226,10 +250,10 @@ def _read_records(session_id: str, connection: sqlite3.Connection) -> tuple[Disp
     return rows.read_records(session_id, connection.execute(schema.RECORDS, (session_id,)))
 
 
-def _read_page(
+def _read_portion(
     table: str, which: tuple[str, int, int], connection: sqlite3.Connection
 ) -> tuple[rows.Row, ...]:
-    return tuple(connection.execute(schema.PAGES[table], which).fetchall())
+    return tuple(connection.execute(schema.PORTIONS[table], which).fetchall())
 
 
 def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
@@ -237,51 +261,3 @@ def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
     return tuple(
         [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in found]
     )
-
-
-def _connect(file: Path, timeout: float, mode: str) -> sqlite3.Connection:
-    uri = f"{file.as_uri()}?mode={mode}"
-    # Made here and used in one thread, but not in the same; transactions begin where we say so.
-    return sqlite3.connect(
-        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
-    )
-
-
-def _check_contents(
-    where: str, file: Path, connect: Callable[[str], sqlite3.Connection], *, read_only: bool
-) -> None:
-    """Refuse a file that is no store, or a newer one, and leave every byte as it is."""
-    if not file.exists():
-        return
-    # Who closes a writable connection carries the log into the file, and who closes a
-    # read-only one leaves empty files beside it: each is used where it does nothing.
-    with closing(connect("ro" if is_unfinished(file) else "rw")) as connection:
-        connection.execute("BEGIN")
-        marks = _marks(connection)
-    application_id, version, _ = marks
-    if marks == _EMPTY and read_only:
-        raise StoreError(where, "it is empty; give the path of a store")
-    if marks != _EMPTY and application_id != schema.APPLICATION_ID:
-        raise StoreError(where, "it is another application's database; give another path")
-    if version > schema.VERSION:
-        known = schema.VERSION
-        raise StoreError(where, f"it has version {version}, newer than {known}; update toolbus")
-
-
-_EMPTY = (0, 0, 0)
-
-
-def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Return the file's application id, its version and the number of its tables."""
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return application_id, version, tables
-
-
-@contextmanager
-def _worded(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise failure_of(where, error) from error

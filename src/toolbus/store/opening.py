@@ -1,0 +1,153 @@
+"""How the file of a store is opened: to write, to read, and to look without leaving a trace."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from toolbus.errors import StoreError
+from toolbus.store import schema
+from toolbus.store.paths import beside, may_write_beside, unfinished
+from toolbus.store.reasons import failure_of
+from toolbus.store.wal import damage_of, read_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Mode = Literal["ro", "rw", "rwc", "still", "alone"]
+"""How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
+no lock is taken and no file made."""
+
+_MODES = {"still": "mode=ro&immutable=1", "alone": "mode=ro&vfs=unix-none"}
+
+Connection = sqlite3.Connection
+
+EMPTY = (0, 0, 0)
+"""The marks of a file without anything in it."""
+
+
+def connect(file: Path, timeout: float, mode: Mode) -> sqlite3.Connection:
+    """Return a connection to *file*; each waits *timeout* seconds for the others' locks."""
+    how = _MODES.get(mode, f"mode={mode}")
+    # Made here and used in one thread, but not in the same; transactions begin where we say so.
+    connection = sqlite3.connect(
+        f"{file.as_uri()}?{how}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    if mode == "alone":
+        # Then the index of the log is kept in memory, and not in a file that all share.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
+def reading_mode(file: Path) -> Mode:
+    """Return how to read *file*: shared with others where possible.
+
+    SQLite makes files beside one that it reads. Where that is forbidden the file can be read
+    for as long as nobody changes it.
+    """
+    return "ro" if may_write_beside(file) else looking_mode(file)
+
+
+def looking_mode(file: Path) -> Mode:
+    """Return how to read *file* without making a file beside it."""
+    if beside(file, "-shm").exists():
+        return "ro"
+    log = beside(file, "-wal")
+    # Who closes a log without a commit removes it, and whatever else may be in it.
+    empty = log.exists() and log.stat().st_size and not read_log(log).commits
+    return "alone" if unfinished(file) and not empty else "still"
+
+
+class Stillness:
+    """What shows that *file* is as it was when this was made: for readers without a lock."""
+
+    def __init__(self, where: str, file: Path) -> None:
+        self._where, self._file, self._seen = where, file, _look(file)
+
+    def check(self) -> None:
+        """Raise `StoreError` if somebody has written since."""
+        if _look(self._file) != self._seen:
+            reason = "somebody wrote to it while it was read without a lock; open it again"
+            raise StoreError(self._where, reason)
+
+
+def _look(file: Path) -> tuple[object, ...]:
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, unfinished(file)
+
+
+def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
+    """Return the version of *file*, 0 if it is empty.
+
+    Raises `StoreError` for what is no store, a newer or a damaged one, and leaves every byte
+    as it is.
+    """
+    if not file.exists():
+        return 0
+    if damage := damage_of(beside(file, "-wal")):
+        raise StoreError(where, f"{damage}; see `toolbus check`")
+    marks = marks_of(file, partial(connect, timeout=timeout))
+    application_id, version, _ = marks
+    if marks == EMPTY and read_only:
+        raise StoreError(where, "it is empty; give the path of a store")
+    if marks != EMPTY and application_id != schema.APPLICATION_ID:
+        raise StoreError(where, "it is another application's database; give another path")
+    if marks != EMPTY and version < 1:
+        raise StoreError(where, f"it has version {version}, so it is damaged; see `toolbus check`")
+    if version > schema.VERSION:
+        known = schema.VERSION
+        raise StoreError(where, f"it has version {version}, newer than {known}; update toolbus")
+    return version
+
+
+def marks_of(file: Path, connect: Callable[..., sqlite3.Connection]) -> tuple[int, int, int]:
+    """Return application id, version and number of tables of *file*, and leave it as it is."""
+    # Who closes a writable connection carries the log into the file, and who closes a
+    # read-only one leaves empty files beside it: each is used where it does nothing.
+    mode: Mode = "rw" if may_write_beside(file) and not unfinished(file) else reading_mode(file)
+    with closing(connect(file, mode=mode)) as connection:
+        connection.execute("BEGIN")
+        return read_marks(connection)
+
+
+def read_marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return the file's application id, its version and the number of its tables."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return application_id, version, tables
+
+
+def scratch() -> Connection:
+    """Return a connection to an empty database that is gone when it is closed."""
+    return sqlite3.connect("", isolation_level=None)
+
+
+def integrity_problems(connection: Connection) -> list[str]:
+    """Return what SQLite finds wrong with the file; raises `KeyboardInterrupt` in between."""
+    # So Python gets a turn now and then, and hears that it was interrupted.
+    connection.set_progress_handler(lambda: 0, 100_000)
+    try:
+        found = connection.execute("PRAGMA integrity_check").fetchall()
+        found += connection.execute("PRAGMA foreign_key_check").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from error
+        return [str(error)]
+    return [" ".join(map(str, one)) for one in found if one != ("ok",)]
+
+
+@contextmanager
+def worded(where: str) -> Iterator[None]:
+    """Turn what goes wrong inside into a `StoreError` about *where*."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+        raise failure_of(where, error) from error
