@@ -26,6 +26,7 @@ FILES = (
     "growth",
     "import",
     "tap",
+    "replay",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

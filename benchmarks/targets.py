@@ -104,6 +104,10 @@ TARGETS: tuple[Target, ...] = (
         "commits for 64 concurrent appends",
         *("append_commits", ("64 sessions", OURS), None, "≤", 4),
     ),
+    Target(
+        "replay with three adapters against decoding and encoding",
+        *("replay", ("one message", OURS), ("one message", "decode and encode"), "≤", 3.0),
+    ),
     Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )
 

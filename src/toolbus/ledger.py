@@ -87,10 +87,12 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def without_values(self) -> DispatchRecord:
         """Return this record with digests only, the same object if it has no values."""
-        held = [self.value, self.result]
-        held += [one for entry in self.entries for one in (entry.value_before, entry.value_after)]
-        if all(one is None for one in held):
-            return self
+        if self.value is None and self.result is None:
+            for entry in self.entries:
+                if entry.value_before is not None or entry.value_after is not None:
+                    break
+            else:
+                return self
         bare = [replace(entry, value_before=None, value_after=None) for entry in self.entries]
         return replace(self, entries=tuple(bare), value=None, result=None)
 
@@ -136,11 +138,14 @@ class Digests:
 
 
 class Trace:
-    """The record of one dispatch in the making; *turns* counts the handlers that are in it."""
+    """The record of one dispatch in the making; *turns* counts the handlers that are in it.
 
-    def __init__(self, event: str, value: object, scope: Scope, digests: Digests) -> None:
+    Without *digests* those of the record are "".
+    """
+
+    def __init__(self, event: str, value: object, scope: Scope, digests: Digests | None) -> None:
         self._event, self._scope, self._digests = event, scope, digests
-        self._original = self._latest = (value, digests.of(value))
+        self._original = self._latest = (value, digests.of(value) if digests else "")
         self._entries: list[HandlerEntry] = []
         self._started, self._since = time_ns(), perf_counter_ns()
         self.turns = 0
@@ -263,7 +268,7 @@ class Trace:
 
     def _digest(self, value: object) -> str:
         # What one handler left is what the next one gets, so most digests are known.
-        if value is not self._latest[0]:
+        if value is not self._latest[0] and self._digests:
             self._latest = (value, self._digests.of(value))
         return self._latest[1]
 

@@ -94,9 +94,8 @@ async def test_an_unknown_command_names_the_nearest(command):
     near, far = one_line(command("wirin")), one_line(command("fly"))
 
     assert near == "toolbus: unknown command 'wirin'; did you mean 'wiring'?; see `toolbus --help`"
-    assert (
-        far == "toolbus: unknown command 'fly'; there is check, demo, wiring; see `toolbus --help`"
-    )
+    assert far.startswith("toolbus: unknown command 'fly'; there is check, demo, wiring, ")
+    assert far.endswith("; see `toolbus --help`")
 
 
 async def test_an_unknown_option_names_the_nearest(command):

@@ -32,6 +32,7 @@ class Tap(Struct, frozen=True, eq=False):
     values: bool
     idle: bool
     without: tuple[Event, ...]
+    digests: bool = True
 
     def wants(self, event: Event, bindings: Sequence[Binding]) -> bool:
         """Tell whether it wants a record of a dispatch of *event* to *bindings*."""
@@ -67,7 +68,8 @@ class Taps:
 
     def begin(self, event: Event, value: object, scope: Scope) -> Trace:
         """Begin a trace of a dispatch."""
-        return Trace(event.name, value, scope, self._digests)
+        digests = self._digests if any(tap.digests for tap in self._taps) else None
+        return Trace(event.name, value, scope, digests)
 
     def finished(
         self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any]
@@ -91,12 +93,17 @@ class Taps:
     ) -> None:
         trace.missing(bindings[trace.turns :])
         event, record = context.event, trace.finish(outcome, reason)
-        result = context.value if context.answer is None else context.answer
-        full = replace(record, value=context.original, result=result)
+        bare = record.without_values()
         for tap in self._taps:
             if tap.wants(event, bindings):
                 try:
-                    tap.sink(full if tap.values else record.without_values())
+                    tap.sink(_full(record, context) if tap.values else bare)
                 except Exception:
                     more = {"event": event.name}
                     logger.exception("a tap of the bus failed at %r", event.name, extra=more)
+
+
+def _full(record: DispatchRecord, context: EventContext[Any]) -> DispatchRecord:
+    """Return *record* with the values of its dispatch."""
+    result = context.value if context.answer is None else context.answer
+    return replace(record, value=context.original, result=result)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli import check, demo, wiring
+from toolbus.cli import check, demo, export, replay, wiring
 from toolbus.cli.parsing import Command, make_parser, nearest
 from toolbus.errors import ToolbusError
 from toolbus.terminal import Output, UsageError
@@ -18,6 +18,8 @@ _COMMANDS: dict[str, Callable[[], Command]] = {
     "check": check.command,
     "demo": demo.command,
     "wiring": wiring.command,
+    "replay": replay.command,
+    "export": export.command,
 }
 
 _OVERVIEW = """\
@@ -25,6 +27,8 @@ commands:
   check    say what is still readable of a store, and write it to a new file
   demo     watch an agent work, and handlers intervene
   wiring   print who handles what, in the order in which they run
+  replay   run recorded sessions through other handlers
+  export   write the sessions of a store as JSON Lines
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept

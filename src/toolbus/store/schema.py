@@ -107,3 +107,9 @@ MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
 RECORDS = """SELECT seq, version, CAST(body AS BLOB), checksum FROM records
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
 SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"
+# A portion at a time, for readers that must not hold a session whole.
+PORTIONS = {
+    table: f"""SELECT seq, version, CAST(body AS BLOB), checksum FROM {table}
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) AND seq > ? ORDER BY seq LIMIT ?"""  # noqa: S608 - our own names
+    for table in ("messages", "records")
+}

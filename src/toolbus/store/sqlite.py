@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from time import monotonic, sleep, time_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
 from toolbus.store import SessionInfo, rows, schema
@@ -107,6 +107,15 @@ class SqliteStore:
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order."""
         return await self._query(partial(_read_records, session_id))
+
+    async def portion(
+        self, table: Literal["messages", "records"], session_id: str, after: int = 0, most: int = 64
+    ) -> tuple[rows.Row, ...]:
+        """Return up to *most* rows of a session behind the sequence number *after*, undecoded.
+
+        `rows.read_messages` and `rows.read_records` decode them. The first has the number 1.
+        """
+        return await self._query(partial(_read_portion, table, (session_id, after, most)))
 
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""
@@ -239,6 +248,12 @@ def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Mes
 
 def _read_records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
     return rows.read_records(session_id, connection.execute(schema.RECORDS, (session_id,)))
+
+
+def _read_portion(
+    table: str, which: tuple[str, int, int], connection: sqlite3.Connection
+) -> tuple[rows.Row, ...]:
+    return tuple(connection.execute(schema.PORTIONS[table], which).fetchall())
 
 
 def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
