@@ -132,8 +132,7 @@ def _nobody(shape: Shape) -> Iterator[str]:
     if not shape.transforms:
         yield "pass"
         return
-    yield from _context(shape)
-    yield "context._mine = OVER"
+    yield from _context(shape, "OVER")
     yield "return context"
 
 
@@ -154,10 +153,10 @@ def _head(shape: Shape) -> Iterator[str]:
     yield "busy += 1"
 
 
-def _context(shape: Shape) -> Iterator[str]:
+def _context(shape: Shape, mine: str = "None") -> Iterator[str]:
     yield "context = Context()"
     yield "context._event, context._scope = event, scope"
-    yield "context._value, context._mine = value, None"
+    yield f"context._value, context._mine = value, {mine}"
     if shape.transforms:
         yield "context._more = more"
 
