@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 from toolbus.errors import DecodeError
 from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolMessage, decode, decoder, encode
-from toolbus.store.schema import VERSION
+from toolbus.store.schema import ENCODING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from toolbus.messages import Message
 
@@ -22,12 +22,18 @@ Row = tuple[int, object, bytes]
 
 def message_row(message: Message) -> tuple[str, int, str]:
     """Return id, version and body of *message*."""
-    return message.id, VERSION, encode(message).decode()
+    return message.id, ENCODING, encode(message).decode()
 
 
-def record_row(record: DispatchRecord) -> tuple[str, str, int, str]:
-    """Return subject, call id, version and body of *record*."""
-    return record.subject, record.call_id, VERSION, encode(record).decode()
+def page_row(records: Sequence[DispatchRecord]) -> tuple[int, str]:
+    """Return version and body of the page of *records*."""
+    return ENCODING, encode(records).decode()
+
+
+def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set[str]:
+    """Return the ids that *records* speak of and *message*, written with them, does not have."""
+    ids = {one for record in records for one in (record.subject, record.call_id) if one}
+    return ids if message is None else ids - {message.id, *call_ids(message)}
 
 
 def call_ids(message: Message) -> tuple[str, ...]:
@@ -46,11 +52,12 @@ def read_messages(session_id: str, rows: Iterable[Row]) -> tuple[Message, ...]:
 
 
 def read_records(session_id: str, rows: Iterable[Row]) -> tuple[DispatchRecord, ...]:
-    """Decode *rows* of ledger records; raises `DecodeError` that names the row."""
-    return _decoded("record", _decode_record, session_id, rows)
+    """Decode *rows* of pages of ledger records; raises `DecodeError` that names the row."""
+    pages = _decoded("record", _decode_page, session_id, rows)
+    return tuple([record for page in pages for record in page])
 
 
-_decode_record = decoder(DispatchRecord)
+_decode_page = decoder(tuple[DispatchRecord, ...])
 
 
 def _decoded(
@@ -59,8 +66,8 @@ def _decoded(
     decoded: list[T] = []
     for seq, version, body in rows:
         row = f"{kind} {seq!r} of session {session_id!r}"
-        if version != VERSION:
-            raise DecodeError(f"{row} has version {version!r}, expected {VERSION}; update toolbus")
+        if version != ENCODING:
+            raise DecodeError(f"{row} has version {version!r}, expected {ENCODING}; update toolbus")
         try:
             decoded.append(decode(body))
         except (DecodeError, TypeError) as error:

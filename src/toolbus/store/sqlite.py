@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
+from heapq import merge
 from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
-from toolbus.store import SessionInfo, rows, schema
-from toolbus.store.paths import checked_path, is_unfinished
-from toolbus.store.reasons import failure_of
+from toolbus.store import Original, SessionInfo, rows, schema
+from toolbus.store.opening import EMPTY, check_contents, connect, marks, worded
+from toolbus.store.paths import checked_path
+from toolbus.store.reasons import STILL_LOGGED, failure_of
+from toolbus.store.upgrades import stand_ins, upgrade
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
@@ -56,18 +58,18 @@ class SqliteStore:
     ) -> None:
         self._where, self._clock = os.fspath(path), clock
         file = checked_path(self._where, read_only=read_only)
-        connect = partial(_connect, file, timeout)
-        with _worded(self._where), ExitStack() as opened:
-            _check_contents(self._where, file, connect, read_only=read_only)
-            self._writes = None if read_only else _Writes(self._where, connect("rwc"))
+        connected = partial(connect, file, timeout)
+        with worded(self._where), ExitStack() as opened:
+            check_contents(self._where, file, connected, read_only=read_only)
+            self._writes = None if read_only else _Writes(self._where, connected("rwc"))
             if self._writes:
                 opened.callback(self._writes.close)
                 self._writes.prepare(timeout)
-            reads = _Reads(self._where, connect("ro" if read_only else "rw"))
+            reads = _Reads(self._where, connected("ro" if read_only else "rw"))
             opened.pop_all()
         name = f"store {self._where!r}"
         self._reader: Worker[Query[Any], Any] = Worker(name, reads.serve, reads.close)
-        self._writer: Worker[_Append, None] | None = None
+        self._writer: Worker[_Append | _Forget, int | None] | None = None
         if self._writes:
             write, end = self._writes.serve, self._writes.close
             self._writer = Worker(name, write, end, most=_BATCH)
@@ -79,9 +81,7 @@ class SqliteStore:
 
     async def append(self, session_id: str, stored: Stored) -> None:
         """Add *stored* to the end of the session; it survives the process once this returns."""
-        if self._writer is None:
-            raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
-        await self._writer.submit(_Append(session_id, self._clock(), stored))
+        await self._write(_Append(session_id, self._clock(), stored))
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
@@ -95,6 +95,14 @@ class SqliteStore:
         """Return the ledger records of the session, in order."""
         return await self._query(partial(_read_records, session_id))
 
+    async def originals(self, session_id: str) -> tuple[Original, ...]:
+        """Return the values that the session kept, in order."""
+        return await self._query(partial(_read_originals, session_id))
+
+    async def forget_originals(self, session_id: str) -> int:
+        """Delete the values that the session kept from the file and its log; return how many."""
+        return await self._write(_Forget(session_id)) or 0
+
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""
         await self._reader.close()
@@ -107,6 +115,11 @@ class SqliteStore:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    async def _write(self, job: _Append | _Forget) -> int | None:
+        if self._writer is None:
+            raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
+        return await self._writer.submit(job)
+
     async def _query(self, query: Query[T]) -> T:
         answer: T = await self._reader.submit(query)
         return answer
@@ -118,6 +131,12 @@ class _Append(NamedTuple):
     session_id: str
     now_ns: int
     stored: Stored
+
+
+class _Forget(NamedTuple):
+    """What `forget_originals` was given."""
+
+    session_id: str
 
 
 class _Writes:
@@ -133,10 +152,12 @@ class _Writes:
         if self._start_log(monotonic() + timeout) != ("wal",):
             raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
         self._execute("PRAGMA synchronous = FULL")
+        # What is deleted shall be gone, and not only no longer be found.
+        self._execute("PRAGMA secure_delete = ON")
         self._execute("BEGIN IMMEDIATE")
-        if _marks(self._connection) == _EMPTY:
-            for statement in schema.TABLES:
-                self._execute(statement)
+        found = marks(self._connection)
+        for statement in schema.TABLES if found == EMPTY else upgrade(found[1]):
+            self._execute(statement)
         self._execute("COMMIT")
 
     def _start_log(self, until: float) -> object:
@@ -150,46 +171,68 @@ class _Writes:
                     raise
             sleep(_PAUSE)
 
-    def serve(self, appends: Sequence[_Append]) -> list[StoreError | None]:
-        """Write *appends* in one transaction; those that fail alone are left out of it."""
+    def serve(self, jobs: Sequence[_Append | _Forget]) -> list[StoreError | int | None]:
+        """Do *jobs* in one transaction; those that fail alone are left out of it."""
         try:
             self._execute("BEGIN IMMEDIATE")
-            failures = [self._write(append) for append in appends]
+            answers = [self._write(job) for job in jobs]
             self._execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
             with suppress(sqlite3.Error):
                 self._connection.rollback()
-            return [failure_of(self._where, error) for _ in appends]
+            return [failure_of(self._where, error) for _ in jobs]
         self.commits += 1
-        return failures
+        if any(isinstance(job, _Forget) for job in jobs) and not self._empty_log():
+            held = StoreError(self._where, STILL_LOGGED)
+            pairs = zip(jobs, answers, strict=True)
+            return [held if isinstance(job, _Forget) else answer for job, answer in pairs]
+        return answers
 
-    def _write(self, append: _Append) -> StoreError | None:
+    def _write(self, job: _Append | _Forget) -> StoreError | int | None:
         self._execute("SAVEPOINT append")
-        failure = None
+        answer: StoreError | int | None = None
         try:
-            self._insert(*append)
+            if isinstance(job, _Forget):
+                answer = self._execute(schema.FORGET, job).rowcount
+            else:
+                self._insert(*job)
         except Exception as error:
             # A full disk or a failing one may have ended the whole transaction.
             if not self._connection.in_transaction:
                 raise
-            failure = failure_of(self._where, error)
+            answer = failure_of(self._where, error)
             self._execute("ROLLBACK TO append")
         self._execute("RELEASE append")
-        return failure
+        return answer
+
+    def _empty_log(self) -> bool:
+        """Carry all of the log into the file; return False if another reader needs it still."""
+        with suppress(sqlite3.OperationalError):
+            (busy, *_) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+        return False
 
     def _insert(self, session_id: str, now_ns: int, stored: Stored) -> None:
         message, records = stored.message, stored.records
         new = (session_id, int(message is not None), len(records), now_ns, now_ns)
         self._execute(schema.COUNT_UP, new)
         session, seq, last = self._execute(schema.COUNTED, (session_id,)).fetchone()
-        key = None
+        key, place = None, seq + 1
         if message is not None:
+            place = seq
             row = (session, seq, *rows.message_row(message))
             key = self._execute(schema.ADD_MESSAGE, row).lastrowid
             calls = [(call_id, key) for call_id in rows.call_ids(message)]
             self._connection.executemany(schema.ADD_CALL, calls)
-        for at, record in enumerate(records, last - len(records) + 1):
-            self._execute(schema.ADD_RECORD, (session, at, key, *rows.record_row(record)))
+        if records:
+            first = last - len(records) + 1
+            of_page = (key, session, place, first, *rows.page_row(records))
+            page = self._execute(schema.ADD_PAGE, of_page).lastrowid
+            mentions = [(one, page) for one in rows.mentioned(records, message)]
+            self._connection.executemany(schema.ADD_MENTION, mentions)
+        if stored.originals:
+            kept = [(session, one.digest, one.body.decode()) for one in stored.originals]
+            self._connection.executemany(schema.ADD_ORIGINAL, kept)
 
 
 class _Reads:
@@ -197,6 +240,8 @@ class _Reads:
 
     def __init__(self, where: str, connection: sqlite3.Connection) -> None:
         self._where, self._connection, self.close = where, connection, connection.close
+        for statement in stand_ins(marks(connection)[1]):
+            connection.execute(statement)
 
     def serve(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """Answer *queries*."""
@@ -214,7 +259,13 @@ def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Mes
 
 
 def _read_records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
-    return rows.read_records(session_id, connection.execute(schema.RECORDS, (session_id,)))
+    found = [connection.execute(one, (session_id,)) for one in (schema.RECORDS, schema.LEFTOVERS)]
+    return rows.read_records(session_id, merge(*found))
+
+
+def _read_originals(session_id: str, connection: sqlite3.Connection) -> tuple[Original, ...]:
+    found = connection.execute(schema.ORIGINALS, (session_id,))
+    return tuple([Original(digest=digest, body=body) for digest, body in found])
 
 
 def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
@@ -222,51 +273,3 @@ def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
     return tuple(
         [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in found]
     )
-
-
-def _connect(file: Path, timeout: float, mode: str) -> sqlite3.Connection:
-    uri = f"{file.as_uri()}?mode={mode}"
-    # Made here and used in one thread, but not in the same; transactions begin where we say so.
-    return sqlite3.connect(
-        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
-    )
-
-
-def _check_contents(
-    where: str, file: Path, connect: Callable[[str], sqlite3.Connection], *, read_only: bool
-) -> None:
-    """Refuse a file that is no store, or a newer one, and leave every byte as it is."""
-    if not file.exists():
-        return
-    # Who closes a writable connection carries the log into the file, and who closes a
-    # read-only one leaves empty files beside it: each is used where it does nothing.
-    with closing(connect("ro" if is_unfinished(file) else "rw")) as connection:
-        connection.execute("BEGIN")
-        marks = _marks(connection)
-    application_id, version, _ = marks
-    if marks == _EMPTY and read_only:
-        raise StoreError(where, "it is empty; give the path of a store")
-    if marks != _EMPTY and application_id != schema.APPLICATION_ID:
-        raise StoreError(where, "it is another application's database; give another path")
-    if version > schema.VERSION:
-        known = schema.VERSION
-        raise StoreError(where, f"it has version {version}, newer than {known}; update toolbus")
-
-
-_EMPTY = (0, 0, 0)
-
-
-def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Return the file's application id, its version and the number of its tables."""
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return application_id, version, tables
-
-
-@contextmanager
-def _worded(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise failure_of(where, error) from error
