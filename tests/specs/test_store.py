@@ -252,7 +252,7 @@ async def test_a_newer_file_is_refused(path):
 
     reason = refusal(path)
 
-    assert reason == "it has version 7, newer than 1; update toolbus"
+    assert reason == "it has version 7, newer than 3; update toolbus"
 
 
 async def test_a_damaged_file_is_refused(path, tmp_path):

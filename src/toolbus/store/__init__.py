@@ -73,7 +73,7 @@ class Store(Protocol):
         ...
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
-        """Return the values that the session kept, each once, in order; without any none."""
+        """Return the values that the session kept, each once, by their digests."""
         ...
 
     async def forget_originals(self, session_id: str) -> int:

@@ -53,9 +53,10 @@ class MemoryStore:
         return () if session is None else tuple(session.records)
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
-        """Return the values that the session kept, in order."""
+        """Return the values that the session kept, by their digests."""
         session = self._opened().get(session_id)
-        return () if session is None else tuple(session.originals.values())
+        kept = {} if session is None else session.originals
+        return tuple([kept[digest] for digest in sorted(kept)])
 
     async def forget_originals(self, session_id: str) -> int:
         """Delete the values that the session kept; return how many there were."""

@@ -1,55 +1,118 @@
-"""How a store's file is opened: told apart from others first, and its failures put into words."""
+"""How the file of a store is opened: to write, to read, and to look without leaving a trace."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from toolbus.errors import StoreError
 from toolbus.store import schema
-from toolbus.store.paths import is_unfinished
+from toolbus.store.paths import beside, may_write_beside, unfinished
 from toolbus.store.reasons import failure_of
+from toolbus.store.wal import damage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+Mode = Literal["ro", "rw", "rwc", "still", "alone"]
+"""How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
+no lock is taken and no file made."""
+
+_MODES = {"still": "mode=ro&immutable=1", "alone": "mode=ro&vfs=unix-none"}
+
 EMPTY = (0, 0, 0)
-"""The marks of an empty file."""
+"""The marks of a file without anything in it."""
 
 
-def connect(file: Path, timeout: float, mode: str) -> sqlite3.Connection:
-    """Return a connection to *file*; *mode* is one of SQLite's: "ro", "rw" or "rwc"."""
-    uri = f"{file.as_uri()}?mode={mode}"
+def connect(file: Path, timeout: float, mode: Mode) -> sqlite3.Connection:
+    """Return a connection to *file*; each waits *timeout* seconds for the others' locks."""
+    how = _MODES.get(mode, f"mode={mode}")
     # Made here and used in one thread, but not in the same; transactions begin where we say so.
-    return sqlite3.connect(
-        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+    connection = sqlite3.connect(
+        f"{file.as_uri()}?{how}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
     )
+    if mode == "alone":
+        # Then the index of the log is kept in memory, and not in a file that all share.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
 
 
-def check_contents(
-    where: str, file: Path, connected: Callable[[str], sqlite3.Connection], *, read_only: bool
-) -> None:
-    """Refuse a file that is no store, or a newer one, and leave every byte as it is."""
+def reading_mode(file: Path) -> Mode:
+    """Return how to read *file*: shared with others where possible.
+
+    SQLite makes files beside one that it reads. Where that is forbidden the file can be read
+    for as long as nobody changes it.
+    """
+    return "ro" if may_write_beside(file) else looking_mode(file)
+
+
+def looking_mode(file: Path) -> Mode:
+    """Return how to read *file* without making a file beside it."""
+    if beside(file, "-shm").exists():
+        return "ro"
+    return "alone" if unfinished(file) else "still"
+
+
+class Stillness:
+    """What shows that *file* is as it was when this was made: for readers without a lock."""
+
+    def __init__(self, where: str, file: Path) -> None:
+        self._where, self._file, self._seen = where, file, _look(file)
+
+    def check(self) -> None:
+        """Raise `StoreError` if somebody has written since."""
+        if _look(self._file) != self._seen:
+            reason = "somebody writes to it, and its folder is read-only; open it again"
+            raise StoreError(self._where, reason)
+
+
+def _look(file: Path) -> tuple[object, ...]:
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, unfinished(file)
+
+
+def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
+    """Return the version of *file*, 0 if it is empty.
+
+    Raises `StoreError` for what is no store, a newer or a damaged one, and leaves every byte
+    as it is.
+    """
     if not file.exists():
-        return
-    # Who closes a writable connection carries the log into the file, and who closes a
-    # read-only one leaves empty files beside it: each is used where it does nothing.
-    with closing(connected("ro" if is_unfinished(file) else "rw")) as connection:
-        connection.execute("BEGIN")
-        found = marks(connection)
-    application_id, version, _ = found
-    if found == EMPTY and read_only:
+        return 0
+    if damage := damage_of(beside(file, "-wal")):
+        raise StoreError(where, f"{damage}; see `toolbus check`")
+    marks = marks_of(file, partial(connect, timeout=timeout))
+    application_id, version, _ = marks
+    if marks == EMPTY and read_only:
         raise StoreError(where, "it is empty; give the path of a store")
-    if found != EMPTY and application_id != schema.APPLICATION_ID:
+    if marks != EMPTY and application_id != schema.APPLICATION_ID:
         raise StoreError(where, "it is another application's database; give another path")
+    if marks != EMPTY and version < 1:
+        raise StoreError(where, f"it has version {version}, so it is damaged; see `toolbus check`")
     if version > schema.VERSION:
         known = schema.VERSION
         raise StoreError(where, f"it has version {version}, newer than {known}; update toolbus")
+    return version
 
 
-def marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
+def marks_of(file: Path, connect: Callable[..., sqlite3.Connection]) -> tuple[int, int, int]:
+    """Return application id, version and number of tables of *file*, and leave it as it is."""
+    # Who closes a writable connection carries the log into the file, and who closes a
+    # read-only one leaves empty files beside it: each is used where it does nothing.
+    mode: Mode = "rw" if may_write_beside(file) and not unfinished(file) else reading_mode(file)
+    with closing(connect(file, mode=mode)) as connection:
+        connection.execute("BEGIN")
+        return read_marks(connection)
+
+
+def read_marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
     """Return the file's application id, its version and the number of its tables."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -59,7 +122,7 @@ def marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
 
 @contextmanager
 def worded(where: str) -> Iterator[None]:
-    """Raise what fails inside as a `StoreError` about *where*."""
+    """Turn what goes wrong inside into a `StoreError` about *where*."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:

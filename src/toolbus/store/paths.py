@@ -38,16 +38,26 @@ def checked_path(where: str, *, read_only: bool) -> Path:
     return file
 
 
-def is_unfinished(file: Path) -> bool:
+def beside(file: Path, end: str) -> Path:
+    """Return the file that SQLite keeps beside *file*: its name and *end*."""
+    return Path(f"{file}{end}")
+
+
+def may_write_beside(file: Path) -> bool:
+    """Tell whether a file can be made beside *file*."""
+    return os.access(file.parent, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE)
+
+
+def unfinished(file: Path) -> bool:
     """Tell whether a write waits beside *file*, in a log or in a journal.
 
     The journal of a file that was empty does not count: there is nothing to lose. Its header
     is described at https://sqlite.org/fileformat2.html#the_rollback_journal.
     """
     with suppress(FileNotFoundError):
-        if Path(f"{file}-wal").stat().st_size:
+        if beside(file, "-wal").stat().st_size:
             return True
-    with suppress(FileNotFoundError), Path(f"{file}-journal").open("rb") as journal:
+    with suppress(FileNotFoundError), beside(file, "-journal").open("rb") as journal:
         return journal.read(20)[16:] not in {b"", bytes(4)}
     return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import crc32
 from typing import TYPE_CHECKING, TypeVar
 
 from toolbus.errors import DecodeError
@@ -16,18 +17,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Row = tuple[int, object, bytes]
-"""Sequence number, version and body."""
+Row = tuple[int, object, bytes, object]
+"""Sequence number, version, body and checksum."""
 
 
-def message_row(message: Message) -> tuple[str, int, str]:
-    """Return id, version and body of *message*."""
-    return message.id, ENCODING, encode(message).decode()
+def message_row(message: Message) -> tuple[str, int, str, int]:
+    """Return id, version, body and checksum of *message*."""
+    body = encode(message)
+    return message.id, ENCODING, body.decode(), crc32(body)
 
 
-def page_row(records: Sequence[DispatchRecord]) -> tuple[int, str]:
-    """Return version and body of the page of *records*."""
-    return ENCODING, encode(records).decode()
+def page_row(records: Sequence[DispatchRecord]) -> tuple[int, str, int]:
+    """Return version, body and checksum of the page of *records*."""
+    body = encode(records)
+    return ENCODING, body.decode(), crc32(body)
 
 
 def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set[str]:
@@ -48,28 +51,49 @@ def call_ids(message: Message) -> tuple[str, ...]:
 
 def read_messages(session_id: str, rows: Iterable[Row]) -> tuple[Message, ...]:
     """Decode *rows* of messages; raises `DecodeError` that names the row."""
-    return _decoded("message", decode, session_id, rows)
+    return _decoded("message", decode_message, session_id, rows)
 
 
 def read_records(session_id: str, rows: Iterable[Row]) -> tuple[DispatchRecord, ...]:
-    """Decode *rows* of pages of ledger records; raises `DecodeError` that names the row."""
-    pages = _decoded("record", _decode_page, session_id, rows)
+    """Decode *rows* of pages of records; raises `DecodeError` that names the first record."""
+    pages = _decoded("record", decode_page, session_id, rows)
     return tuple([record for page in pages for record in page])
 
 
-_decode_page = decoder(tuple[DispatchRecord, ...])
+def decode_message(version: object, body: bytes, checksum: object) -> Message:
+    """Decode the body of one row; raises `DecodeError`."""
+    return _proved(decode, version, body, checksum)
+
+
+def decode_page(version: object, body: bytes, checksum: object) -> tuple[DispatchRecord, ...]:
+    """Decode the body of one row; raises `DecodeError`."""
+    return _proved(_decode_page, version, body, checksum)
+
+
+_decode_page: Callable[[bytes], tuple[DispatchRecord, ...]] = decoder(tuple[DispatchRecord, ...])
+
+
+def _proved(decode: Callable[[bytes], T], version: object, body: bytes, checksum: object) -> T:
+    if version != ENCODING:
+        raise DecodeError(f"has version {version!r}, expected {ENCODING}; update toolbus")
+    way_out = "restore the file from a copy"
+    try:
+        decoded = decode(body)
+    except (DecodeError, TypeError) as error:
+        raise DecodeError(f"is damaged: {error}; {way_out}") from error
+    # Rows that an older toolbus wrote have no checksum.
+    if checksum is not None and checksum != crc32(body):
+        raise DecodeError(f"is damaged: its checksum is not that of its body; {way_out}")
+    return decoded
 
 
 def _decoded(
-    kind: str, decode: Callable[[bytes], T], session_id: str, rows: Iterable[Row]
+    kind: str, decode: Callable[[object, bytes, object], T], session_id: str, rows: Iterable[Row]
 ) -> tuple[T, ...]:
     decoded: list[T] = []
-    for seq, version, body in rows:
-        row = f"{kind} {seq!r} of session {session_id!r}"
-        if version != ENCODING:
-            raise DecodeError(f"{row} has version {version!r}, expected {ENCODING}; update toolbus")
+    for seq, version, body, checksum in rows:
         try:
-            decoded.append(decode(body))
-        except (DecodeError, TypeError) as error:
-            raise DecodeError(f"{row} is damaged: {error}; restore the file from a copy") from error
+            decoded.append(decode(version, body, checksum))
+        except DecodeError as error:
+            raise DecodeError(f"{kind} {seq!r} of session {session_id!r} {error}") from error
     return tuple(decoded)

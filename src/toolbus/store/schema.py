@@ -5,43 +5,46 @@ from __future__ import annotations
 APPLICATION_ID = int.from_bytes(b"tbus", "big")
 """What the header of every store file says, as `file` and other programs read it."""
 
-VERSION = 2
-"""The version of the tables, in the file's `user_version`; `upgrades` tells of earlier ones."""
+VERSION = 3
+"""The version of the tables, in the file's `user_version`."""
 
 ENCODING = 1
-"""The version of each row's encoding."""
+"""The version of a row's body, beside it in the row."""
 
 # A page holds the records of one append as an array. Its key is that of the message that was
 # written with them, so that the ledger takes no index of its own; without one, at the end of a
 # run, it is a negative number. The page came before the message number `place` of its session,
 # also if that is still to come; `seq` is the number of its first record.
-RECORDS_TABLE = """TABLE records (
+_LEDGER = """TABLE ledger (
         key INTEGER PRIMARY KEY,
         session INTEGER NOT NULL,
         place INTEGER NOT NULL,
         seq INTEGER NOT NULL,
         version INTEGER NOT NULL,
-        body TEXT NOT NULL
+        body TEXT NOT NULL,
+        checksum INTEGER
     )"""
+_LEFTOVERS = "leftovers ON ledger (session, place, seq) WHERE key < 0"
 # Which pages speak of an id, besides that of the message that has it: of calls that have no
 # message of their own, and of messages that were refused.
-MENTIONS_TABLE = """TABLE mentions (
+_MENTIONS = """TABLE mentions (
         id TEXT NOT NULL,
         page INTEGER NOT NULL,
         PRIMARY KEY (id, page)
     ) WITHOUT ROWID"""
 # What sessions that opted in keep of values, as JSON. Nothing refers to it.
-ORIGINALS_TABLE = """TABLE originals (
+_ORIGINALS = """TABLE originals (
         key INTEGER PRIMARY KEY,
         session INTEGER NOT NULL,
         digest TEXT NOT NULL,
         body TEXT NOT NULL,
         UNIQUE (session, digest)
     )"""
-LEFTOVERS_INDEX = "INDEX leftovers ON records (session, place, seq) WHERE key < 0"
 
 # Column types are loose and no statement needs an SQLite younger than 3.24, so the one that an
 # old Linux brings will do. Messages are rows with a rowid, since their bodies may be large.
+# A `checksum` is the CRC-32 of the body, since SQLite has none on its pages: a letter that changed
+# inside a text would be read as if it had always stood there.
 TABLES = (
     """CREATE TABLE sessions (
         key INTEGER PRIMARY KEY,
@@ -58,6 +61,7 @@ TABLES = (
         id TEXT NOT NULL,
         version INTEGER NOT NULL,
         body TEXT NOT NULL,
+        checksum INTEGER,
         UNIQUE (session, seq)
     )""",
     "CREATE INDEX messages_by_id ON messages (id)",
@@ -67,13 +71,73 @@ TABLES = (
         message INTEGER NOT NULL REFERENCES messages (key),
         PRIMARY KEY (id, message)
     ) WITHOUT ROWID""",
-    f"CREATE {RECORDS_TABLE}",
-    f"CREATE {LEFTOVERS_INDEX}",
-    f"CREATE {MENTIONS_TABLE}",
-    f"CREATE {ORIGINALS_TABLE}",
+    f"CREATE {_LEDGER}",
+    f"CREATE INDEX {_LEFTOVERS}",
+    f"CREATE {_MENTIONS}",
+    f"CREATE {_ORIGINALS}",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
+
+# Version 2 had a row and four indexes for each record, and in each the message, if any, that was
+# written with it. Records without came before the message after the last one that had any.
+_PAGED = (
+    """INSERT INTO ledger
+        SELECT page, session, place, min(seq), version, '[' || group_concat(body) || ']', NULL
+        FROM (SELECT coalesce(message, -key) AS page, session, seq, version, body, coalesce(
+            (SELECT seq FROM messages WHERE key = one.message),
+            (SELECT seq + 1 FROM messages WHERE key = (
+                SELECT message FROM records WHERE session = one.session AND seq < one.seq
+                AND message IS NOT NULL ORDER BY seq DESC LIMIT 1)),
+            1) AS place
+            FROM records AS one ORDER BY page, seq)
+        GROUP BY page""",
+    """INSERT INTO mentions
+        SELECT subject, coalesce(message, -key) FROM records WHERE subject <> ''
+        UNION SELECT call_id, coalesce(message, -key) FROM records WHERE call_id <> ''""",
+)
+
+_UPGRADES = {
+    1: (
+        "ALTER TABLE messages ADD COLUMN checksum INTEGER",
+        "ALTER TABLE records ADD COLUMN checksum INTEGER",
+        "PRAGMA user_version = 2",
+    ),
+    2: (
+        f"CREATE {_LEDGER}",
+        f"CREATE INDEX {_LEFTOVERS}",
+        f"CREATE {_MENTIONS}",
+        f"CREATE {_ORIGINALS}",
+        *_PAGED,
+        "DROP TABLE records",
+        "PRAGMA user_version = 3",
+    ),
+}
+
+_DISGUISES = {
+    1: (
+        "CREATE TEMP VIEW messages AS SELECT *, NULL AS checksum FROM main.messages",
+        "CREATE TEMP VIEW records AS SELECT *, NULL AS checksum FROM main.records",
+    ),
+    # In memory, or where SQLite keeps what is temporary.
+    2: (
+        f"CREATE TEMP {_LEDGER}",
+        f"CREATE INDEX temp.{_LEFTOVERS}",
+        f"CREATE TEMP {_MENTIONS}",
+        f"CREATE TEMP {_ORIGINALS}",
+        *_PAGED,
+    ),
+}
+
+
+def upgrades(version: int) -> tuple[str, ...]:
+    """Return what turns a file of *version* into one of ours; its rows stay as they are."""
+    return tuple([one for step in range(version, VERSION) for one in _UPGRADES[step]])
+
+
+def disguises(version: int) -> tuple[str, ...]:
+    """Return what makes a file of *version* read like one of ours, without a write to it."""
+    return tuple([one for step in range(version, VERSION) for one in _DISGUISES[step]])
 
 
 COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)
@@ -83,22 +147,23 @@ COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_n
         records = records + excluded.records,
         updated_ns = max(updated_ns, excluded.updated_ns)"""
 COUNTED = "SELECT key, messages, records FROM sessions WHERE id = ?"
-ADD_MESSAGE = "INSERT INTO messages (session, seq, id, version, body) VALUES (?, ?, ?, ?, ?)"
+ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum)
+    VALUES (?, ?, ?, ?, ?, ?)"""
 ADD_CALL = "INSERT OR IGNORE INTO calls (id, message) VALUES (?, ?)"
-ADD_PAGE = """INSERT INTO records (key, session, place, seq, version, body)
-    VALUES (coalesce(?, min(0, (SELECT min(key) FROM records)) - 1, -1), ?, ?, ?, ?, ?)"""
+ADD_PAGE = """INSERT INTO ledger (key, session, place, seq, version, body, checksum)
+    VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?)"""
 ADD_MENTION = "INSERT OR IGNORE INTO mentions (id, page) VALUES (?, ?)"
 ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (?, ?, ?)"
 FORGET = "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)"
 
 # Bodies are read as the bytes that they are, so that damaged text reaches the decoder.
-MESSAGES = """SELECT seq, version, CAST(body AS BLOB) FROM messages
+MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
-RECORDS = """SELECT page.seq, page.version, CAST(page.body AS BLOB)
-    FROM messages JOIN records AS page ON page.key = messages.key
+PAGES = """SELECT page.seq, page.version, CAST(page.body AS BLOB), page.checksum
+    FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
     WHERE messages.session = (SELECT key FROM sessions WHERE id = ?) ORDER BY messages.seq"""
-LEFTOVERS = """SELECT seq, version, CAST(body AS BLOB) FROM records
+LEFTOVERS = """SELECT seq, version, CAST(body AS BLOB), checksum FROM ledger
     WHERE key < 0 AND session = (SELECT key FROM sessions WHERE id = ?) ORDER BY place, seq"""
-SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"
 ORIGINALS = """SELECT digest, CAST(body AS BLOB) FROM originals
-    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY key"""
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY digest"""
+SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"

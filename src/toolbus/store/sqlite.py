@@ -7,16 +7,22 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from heapq import merge
 from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
 from toolbus.store import Original, SessionInfo, rows, schema
-from toolbus.store.opening import EMPTY, check_contents, connect, marks, worded
+from toolbus.store.opening import (
+    EMPTY,
+    Stillness,
+    check_contents,
+    connect,
+    read_marks,
+    reading_mode,
+    worded,
+)
 from toolbus.store.paths import checked_path
 from toolbus.store.reasons import STILL_LOGGED, failure_of
-from toolbus.store.upgrades import stand_ins, upgrade
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
@@ -58,14 +64,19 @@ class SqliteStore:
     ) -> None:
         self._where, self._clock = os.fspath(path), clock
         file = checked_path(self._where, read_only=read_only)
-        connected = partial(connect, file, timeout)
         with worded(self._where), ExitStack() as opened:
-            check_contents(self._where, file, connected, read_only=read_only)
-            self._writes = None if read_only else _Writes(self._where, connected("rwc"))
-            if self._writes:
+            version = check_contents(self._where, file, timeout, read_only=read_only)
+            self._writes: _Writes | None = None
+            if not read_only:
+                self._writes = _Writes(self._where, connect(file, timeout, "rwc"))
                 opened.callback(self._writes.close)
                 self._writes.prepare(timeout)
-            reads = _Reads(self._where, connected("ro" if read_only else "rw"))
+                version = schema.VERSION
+            mode = reading_mode(file) if read_only else "rw"
+            still = Stillness(self._where, file) if mode in {"still", "alone"} else None
+            reads = _Reads(self._where, connect(file, timeout, mode), still)
+            opened.callback(reads.close)
+            reads.prepare(version)
             opened.pop_all()
         name = f"store {self._where!r}"
         self._reader: Worker[Query[Any], Any] = Worker(name, reads.serve, reads.close)
@@ -96,7 +107,7 @@ class SqliteStore:
         return await self._query(partial(_read_records, session_id))
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
-        """Return the values that the session kept, in order."""
+        """Return the values that the session kept, by their digests."""
         return await self._query(partial(_read_originals, session_id))
 
     async def forget_originals(self, session_id: str) -> int:
@@ -147,7 +158,7 @@ class _Writes:
         self._execute, self.close = connection.execute, connection.close
 
     def prepare(self, timeout: float) -> None:
-        """Make the tables if the file is empty."""
+        """Make the tables if the file is empty, and bring those of an older version up to date."""
         # First of all: so a process killed in here leaves an empty file, never half a store.
         if self._start_log(monotonic() + timeout) != ("wal",):
             raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
@@ -155,8 +166,8 @@ class _Writes:
         # What is deleted shall be gone, and not only no longer be found.
         self._execute("PRAGMA secure_delete = ON")
         self._execute("BEGIN IMMEDIATE")
-        found = marks(self._connection)
-        for statement in schema.TABLES if found == EMPTY else upgrade(found[1]):
+        marks = read_marks(self._connection)
+        for statement in schema.TABLES if marks == EMPTY else schema.upgrades(marks[1]):
             self._execute(statement)
         self._execute("COMMIT")
 
@@ -238,10 +249,14 @@ class _Writes:
 class _Reads:
     """What the reader's thread does with its connection."""
 
-    def __init__(self, where: str, connection: sqlite3.Connection) -> None:
-        self._where, self._connection, self.close = where, connection, connection.close
-        for statement in stand_ins(marks(connection)[1]):
-            connection.execute(statement)
+    def __init__(self, where: str, connection: sqlite3.Connection, still: Stillness | None) -> None:
+        self._where, self._connection, self._still = where, connection, still
+        self.close = connection.close
+
+    def prepare(self, version: int) -> None:
+        """Let a file of an older *version* that may not be changed look like one of ours."""
+        for statement in schema.disguises(version):
+            self._connection.execute(statement)
 
     def serve(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """Answer *queries*."""
@@ -249,9 +264,14 @@ class _Reads:
 
     def _answer(self, query: Query[T]) -> T | StoreError:
         try:
-            return query(self._connection)
+            answer = query(self._connection)
+            if self._still:
+                self._still.check()
+        except StoreError as error:
+            return error
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
             return failure_of(self._where, error)
+        return answer
 
 
 def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
@@ -259,8 +279,8 @@ def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Mes
 
 
 def _read_records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
-    found = [connection.execute(one, (session_id,)) for one in (schema.RECORDS, schema.LEFTOVERS)]
-    return rows.read_records(session_id, merge(*found))
+    found = [connection.execute(one, (session_id,)) for one in (schema.PAGES, schema.LEFTOVERS)]
+    return rows.read_records(session_id, sorted([row for one in found for row in one]))
 
 
 def _read_originals(session_id: str, connection: sqlite3.Connection) -> tuple[Original, ...]:

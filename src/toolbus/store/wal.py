@@ -1,0 +1,173 @@
+"""The write-ahead log of SQLite, read frame by frame, so that damage in it is not silent.
+
+SQLite reads a log up to the first frame whose checksum is wrong, and takes what follows for the
+remains of a write that was cut off. Mostly it is. But a writer begins a commit only when the one
+before is on the disk, so whole frames behind a broken one show that it was whole once. The
+format: https://sqlite.org/fileformat2.html#the_write_ahead_log.
+"""
+
+from __future__ import annotations
+
+import struct
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from typing import BinaryIO
+
+_HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
+_BIG, _LITTLE = 0x377F0683, 0x377F0682
+_PAGE_SIZES = frozenset(2**power for power in range(9, 17))
+
+Sums = tuple[int, int]
+
+
+class Log(NamedTuple):
+    """What a log holds.
+
+    *pages* is where in the file the newest committed image of each page stands, *pages_behind*
+    the same for whole frames that SQLite does not see; *size* is the number of pages that the
+    database has by the last commit, 0 without one. *broken_at* is the number of the frame at
+    which SQLite stops, 0 for the header; *inside*, whether it is amid a commit.
+    """
+
+    page_size: int = 0
+    frames: int = 0
+    commits: int = 0
+    size: int = 0
+    pages: Mapping[int, int] = MappingProxyType({})
+    broken_at: int | None = None
+    inside: bool = False
+    commits_behind: int = 0
+    pages_behind: Mapping[int, int] = MappingProxyType({})
+
+    @property
+    def damage(self) -> str:
+        """What is wrong, or may be, or ""; a last write that was cut off is nothing wrong."""
+        if self.broken_at == 0:
+            behind = f"{self.frames} frame{'s' * (self.frames != 1)}"
+            return f"the log beside it has a damaged header, and SQLite would drop its {behind}"
+        if not self.commits_behind:
+            return ""
+        behind = f"{self.commits_behind} commit{'s' * (self.commits_behind > 1)} behind it"
+        where = f"the log beside it is damaged at frame {self.broken_at}"
+        return f"{where}, and SQLite would drop {behind}"
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether what is wrong cannot be the remains of a process that was killed.
+
+        Who shares the file goes on over what a killed process wrote of one commit.
+        """
+        return self.commits_behind > 1 or (self.commits_behind == 1 and self.inside)
+
+
+class _Frame(NamedTuple):
+    number: int
+    page: int
+    size: int
+    place: int
+    ours: bool
+    whole: bool
+
+
+def damage_of(path: Path) -> str:
+    """Return what is wrong with the log at *path*, "" if nothing is or there is none.
+
+    A log that is written at this moment may look damaged, but never twice in the same way.
+    """
+    seen = read_log(path)
+    while seen.is_certain:
+        again = read_log(path)
+        if again == seen:
+            return seen.damage
+        seen = again
+    return ""
+
+
+def read_log(path: Path) -> Log:
+    """Return what the log at *path* holds; nothing if there is none."""
+    try:
+        with path.open("rb") as file:
+            return _read(file)
+    except FileNotFoundError:
+        return Log()
+
+
+def _read(file: BinaryIO) -> Log:
+    head = file.read(_HEADER.size)
+    if len(head) < _HEADER.size:
+        return Log()
+    magic, _, page_size, _, *salts, first, second = _HEADER.unpack(head)
+    order = ">" if magic == _BIG else "<"
+    sums = _sums(order, head[:24], (0, 0))
+    if magic in {_BIG, _LITTLE} and page_size in _PAGE_SIZES and sums == (first, second):
+        frames = list(_frames(file, page_size, (salts[0], salts[1]), sums, order))
+        good = next((at for at, one in enumerate(frames) if not one.whole), len(frames))
+        return _gathered(page_size, frames, good)
+    # Any of its words may be the wrong one, so the first frame tells which are right.
+    page_size = page_size if page_size in _PAGE_SIZES else 4096
+    first_frame = file.read(_FRAME.size)
+    if len(first_frame) < _FRAME.size:
+        return Log()
+    salts = list(_FRAME.unpack(first_frame)[2:4])
+    tries = [
+        list(_frames(file, page_size, (salts[0], salts[1]), seed, order))
+        for order in "<>"
+        for seed in (sums, (first, second))
+    ]
+    return _gathered(page_size, max(tries, key=lambda frames: sum([x.whole for x in frames])), -1)
+
+
+def _frames(
+    file: BinaryIO, page_size: int, salts: Sums, sums: Sums, order: str
+) -> Iterator[_Frame]:
+    place, number = _HEADER.size, 0
+    file.seek(place)
+    while len(data := file.read(_FRAME.size + page_size)) == _FRAME.size + page_size:
+        number += 1
+        page, size, first_salt, second_salt, first, second = _FRAME.unpack_from(data)
+        ours = (first_salt, second_salt) == salts
+        # Those of an earlier round are skipped at the speed of reading.
+        whole = ours and _sums(order, data[_FRAME.size :], _sums(order, data[:8], sums)) == (
+            first,
+            second,
+        )
+        # Its own word is taken for what it should be, so the next one is judged by itself.
+        sums = (first, second)
+        yield _Frame(number, page, size, place + _FRAME.size, ours, whole)
+        place += len(data)
+
+
+def _gathered(page_size: int, frames: list[_Frame], good: int) -> Log:
+    """Return what *frames* hold, of which the first *good* are good; -1 is for a bad header."""
+    rest = max(good, 0)
+    last = next((at for at in reversed(range(rest)) if frames[at].size), -1)
+    behind = [one for one in frames[rest:] if one.ours]
+    whole = [one for one in behind if one.whole]
+    # A commit that is broken itself counts if something stands behind it.
+    proof = whole[-1].number if whole else 0
+    lost = [one for one in behind if one.size and one.number <= proof]
+    return Log(
+        page_size=page_size,
+        frames=len(frames),
+        commits=sum([bool(one.size) for one in frames[: last + 1]]),
+        size=frames[last].size if last >= 0 else 0,
+        pages={one.page: one.place for one in frames[: last + 1]},
+        broken_at=good + 1 if good < len(frames) else None,
+        inside=good < 0 or last < rest - 1,
+        commits_behind=len(lost),
+        pages_behind={one.page: one.place for one in [*frames[last + 1 : rest], *whole]},
+    )
+
+
+def _sums(order: str, data: bytes, sums: Sums) -> Sums:
+    """Carry on the checksum *sums* over *data*, whose length is a multiple of eight."""
+    first, second = sums
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return first, second
