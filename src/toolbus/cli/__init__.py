@@ -6,25 +6,41 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli import demo, wiring
-from toolbus.cli.parsing import Command, make_parser, nearest
+from toolbus.cli import demo, explain, forget, sessions, show, wiring
+from toolbus.cli.parsing import Command, make_parser
 from toolbus.errors import ToolbusError
 from toolbus.terminal import Output, UsageError
+from toolbus.terminal.hints import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_COMMANDS: dict[str, Callable[[], Command]] = {"demo": demo.command, "wiring": wiring.command}
+_COMMANDS: dict[str, Callable[[], Command]] = {
+    "demo": demo.command,
+    "explain": explain.command,
+    "forget": forget.command,
+    "sessions": sessions.command,
+    "show": show.command,
+    "wiring": wiring.command,
+}
 
 _OVERVIEW = """\
 commands:
-  demo     watch an agent work, and handlers intervene
-  wiring   print who handles what, in the order in which they run
+  demo      watch an agent work, and handlers intervene
+  explain   tell the life of a message or call, and who changed it
+  forget    delete the originals that a session kept
+  sessions  list the sessions of a store
+  show      read a session: what was said and done
+  wiring    print who handles what, in the order in which they run
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
   toolbus demo --without Secrets     the same without one of its handlers
   toolbus wiring agent.py            the handlers of the agent in agent.py
+  toolbus sessions agent.db          what the store agent.db holds
+  toolbus show agent.db 3f9a         the session whose id begins so
+  toolbus explain agent.db 8c01      what became of a message of it, and why
+  toolbus forget agent.db 3f9a       delete what its handlers took out
   toolbus demo --json | jq .totals   for programs
 
 exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,
