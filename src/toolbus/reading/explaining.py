@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.codec import encode
-from toolbus.reading.deeds import change_of, compare, known, tell
+from toolbus.reading.deeds import change_of, compare, tell, tell_text, tell_value
 from toolbus.reading.finding import find_call, find_message, find_session
 from toolbus.reading.life import life_of
 from toolbus.store.archive import Archive
@@ -16,7 +16,7 @@ from toolbus.terminal.pager import paged
 if TYPE_CHECKING:
     import os
 
-    from toolbus.messages import Message, ToolCall
+    from toolbus.messages import ToolCall
     from toolbus.reading.calls import CallLife
     from toolbus.reading.life import Life
     from toolbus.reading.passages import Passage, Seen, Step
@@ -63,7 +63,7 @@ class _Telling:
             self._call(life.call)
         for passage in life.passages:
             self._passage(passage)
-        if life.call or life.returned:
+        if life.returned or (life.call and life.call.ran):
             self._section("as the tool answered" if life.call else "as it came")
             self._seen(life, life.returned, "as the model read it")
         self._section("as it was stored")
@@ -76,9 +76,7 @@ class _Telling:
             self._screen.prose(f"! {damage}", tone="bad")
 
     def _head(self, life: Life) -> None:
-        what = f"{life.role or 'refused or unanswered'} message" if life.role else "no message"
-        if life.call and life.seq is None:
-            what = "call"
+        what = f"{life.role} message" if life.role else "call" if life.call else "no message"
         where = f"session {life.session}" + (f", message {life.seq}" if life.seq else "")
         self._screen.line(f"{what} ", Styled(life.id, "strong"), right=[Styled(where, "dim")])
 
@@ -109,16 +107,17 @@ class _Telling:
         self._section(
             f"{passage.event}: {passage.outcome}", f"all {duration_of(passage.duration_ns)}"
         )
+        width = max([len(step.name) for step in passage.steps], default=0)
         for step in passage.steps:
-            self._step(step)
+            self._step(step, width)
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: Step, width: int) -> None:
         did = step.status.replace("_", " ")
         if step.before and step.after:
             did += change_of(step.fields, step.before.size, step.after.size)
         words: list[str | Styled] = [
-            Styled(step.name, "strong"),
-            f"  {step.kind} {step.priority}  ",
+            Styled(f"{step.name:<{width}}", "strong"),
+            f"  {step.kind:<11} {step.priority:>4}  ",
             did,
         ]
         tell(self._screen, step, words, indent=2)
@@ -130,19 +129,15 @@ class _Telling:
             why = "it cannot be read" if life.seq else "nothing: it is in no message"
             self._screen.line(why, indent=2)
             return
-        self._text(life.stored)
+        tell_text(self._screen, life.stored.text or "(no text)", indent=2, full=True)
 
     def _seen(self, life: Life, seen: Seen | None, else_as: str) -> None:
         if seen is not None:
-            self._screen.prose(known(seen), indent=2)
+            tell_value(self._screen, seen, indent=2)
         elif life.stored is not None:
             self._screen.line(else_as, indent=2)
         else:
             self._screen.line("nothing", indent=2)
-
-    def _text(self, message: Message) -> None:
-        for line in message.text.splitlines() or ["(no text)"]:
-            self._screen.whole(line, indent=2)
 
     def _section(self, title: str, right: str = "") -> None:
         self._screen.line()
