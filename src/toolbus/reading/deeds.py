@@ -13,7 +13,7 @@ from toolbus.events import (
     TOOL_CALL_ERROR,
     TOOLS_PROVIDE,
 )
-from toolbus.messages import decode, encode
+from toolbus.messages import AssistantMessage, decode, encode
 from toolbus.reading.differences import NOTHING, differences
 from toolbus.terminal import Styled
 from toolbus.terminal.durations import duration_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.ledger import HandlerEntry, HandlerStatus
+    from toolbus.messages import Message, ToolCall
     from toolbus.reading.passages import Seen, Step
     from toolbus.terminal import Piece, Screen, Tone
 
@@ -30,7 +31,7 @@ THINGS = {
     TOOL_CALL_BEFORE.name: "the call",
     TOOL_CALL_ERROR.name: "the failure",
     MESSAGE_APPEND_BEFORE.name: "the message",
-    MESSAGE_PERSIST_BEFORE.name: "the copy for the store",
+    MESSAGE_PERSIST_BEFORE.name: "the stored copy",
     MODEL_CALL_BEFORE.name: "the request",
     TOOLS_PROVIDE.name: "the tools",
 }
@@ -103,6 +104,19 @@ def tell_text(screen: Screen, text: str, *, indent: int, full: bool = False) -> 
         screen.line(line, indent=indent)
     if len(lines) > _MOST:
         screen.line(Styled(f"… {len(lines) - _MOST:,} more lines", "dim"), indent=indent)
+
+
+def tell_calls(screen: Screen, message: Message, *, indent: int) -> None:
+    """Write the calls that *message* asks for, a line each."""
+    for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+        words = (Styled("→ ", "asked"), *wish(call))
+        screen.line(*words, right=[Styled(call.id, "dim")], indent=indent)
+
+
+def wish(call: ToolCall) -> tuple[Piece, ...]:
+    """Return what *call* asks for: the tool and its arguments."""
+    arguments = encode(call.arguments).decode() if call.raw is None else call.raw
+    return Styled(call.name, "strong"), f" {arguments}"
 
 
 def compare(screen: Screen, before: Seen, after: Seen, *, indent: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.codec import encode
-from toolbus.reading.deeds import change_of, compare, tell, tell_text, tell_value
+from toolbus.reading.deeds import change_of, compare, tell, tell_calls, tell_text, tell_value, wish
 from toolbus.reading.finding import find_call, find_message, find_session
 from toolbus.reading.life import life_of
 from toolbus.store.archive import Archive
@@ -99,9 +99,8 @@ class _Telling:
         if call is None:
             self._screen.line("by no message: a call inside another, or of a program", indent=2)
             return
-        wish = encode(call.arguments).decode() if call.raw is None else call.raw
         right = [Styled(where, "dim")] if where else []
-        self._screen.line(Styled(call.name, "strong"), f" {wish}", right=right, indent=2)
+        self._screen.line(*wish(call), right=right, indent=2)
 
     def _passage(self, passage: Passage) -> None:
         self._section(
@@ -129,7 +128,8 @@ class _Telling:
             why = "it cannot be read" if life.seq else "nothing: it is in no message"
             self._screen.line(why, indent=2)
             return
-        tell_text(self._screen, life.stored.text or "(no text)", indent=2, full=True)
+        tell_text(self._screen, life.stored.text, indent=2, full=True)
+        tell_calls(self._screen, life.stored, indent=2)
 
     def _seen(self, life: Life, seen: Seen | None, else_as: str) -> None:
         if seen is not None:

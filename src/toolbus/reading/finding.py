@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", "MessageRow", "Page")
 
+_WAYS_OUT = {
+    "session": "; see `toolbus sessions`",
+    "message": "; `toolbus show` prints the ids of messages",
+    "call": "; `toolbus show` prints the ids of calls",
+}
 _NAMED = 3
 """How many of several ids are named."""
 
@@ -102,7 +107,7 @@ def _only(kind: str, name: str, like: Sequence[str]) -> str | None:
 
 
 def _refuse(kind: str, name: str, near: Sequence[str]) -> NoReturn:
-    raise UsageError(f"no {kind} {name!r}{nearest(name, near)}")
+    raise UsageError(f"no {kind} {name!r}{nearest(name, near) or _WAYS_OUT[kind]}")
 
 
 def _listed(kind: str, ids: Iterable[str]) -> str:

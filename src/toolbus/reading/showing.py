@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.codec import encode
-from toolbus.messages import AssistantMessage, Message, ToolMessage
+from toolbus.messages import Message, ToolMessage
 from toolbus.reading.calls import status_of
-from toolbus.reading.deeds import THINGS, change_of, is_notable, tell, tell_text
+from toolbus.reading.deeds import THINGS, change_of, is_notable, tell, tell_calls, tell_text
 from toolbus.reading.finding import find_session
 from toolbus.reading.listing import facts, moment
 from toolbus.reading.timeline import Timeline
@@ -51,9 +51,11 @@ def show_session(
         after = start - 1 if last is None else max(0, session.messages - last)
         timeline = Timeline(archive, session.key, after)
         with paged(output, wanted=pager and not (as_json or follow)) as through:
-            write = _write_json(through, session)
-            if not as_json:
-                write = _Story(open_screen(through), session, full=full).tell
+            write = (
+                _write_json(through, session)
+                if as_json
+                else _Story(open_screen(through), session, full=full).tell
+            )
             for one in _followed(archive, timeline, through) if follow else timeline.more():
                 write(one)
                 if through.lost:
@@ -123,11 +125,7 @@ class _Story:
         self._screen.line()
         self._screen.line(*head, right=[Styled(message.id, "dim")])
         tell_text(self._screen, message.text, indent=_INDENT, full=self._full)
-        if isinstance(message, AssistantMessage):
-            for call in message.tool_calls:
-                wish = encode(call.arguments).decode() if call.raw is None else call.raw
-                words = (Styled("→ ", "asked"), Styled(call.name, "strong"), f" {wish}")
-                self._screen.line(*words, right=[Styled(call.id, "dim")], indent=_INDENT)
+        tell_calls(self._screen, message, indent=_INDENT)
 
 
 def _words(record: DispatchRecord, entry: HandlerEntry) -> list[str | Styled]:
