@@ -23,7 +23,9 @@ FILES = (
     "records",
     "tool_call",
     "append",
+    "ledger",
     "growth",
+    "reading",
     "import",
     "tap",
 )

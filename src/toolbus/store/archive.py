@@ -143,9 +143,11 @@ class Archive:
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
         """Give the messages of a session behind the number *after*, in order."""
-        while found := self._rows(queries.MESSAGES_AFTER, session, after, _AT_ONCE):
+        # Few at first, for some want to see the next one only.
+        at_once = 4
+        while found := self._rows(queries.MESSAGES_AFTER, session, after, at_once):
             yield from map(_message_row, found)
-            after = found[-1][2]
+            after, at_once = found[-1][2], min(2 * at_once, _AT_ONCE)
 
     def messages_of(
         self, name: str, session: int | None, *, call: bool = False

@@ -239,8 +239,8 @@ class _Writes:
             first = last - len(records) + 1
             of_page = (key, session, place, first, *rows.page_row(records))
             page = self._execute(schema.ADD_PAGE, of_page).lastrowid
-            mentions = [(one, page) for one in rows.mentioned(records, message)]
-            self._connection.executemany(schema.ADD_MENTION, mentions)
+            if mentions := [(one, page) for one in rows.mentioned(records, message)]:
+                self._connection.executemany(schema.ADD_MENTION, mentions)
         if stored.originals:
             kept = [(session, one.digest, one.body.decode()) for one in stored.originals]
             self._connection.executemany(schema.ADD_ORIGINAL, kept)
