@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-COMMANDS = ("demo", "wiring")
+COMMANDS = ("demo", "explain", "forget", "sessions", "show", "wiring")
 COMPONENT = """
 from toolbus import AgentComponent, events, on
 class Quiet(AgentComponent):
@@ -94,13 +94,18 @@ async def test_an_unknown_command_names_the_nearest(command):
     near, far = one_line(command("wirin")), one_line(command("fly"))
 
     assert near == "toolbus: unknown command 'wirin'; did you mean 'wiring'?; see `toolbus --help`"
-    assert far == "toolbus: unknown command 'fly'; there is demo, wiring; see `toolbus --help`"
+    known = ", ".join(COMMANDS)
+    assert far == f"toolbus: unknown command 'fly'; there is {known}; see `toolbus --help`"
 
 
 async def test_an_unknown_option_names_the_nearest(command):
     for words, wrong, right in (
         (["demo", "--sed=7"], "--sed=7", "--seed"),
         (["wiring", "x", "--jsn"], "--jsn", "--json"),
+        (["sessions", "x", "--jsno"], "--jsno", "--json"),
+        (["show", "x", "y", "--folow"], "--folow", "--follow"),
+        (["explain", "x", "y", "--sesion"], "--sesion", "--session"),
+        (["forget", "x", "y", "--jso"], "--jso", "--json"),
         (["--versio"], "--versio", "--version"),
     ):
         program = " ".join(["toolbus", *words[:1]]) if words[0] in COMMANDS else "toolbus"
@@ -170,7 +175,7 @@ async def test_what_tools_return_cannot_steer_terminals(environment, quiet):
     assert not {"\x1b", "\x07"} & set(text)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["demo", "wiring"])
 async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
     ready, programs = tmp_path / "ready", tmp_path / "programs"
     programs.mkdir()

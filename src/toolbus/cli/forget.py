@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus sessions agent.db            marks the sessions that keep originals
-  toolbus forget agent.db 3f9a         delete those of one session
-  toolbus forget agent.db 3f9a --json  say how many as JSON
+  toolbus forget agent.db 3f9a           the session whose id begins so
+  toolbus forget agent.db "$SESSION"     by its whole id, in a script
+  toolbus forget agent.db 3f9a --json    say how many as JSON
 
 A session of `Agent(keep_originals=True)` keeps the values that handlers changed
-or refused, and so the secrets that were taken out. They are overwritten in the
-file and in its log; messages and ledger stay."""
+or refused, and so the secrets that were taken out; `toolbus sessions` marks it.
+They are overwritten in the file and in its log; messages and ledger stay."""
 
 
 def command() -> Command:

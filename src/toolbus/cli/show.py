@@ -17,7 +17,7 @@ examples:
   toolbus show agent.db 3f9a               the session whose id begins so
   toolbus show agent.db 3f9a --last 20     its last 20 messages
   toolbus show agent.db 3f9a --follow      and what comes, until Ctrl-C
-  toolbus show agent.db 3f9a --json | jq   a JSON object a line: messages, records
+  toolbus show agent.db 3f9a --json | jq   messages and records, one a line
 
 Between the messages stands what handlers changed, refused or broke. Long output
 on a terminal goes through $PAGER. The file is only read."""
