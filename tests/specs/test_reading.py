@@ -278,16 +278,18 @@ async def test_the_beginning_of_an_id_is_enough(path, run):
 
 
 async def test_stored_text_cannot_steer_terminals(path, run):
-    evil = "\x1b]0;owned\x07"
+    evil = "\x1b]0;owned\x07\x9b"
     call = ToolCall(id=evil, name=f"do{evil}", arguments={evil: evil})
     asking = AssistantMessage(id="a", content=evil, tool_calls=(call,))
     await say(path, user(f"u{evil}", evil), asking, session_id=f"s{evil}")
 
     shown = run("show", "agent.db", "s", "--full") + run("sessions", "agent.db")
     explained = run("explain", "agent.db", "a") + run("explain", "agent.db", "--call", evil)
+    as_json = run("show", "agent.db", "s", "--json") + run("explain", "agent.db", "a", "--json")
 
     assert "]0;owned" in shown
-    assert not {"\x1b", "\x07"} & set(shown + explained)
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown + explained + as_json)
+    assert json.loads(as_json.splitlines()[1])["message"]["content"] == evil
 
 
 async def test_a_damaged_message_hides_no_other(path, run):
@@ -471,7 +473,8 @@ async def test_store_and_model_may_differ(path, run):
     )
 
     assert differs["as it was stored"] == ["all is ****"]
-    assert differs["as the model read it"] == ["all is well"]
+    note = "a session that is resumed reads what was stored"
+    assert differs["as the model read it"] == ["all is well", note]
     assert same["as it was stored"] == ["only inside the project"]
     assert same["as the model read it"] == ["as it was stored"]
 
@@ -610,13 +613,13 @@ async def test_ids_of_several_are_refused(path, refusal, run):
 
     message, call = refusal("explain", "agent.db", "ask"), ("explain", "agent.db", "--call=call-1")
 
-    assert message == "message 'ask' is in 2 sessions (s-1, s-2); add --session"
-    assert refusal(*call) == "call 'call-1' is in 2 sessions (s-1, s-2); add --session"
+    assert message == "message 'ask' is in 2 sessions ('s-1', 's-2'); add --session"
+    assert refusal(*call) == "call 'call-1' is in 2 sessions ('s-1', 's-2'); add --session"
     assert "session s-2, message 3" in run(*call, "--session", "s-2")
-    told = "is how 2 sessions (s-1, s-2) begin; give more of the id"
+    told = "is how 2 sessions ('s-1', 's-2') begin; give more of the id"
     assert refusal("show", "agent.db", "s") == f"'s' {told}"
     message = refusal("explain", "agent.db", "id-", "--session", "s-1")
-    assert message == "'id-' is how 3 messages (id-3, id-4, id-5) begin; give more of the id"
+    assert message == "'id-' is how 3 messages ('id-3', 'id-4', 'id-5') begin; give more of the id"
 
 
 async def test_wrong_use_says_what_is_missing(path, refusal, command):

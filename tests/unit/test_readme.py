@@ -56,7 +56,9 @@ def without_times(text: str) -> list[str]:
     return [line.rstrip() for line in plain.splitlines()]
 
 
-async def test_the_explanation_is_what_the_command_prints(tmp_path):
+async def test_the_explanation_is_what_the_command_prints(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
     def normalise(ctx):
         return ctx.value.merge_arguments({"path": ctx.value.arguments["path"].replace("//", "/")})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.codec import encode
 from toolbus.reading.deeds import change_of, compare, tell, tell_calls, tell_text, tell_value, wish
 from toolbus.reading.finding import find_call, find_message, find_session
 from toolbus.reading.life import life_of
+from toolbus.reading.printing import print_json
 from toolbus.store.archive import Archive
 from toolbus.terminal import Styled, UsageError, open_screen
 from toolbus.terminal.durations import duration_of
@@ -44,7 +44,7 @@ def explain(
         find = find_message if call is None else find_call
         life = life_of(archive, find(archive, message or call or "", within))
     if as_json:
-        output.write(f"{encode(life).decode()}\n")
+        print_json(output, life)
         return 0
     with paged(output, wanted=pager) as through:
         _Telling(open_screen(through)).life(life)
@@ -70,6 +70,8 @@ class _Telling:
         self._stored(life)
         self._section("as the model read it")
         self._seen(life, life.read, "as it was stored")
+        if life.read:
+            self._screen.prose("a session that is resumed reads what was stored", indent=2)
         for passage in life.requests:
             self._passage(passage)
         for damage in life.damage:

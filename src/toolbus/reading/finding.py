@@ -111,6 +111,6 @@ def _refuse(kind: str, name: str, near: Sequence[str]) -> NoReturn:
 
 
 def _listed(kind: str, ids: Iterable[str]) -> str:
-    known = sorted(ids)
+    known = [repr(one) for one in sorted(ids)]
     more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
     return f"{len(known)} {kind}s ({', '.join(known[:_NAMED])}{more})"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from toolbus.codec import encode
 from toolbus.reading.finding import find_session
+from toolbus.reading.printing import print_json
 from toolbus.store.archive import Archive
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import open_screen
@@ -25,7 +25,7 @@ def forget_originals(
         session = find_session(archive, name)
     forgotten = asyncio.run(_forget(path, session.id))
     if as_json:
-        output.write(f"{encode({'session': session.id, 'forgotten': forgotten}).decode()}\n")
+        print_json(output, {"session": session.id, "forgotten": forgotten})
         return 0
     count = f"{forgotten:,} original{'s' * (forgotten != 1)}"
     screen = open_screen(output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from toolbus.codec import encode
+from toolbus.reading.printing import print_json
 from toolbus.store.archive import Archive
 from toolbus.terminal import Styled, open_screen
 from toolbus.terminal.pager import paged
@@ -28,7 +28,7 @@ def list_sessions(
             if through.lost:
                 break
             if as_json:
-                through.write(f"{encode(facts(session)).decode()}\n")
+                print_json(through, facts(session))
             else:
                 _line(screen, session, first=none)
             none = False

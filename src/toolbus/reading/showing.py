@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.codec import encode
 from toolbus.messages import Message, ToolMessage
 from toolbus.reading.calls import status_of
 from toolbus.reading.deeds import THINGS, change_of, is_notable, tell, tell_calls, tell_text
 from toolbus.reading.finding import find_session
 from toolbus.reading.listing import facts, moment
+from toolbus.reading.printing import print_json
 from toolbus.reading.timeline import Timeline
 from toolbus.store.archive import Archive, MessageRow, Page
 from toolbus.terminal import Styled, open_screen
@@ -75,7 +75,7 @@ def _followed(archive: Archive, timeline: Timeline, output: Output) -> Iterator[
 
 def _write_json(output: Output, session: SessionRow) -> Callable[[MessageRow | Page], None]:
     def line(**one: object) -> None:
-        output.write(f"{encode(one).decode()}\n")
+        print_json(output, one)
 
     def write(one: MessageRow | Page) -> None:
         if one.damage:
