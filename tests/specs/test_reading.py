@@ -530,22 +530,26 @@ async def test_what_was_refused_is_explained(path, run):
 
 
 async def test_a_repeated_call_is_told_apart(path, run):
-    def asks(name, where):
-        call = ToolCall(id="same", name="read", arguments={"path": where})
-        return AssistantMessage(id=name, tool_calls=(call,))
+    def asks(at):
+        call = ToolCall(id="same", name="read", arguments={"path": f"./{at}"})
+        return AssistantMessage(id=f"ask-{at}", tool_calls=(call,))
 
-    await talk(path, [asks("a-1", "./one"), asks("a-2", "./two"), "done"])
+    def wire(agent):
+        agent.on(events.TOOL_CALL_PERSIST_AFTER, late, name="seen")
 
-    first, second = (
-        told(run("explain", "agent.db", "id-4")),
-        told(run("explain", "agent.db", "id-5")),
+    await talk(path, [*map(asks, range(1, 31)), "done"], wire=wire)
+
+    first, last = (
+        told(run("explain", "agent.db", name, "--session", "s-1")) for name in ("id-4", "id-33")
     )
-    last = told(run("explain", "agent.db", "--call", "same"))
+    same = told(run("explain", "agent.db", "--call", "same"))
 
-    assert first["as the model asked"] == ['read {"path":"./one"}  in message a-1']
-    assert second["as the model asked"] == ['read {"path":"./two"}  in message a-2']
-    assert [len(one["tool:call:before: changed"]) for one in (first, second)] == [5, 5]
-    assert last == second
+    assert first["as the model asked"] == ['read {"path":"./1"}  in message ask-1']
+    assert last["as the model asked"] == ['read {"path":"./30"}  in message ask-30']
+    for life in (first, last):
+        assert len(life["tool:call:before: changed"]) == 5
+        assert life["tool:call:persist:after: observed"] == ["· seen  observer  100  ran"]
+    assert same == last
 
 
 async def test_programs_get_the_life(path, run):
@@ -616,6 +620,9 @@ async def test_ids_of_several_are_refused(path, refusal, run):
     assert message == "message 'ask' is in 2 sessions ('s-1', 's-2'); add --session"
     assert refusal(*call) == "call 'call-1' is in 2 sessions ('s-1', 's-2'); add --session"
     assert "session s-2, message 3" in run(*call, "--session", "s-2")
+    await say(path, user("only"), session_id="s-1")
+    elsewhere = refusal("explain", "agent.db", "only", "--session", "s-2")
+    assert elsewhere.startswith("no message 'only' in session 's-2'; ")
     told = "is how 2 sessions ('s-1', 's-2') begin; give more of the id"
     assert refusal("show", "agent.db", "s") == f"'s' {told}"
     message = refusal("explain", "agent.db", "id-", "--session", "s-1")

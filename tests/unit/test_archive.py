@@ -3,7 +3,9 @@
 import asyncio
 import io
 import os
+import re
 import sqlite3
+import sys
 import tracemalloc
 from contextlib import closing
 from itertools import pairwise
@@ -13,9 +15,9 @@ import pytest
 from benchmarks.archives import make_archive
 
 from toolbus.errors import StoreError
-from toolbus.events import Scope
-from toolbus.ledger import DispatchRecord
-from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
+from toolbus.ledger import DispatchRecord, HandlerEntry
+from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, ToolResponse, UserMessage
 from toolbus.reading import explain, list_sessions, show_session
 from toolbus.reading.timeline import Timeline
 from toolbus.store import Original, Stored, queries, schema
@@ -282,6 +284,102 @@ async def test_an_answer_without_a_call_is_told(path):
     assert text == told(path, call="c")
     assert "by no message" in text
     assert "out of nowhere" in text
+
+
+def passage(event, outcome, *entries):
+    return DispatchRecord(
+        event=event.name,
+        scope=Scope(),
+        subject="c",
+        call_id="c",
+        started_ns=1,
+        duration_ns=2,
+        outcome=outcome,
+        original="abc",
+        entries=entries,
+    )
+
+
+@pytest.mark.parametrize(
+    ("error_type", "records", "status"),
+    [
+        (None, [], "ok"),
+        ("KeyError", [], "error"),
+        ("timeout", [], "timeout"),
+        ("denied", [passage(TOOL_CALL_BEFORE, "denied")], "denied"),
+        (None, [passage(TOOL_CALL_BEFORE, "answered")], "answered"),
+        ("denied", [passage(MESSAGE_APPEND_BEFORE, "denied")], "ran, and its result was refused"),
+    ],
+)
+async def test_the_status_of_a_call_is_told(path, error_type, records, status):
+    said = ToolResponse.from_text("", is_error=bool(error_type), error_type=error_type)
+    answer = ToolMessage(id="t", tool_call_id="c", tool_name="read", tool_response=said)
+    await append(path, Stored(message=answer, records=tuple(records)))
+
+    assert f"answers call c: {status}\n" in told(path, call="c")
+
+
+async def test_a_value_that_is_no_message_is_told(path):
+    records = (
+        DispatchRecord(
+            event=MESSAGE_APPEND_BEFORE.name,
+            scope=Scope(),
+            subject="m",
+            started_ns=1,
+            duration_ns=2,
+            outcome="changed",
+            original="old",
+            entries=(
+                HandlerEntry(
+                    name="h",
+                    priority=1,
+                    kind="transformer",
+                    status="changed",
+                    before="old",
+                    after="new",
+                    size_before=5,
+                    size_after=7,
+                ),
+            ),
+        ),
+    )
+    values = (Original(digest="old", body=b"[1,2]"), Original(digest="new", body=b'{"a":true}'))
+    await append(path, Stored(message=user("m").message, records=records, originals=values))
+
+    text = told(path, message="m")
+
+    assert "changed: 5 → 7 bytes" in text
+    assert re.search(r"the value\n +\[1,2\] +│ \{\"a\":true\}", text)
+    assert "as it came\n  [1,2]" in text
+
+
+async def test_a_reader_that_has_left_stops_the_work(path):
+    class Gone(io.StringIO):
+        encoding, tries = "utf-8", 0
+
+        def write(self, text):
+            self.tries += 1
+            raise BrokenPipeError
+
+    await append(path, *[user(f"m{at}") for at in range(9)])
+    await append(path, user("m"), session_id="t")
+    for work in (
+        lambda out: show_session(out, path, "s"),
+        lambda out: show_session(out, path, "s", follow=True),
+        lambda out: list_sessions(out, path, as_json=True),
+    ):
+        gone = Gone()
+        assert work(Output(gone)) == 0
+        assert gone.tries == 1
+
+
+async def test_the_list_fits_what_a_session_keeps(path, capsys):
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(originals=(Original(digest="d", body=b"1"),)))
+
+    list_sessions(Output(sys.stdout), path)
+
+    assert capsys.readouterr().out.splitlines()[1].endswith("originals")
 
 
 def test_the_rows_of_an_archive_are_those_of_a_store(path):

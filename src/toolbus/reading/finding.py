@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolbus.messages import AssistantMessage, ToolMessage
 from toolbus.terminal import UsageError
@@ -28,23 +28,25 @@ class Found(NamedTuple):
     """A message or a call, as *row* has it, and what else speaks of it.
 
     A message that was refused and a call inside another have no row. *asking* is the message
-    that asked for the call, if it is one.
+    that asked for the call, if it is one, and *again* the one that next used its id.
     """
 
     session: SessionRow
     name: str
-    call_id: str
-    row: MessageRow | None
-    asking: MessageRow | None
+    call_id: str = ""
+    row: MessageRow | None = None
+    asking: MessageRow | None = None
+    again: MessageRow | None = None
 
 
 def find_session(archive: Archive, name: str) -> SessionRow:
     """Return the session *name*; raises `UsageError` that names the nearest."""
     if exact := archive.session(name):
         return exact
-    like = archive.sessions_like(name)
-    whole = _only("session", name, like) or _refuse("session", name, archive.sessions_near(name))
-    return archive.session(whole) or _refuse("session", name, [])
+    whole = _only("session", name, archive.sessions_like(name))
+    if whole and (found := archive.session(whole)):
+        return found
+    raise _unknown("session", name, archive.sessions_near(name))
 
 
 def find_message(archive: Archive, name: str, session: SessionRow | None) -> Found:
@@ -53,38 +55,41 @@ def find_message(archive: Archive, name: str, session: SessionRow | None) -> Fou
     if rows := archive.messages_of(name, key):
         row = _in_one_session(archive, "message", name, rows)[-1]
         call_id = row.message.tool_call_id if isinstance(row.message, ToolMessage) else ""
-        asking = _asking(archive, call_id, row) if call_id else None
-        return Found(archive.session_of(row.session), name, call_id, row, asking)
-    if archive.messages_of(name, key, call=True):
+        return _found(archive, name, call_id, row)
+    if archive.messages_of_call(name, key):
         raise UsageError(f"{name!r} is the id of a call; use `--call {name}`")
     if pages := _pages(archive, name, key):
-        found = archive.session_of(_in_one_session(archive, "message", name, pages)[-1].session)
-        return Found(found, name, "", None, None)
-    whole = _only("message", name, archive.ids_like(name))
-    return find_message(archive, whole or _refuse("message", name, archive.ids_near(name)), session)
+        page = _in_one_session(archive, "message", name, pages)[-1]
+        return Found(archive.session_of(page.session), name)
+    if whole := _only("message", name, archive.ids_like(name)):
+        return find_message(archive, whole, session)
+    raise _unknown("message", name, archive.ids_near(name), session)
 
 
 def find_call(archive: Archive, name: str, session: SessionRow | None) -> Found:
     """Return the call *name*, the last one of that id; raises `UsageError` as `find_message`."""
     key = session.key if session else None
-    if rows := archive.messages_of(name, key, call=True):
-        rows = _in_one_session(archive, "call", name, rows)
-        answer = rows[-1] if isinstance(rows[-1].message, ToolMessage) else None
-        asking = _asking(archive, name, answer) if answer else rows[-1]
-        return Found(archive.session_of(rows[-1].session), name, name, answer, asking)
+    if rows := archive.messages_of_call(name, key):
+        row = _in_one_session(archive, "call", name, rows)[-1]
+        if isinstance(row.message, ToolMessage):
+            return _found(archive, name, name, row)
+        return Found(archive.session_of(row.session), name, name, asking=row)
     if pages := _pages(archive, name, key):
-        found = archive.session_of(_in_one_session(archive, "call", name, pages)[-1].session)
-        return Found(found, name, name, None, None)
-    whole = _only("call", name, archive.ids_like(name, calls=True))
-    near = [] if whole else archive.ids_near(name, calls=True)
-    return find_call(archive, whole or _refuse("call", name, near), session)
+        page = _in_one_session(archive, "call", name, pages)[-1]
+        return Found(archive.session_of(page.session), name, name)
+    if whole := _only("call", name, archive.ids_like(name, calls=True)):
+        return find_call(archive, whole, session)
+    raise _unknown("call", name, archive.ids_near(name, calls=True), session)
 
 
-def _asking(archive: Archive, call_id: str, answer: MessageRow) -> MessageRow | None:
-    """Return the last message before *answer* that asked for its call."""
-    rows = archive.messages_of(call_id, answer.session, call=True)
-    asked = [row for row in rows if isinstance(row.message, AssistantMessage)]
-    return next((row for row in reversed(asked) if row.seq < answer.seq), None)
+def _found(archive: Archive, name: str, call_id: str, row: MessageRow) -> Found:
+    """Return what *row* is, and who asked for its call, if it answers one."""
+    found = Found(archive.session_of(row.session), name, call_id, row)
+    if not call_id:
+        return found
+    before = archive.before_in_call(call_id, row)
+    asking = next((one for one in before if isinstance(one.message, AssistantMessage)), None)
+    return found._replace(asking=asking, again=archive.after_in_call(call_id, row))
 
 
 def _pages(archive: Archive, name: str, session: int | None) -> list[Page]:
@@ -101,13 +106,19 @@ def _in_one_session(archive: Archive, kind: str, name: str, rows: list[T]) -> li
 
 def _only(kind: str, name: str, like: Sequence[str]) -> str | None:
     """Return the only one of *like*, None if there is none."""
-    if len(like) > 1:
-        raise UsageError(f"{name!r} is how {_listed(kind, like)} begin; give more of the id")
-    return like[0] if like else None
+    # The very id is among them if it is in another session.
+    others = [one for one in like if one != name]
+    if len(others) > 1:
+        raise UsageError(f"{name!r} is how {_listed(kind, others)} begin; give more of the id")
+    return others[0] if others else None
 
 
-def _refuse(kind: str, name: str, near: Sequence[str]) -> NoReturn:
-    raise UsageError(f"no {kind} {name!r}{nearest(name, near) or _WAYS_OUT[kind]}")
+def _unknown(
+    kind: str, name: str, near: Sequence[str], session: SessionRow | None = None
+) -> UsageError:
+    where = f" in session {session.id!r}" if session else ""
+    hint = nearest(name, [one for one in near if one != name])
+    return UsageError(f"no {kind} {name!r}{where}{hint or _WAYS_OUT[kind]}")
 
 
 def _listed(kind: str, ids: Iterable[str]) -> str:

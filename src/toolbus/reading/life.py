@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -76,7 +77,7 @@ def _pages(archive: Archive, found: Found) -> Iterator[Page]:
     """Give the pages that speak of it, each once, in order."""
     pages = [page for row in _rows(found) if (page := archive.page(row.key))]
     for name in {found.name, found.call_id, found.row.id if found.row else ""} - {""}:
-        pages += archive.pages_of(name)
+        pages += archive.pages_of(name, found.asking.key if found.asking else 0)
     own = {page.seq: page for page in pages if page.session == found.session.key}
     return iter([own[seq] for seq in sorted(own)])
 
@@ -84,9 +85,11 @@ def _pages(archive: Archive, found: Found) -> Iterator[Page]:
 def _records(found: Found, pages: list[Page]) -> Iterator[DispatchRecord]:
     """Give the records about it; an id of a call may have been used before, and again."""
     first = found.asking.seq if found.asking else 0
+    last = found.again.seq if found.again else inf
     for page in pages:
         for record in page.records:
-            about_call = found.call_id and found.call_id == record.call_id and page.place > first
+            its_turn = first < page.place <= last
+            about_call = found.call_id and found.call_id == record.call_id and its_turn
             if about_call or record.subject == (found.row.id if found.row else found.name):
                 yield record
 

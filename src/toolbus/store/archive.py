@@ -149,23 +149,47 @@ class Archive:
             yield from map(_message_row, found)
             after, at_once = found[-1][2], min(2 * at_once, _AT_ONCE)
 
-    def messages_of(
-        self, name: str, session: int | None, *, call: bool = False
-    ) -> list[MessageRow]:
-        """Return a few messages of the id *name*, or those that speak of the call *name*."""
+    def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
+        """Return a few messages of the id *name*."""
         if session is None:
-            query = queries.MESSAGES_OF_CALL if call else queries.MESSAGES_OF_ID
-            return [_message_row(row) for row in self._rows(query, name, FEW)]
-        query = queries.MESSAGES_OF_CALL_IN if call else queries.MESSAGES_OF_ID_IN
-        return [_message_row(row) for row in self._rows(query, name, session, FEW)]
+            found = self._rows(queries.MESSAGES_OF_ID, name, FEW)
+        else:
+            found = self._rows(queries.MESSAGES_OF_ID_IN, name, session, FEW)
+        return [_message_row(row) for row in found]
+
+    def messages_of_call(self, name: str, session: int | None) -> list[MessageRow]:
+        """Return the last few messages that ask for the call *name* or answer it, in order."""
+        if session is None:
+            found = self._rows(queries.LAST_OF_CALL, name, FEW)
+            # The oldest, too: so it is known if several sessions have the id.
+            found += self._rows(queries.FIRST_OF_CALL, name)
+        else:
+            found = self._rows(queries.LAST_OF_CALL_IN, name, session, FEW)
+        return [_message_row(row) for row in reversed(found)]
+
+    def before_in_call(self, name: str, row: MessageRow) -> list[MessageRow]:
+        """Return the last few messages before *row* that speak of the call *name*, last first."""
+        found = self._rows(queries.OF_CALL_BEFORE, name, row.session, row.key, FEW)
+        return [_message_row(row) for row in found]
+
+    def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
+        """Return the first message behind *row* that speaks of the call *name*."""
+        found = self._rows(queries.OF_CALL_AFTER, name, row.session, row.key)
+        return _message_row(found[0]) if found else None
 
     def page(self, key: int) -> Page | None:
         """Return the records that were written with the message of *key*."""
         return next(map(_page, self._rows(queries.PAGE, key)), None)
 
-    def pages_of(self, name: str) -> list[Page]:
-        """Return a few more pages that speak of the id *name*, in order."""
-        return [_page(row) for row in self._rows(queries.PAGES_OF_ID, name, FEW * FEW)]
+    def pages_of(self, name: str, after: int = 0) -> list[Page]:
+        """Return pages that speak of the id *name*, but for those of its own message.
+
+        At most a few hundred: those behind the message of the key *after*, and the newest that
+        came without a message.
+        """
+        found = self._rows(queries.LEFTOVERS_OF_ID, name, _AT_ONCE)
+        found += self._rows(queries.PAGES_OF_ID, name, after, _AT_ONCE)
+        return [_page(row) for row in found]
 
     def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
         """Give the records without a message that came before the numbers *after* + 1 to *to*."""

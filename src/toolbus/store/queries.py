@@ -18,10 +18,15 @@ _MESSAGE = """SELECT one.key, one.session, one.seq, one.id,
 MESSAGES_AFTER = f"{_MESSAGE} WHERE one.session = ? AND one.seq > ? ORDER BY one.seq LIMIT ?"
 MESSAGES_OF_ID = f"{_MESSAGE} WHERE one.id = ? ORDER BY one.key LIMIT ?"
 MESSAGES_OF_ID_IN = f"{_MESSAGE} WHERE one.id = ? AND +one.session = ? ORDER BY one.key LIMIT ?"
-MESSAGES_OF_CALL = f"""{_MESSAGE} JOIN calls ON calls.message = one.key
-    WHERE calls.id = ? ORDER BY calls.message LIMIT ?"""
-MESSAGES_OF_CALL_IN = f"""{_MESSAGE} JOIN calls ON calls.message = one.key
-    WHERE calls.id = ? AND +one.session = ? ORDER BY calls.message LIMIT ?"""
+# Some models give the ids of calls again and again.
+_OF_CALL = f"{_MESSAGE} JOIN calls ON calls.message = one.key WHERE calls.id = ?"
+FIRST_OF_CALL = f"{_OF_CALL} ORDER BY calls.message LIMIT 1"
+LAST_OF_CALL = f"{_OF_CALL} ORDER BY calls.message DESC LIMIT ?"
+LAST_OF_CALL_IN = f"{_OF_CALL} AND +one.session = ? ORDER BY calls.message DESC LIMIT ?"
+OF_CALL_BEFORE = f"""{_OF_CALL} AND +one.session = ? AND calls.message < ?
+    ORDER BY calls.message DESC LIMIT ?"""
+OF_CALL_AFTER = f"""{_OF_CALL} AND +one.session = ? AND calls.message > ?
+    ORDER BY calls.message LIMIT 1"""
 
 MESSAGE_IDS_FROM = "SELECT DISTINCT id FROM messages WHERE id >= ? ORDER BY id LIMIT ?"
 MESSAGE_IDS_BEFORE = "SELECT DISTINCT id FROM messages WHERE id < ? ORDER BY id DESC LIMIT ?"
@@ -32,8 +37,10 @@ MENTIONS_FROM = "SELECT DISTINCT id FROM mentions WHERE id >= ? ORDER BY id LIMI
 _PAGE = """SELECT page.session, page.place, page.seq,
     page.version, CAST(page.body AS BLOB), page.checksum FROM ledger AS page"""
 PAGE = f"{_PAGE} WHERE page.key = ?"
-PAGES_OF_ID = f"""{_PAGE} JOIN mentions ON mentions.page = page.key
-    WHERE mentions.id = ? ORDER BY mentions.page LIMIT ?"""
+_OF_ID = f"{_PAGE} JOIN mentions ON mentions.page = page.key WHERE mentions.id = ?"
+PAGES_OF_ID = f"{_OF_ID} AND mentions.page > ? ORDER BY mentions.page LIMIT ?"
+# The newest have the lowest numbers.
+LEFTOVERS_OF_ID = f"{_OF_ID} AND mentions.page < 0 ORDER BY mentions.page LIMIT ?"
 LEFTOVERS_BETWEEN = f"""{_PAGE} WHERE page.key < 0 AND page.session = ?
     AND page.place > ? AND page.place <= ? ORDER BY page.place, page.seq"""
 ORIGINAL = "SELECT CAST(body AS BLOB) FROM originals WHERE session = ? AND digest = ?"
