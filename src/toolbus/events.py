@@ -168,6 +168,10 @@ class TransformEvent(Generic[V, R]):
             return isinstance(value, self._accepted)
         return all(isinstance(item, self._items) for item in value)
 
+    def takes(self, kind: type) -> bool:
+        """Tell whether every value of the class *kind* is of the event's type."""
+        return self._items is None and issubclass(kind, self._accepted)
+
 
 class ObserveEvent(Generic[V]):
     """A point that handlers see and cannot change.

@@ -149,6 +149,19 @@ class Trace:
         self._started, self._since = time_ns(), perf_counter_ns()
         self.turns = 0
 
+    def ran(self, handler: Named, since_ns: int, status: HandlerStatus = "ran") -> None:
+        """Note that *handler* had its turn from *since_ns* on and changed nothing."""
+        self.turns += 1
+        self._entries.append(
+            HandlerEntry(
+                name=handler.name,
+                priority=handler.priority,
+                kind=handler.kind,
+                status=status,
+                duration_ns=perf_counter_ns() - since_ns,
+            )
+        )
+
     def add(
         self,
         handler: Named,

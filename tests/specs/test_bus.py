@@ -1582,6 +1582,17 @@ def test_the_bus_lists_its_handlers():
     assert (observer.name, observer.kind, observer.policy) == ("function", "observer", "open")
 
 
+def test_the_bus_shows_what_it_runs():
+    bus = EventBus()
+    bus.guard(WORD, lambda ctx: None, name="judge")
+    bus.on(WORD, lambda ctx: None, name="change")
+
+    text = bus.explain(WORD)
+
+    assert text.index("h0: transformer change") < text.index("h1: guard judge")
+    assert text.index("result = h0(context)") < text.index("result = h1(context)")
+
+
 # --- blinker's receivers are observers -----------------------------------------------------------
 
 

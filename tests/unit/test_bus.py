@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from toolbus.bus import EventBus
-from toolbus.bus.channels import MAX_DEPTH, Channel
+from toolbus.bus.channels import MAX_DEPTH
 from toolbus.bus.registry import Subscribing
 from toolbus.errors import DispatchDepthError
 from toolbus.events import ObserveEvent, TransformEvent
@@ -243,7 +243,7 @@ def test_a_listener_of_blinker_may_subscribe_and_dispatch():
 
     bus.on(WORD, lambda ctx: seen.append("handler")).cancel()
 
-    assert seen == ["changed", "changed"]
+    assert seen == ["changed", "handler", "changed"]
     with bus.on(WORD, lambda ctx: seen.append("handler")):
         seen.clear()
         bus.apply_sync(WORD, "x")
@@ -292,14 +292,19 @@ def test_a_handler_that_is_cancelled_in_its_own_turn_goes_on():
 # --- depth ---------------------------------------------------------------------------------------
 
 
-def test_the_depth_is_counted_back():
-    channel = Channel(WORD, Signal())
-    for _ in range(MAX_DEPTH + 1):
-        with channel.deeper():
-            pass
+def nesting(bus):
+    return bus._channel(WORD).nesting
 
-    assert channel._depth.get() == 0
-    assert channel._depth not in contextvars.copy_context()
+
+def test_the_depth_is_counted_back():
+    bus = EventBus()
+    bus.on(WORD, lambda ctx: None)
+    for _ in range(MAX_DEPTH + 1):
+        bus.apply_sync(WORD, "x")
+        nesting(bus).leave(nesting(bus).enter())
+
+    assert nesting(bus).busy.cell_contents == 0
+    assert nesting(bus)._depth.get() == 0
 
 
 def test_a_dispatch_may_end_in_a_foreign_context():
@@ -309,11 +314,60 @@ def test_a_dispatch_may_end_in_a_foreign_context():
     async def wait(ctx):
         await asyncio.sleep(0)
 
-    dispatch = bus.apply(WORD, "x")
-    contextvars.copy_context().run(dispatch.send, None)
-    dispatch.close()
+    # So many that the depth of the last ones is counted exactly.
+    dispatches = [bus.apply(WORD, "x") for _ in range(MAX_DEPTH)]
+    for dispatch in dispatches:
+        contextvars.copy_context().run(dispatch.send, None)
+    for dispatch in dispatches:
+        dispatch.close()
 
-    assert bus._channel(WORD)._depth.get() == 0
+    assert nesting(bus).busy.cell_contents == 0
+    assert nesting(bus)._depth.get() == 0
+
+
+async def test_many_dispatches_at_once_are_not_deep():
+    bus, release = EventBus(), asyncio.Event()
+
+    @bus.on(WORD)
+    async def wait(ctx):
+        await release.wait()
+
+    dispatches = [asyncio.ensure_future(bus.apply(WORD, "x")) for _ in range(4 * MAX_DEPTH)]
+    await asyncio.sleep(0)
+    release.set()
+
+    assert len(await asyncio.gather(*dispatches)) == 4 * MAX_DEPTH
+
+
+async def test_tasks_left_behind_are_not_inside():
+    bus, seen, done = EventBus(), [], asyncio.Event()
+
+    @bus.on(WORD)
+    def again(ctx):
+        seen.append(ctx.value)
+        if len(seen) < 3 * MAX_DEPTH:
+            tasks.add(asyncio.ensure_future(bus.apply(WORD, "x")))
+        else:
+            done.set()
+
+    tasks = set()
+    await bus.apply(WORD, "x")
+    await done.wait()
+    await asyncio.gather(*tasks)
+
+    assert len(seen) == 3 * MAX_DEPTH
+
+
+def test_a_handler_that_subscribes_is_stopped_too():
+    bus = EventBus()
+
+    @bus.on(WORD)
+    def again(ctx):
+        bus.on(WORD, lambda ctx: None)
+        bus.apply_sync(WORD, "x")
+
+    with pytest.raises(DispatchDepthError):
+        bus.apply_sync(WORD, "x")
 
 
 def test_the_depth_goes_into_threads():

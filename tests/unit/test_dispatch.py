@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.bus import EventBus
-from toolbus.dispatch import EventContext
-from toolbus.dispatch.bindings import Binding, Options, is_async, name_of
-from toolbus.dispatch.chain import run_now
-from toolbus.dispatch.contexts import mismatch
+from toolbus.dispatch import EventContext, plans
+from toolbus.dispatch.bindings import Binding, Options
+from toolbus.dispatch.callables import is_async, name_of
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
+from toolbus.dispatch.settling import mismatch
+from toolbus.dispatch.unrolled import LIMIT
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
 from toolbus.messages import AssistantMessage, SystemMessage
@@ -87,10 +88,13 @@ def scripted(number, behaviour, ran, *, later):
     return handler_later if later else handler
 
 
-@given(st.lists(handler_specs, max_size=8), st.booleans())
-async def test_a_dispatch_goes_as_the_model_says(specs, later):
+@given(st.lists(handler_specs, max_size=8), st.booleans(), st.booleans(), st.booleans())
+async def test_a_dispatch_goes_as_the_model_says(specs, later, tapped, loops):
     logging.getLogger("toolbus").disabled = True
-    bus, ran = EventBus(), []
+    bus, ran, records = EventBus(), [], []
+    if tapped:
+        bus.tap(records.append)
+    plans.LIMIT = 0 if loops else LIMIT
     for number, (priority, kind, policy, behaviour) in enumerate(specs):
         subscribe = bus.guard if kind == "guard" else bus.on
         handler = scripted(number, behaviour, ran, later=later and number % 2)
@@ -108,7 +112,9 @@ async def test_a_dispatch_goes_as_the_model_says(specs, later):
         assert ctx.asked == (Ask("\n".join(["really?"] * asks)) if asks else None)
     finally:
         logging.getLogger("toolbus").disabled = False
+        plans.LIMIT = LIMIT
     assert ran == wanted
+    assert [len(record.entries) for record in records] == [len(specs)] * tapped
 
 
 # --- odd handlers --------------------------------------------------------------------------------
@@ -336,11 +342,6 @@ def test_a_percent_sign_in_a_failure_does_no_harm(caplog):
     (record,) = caplog.records
     assert record.getMessage() == "handler '%d' of '100%s' is %r (ValueError)"
     assert (record.event, record.handler, record.exc_info) == ("100%s", "%d", None)
-
-
-def test_a_chain_that_suspends_is_a_bug():
-    with pytest.raises(RuntimeError, match="a chain of sync handlers suspended"):
-        run_now(asyncio.sleep(0))
 
 
 def test_a_handler_that_returns_the_same_object_ran():

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from blinker import Namespace
 
 from toolbus.bus.registry import Registry
 from toolbus.bus.taps import Tap, Taps
-from toolbus.dispatch.bindings import is_async
-from toolbus.dispatch.chain import Transform, observe, run_now, tell
-from toolbus.dispatch.contexts import EventContext
+from toolbus.dispatch.callables import is_async
+from toolbus.dispatch.details import Details
+from toolbus.dispatch.plans import explanation, make_plan, shape_of
 from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from toolbus.bus.channels import Channel
     from toolbus.bus.queues import Queues
     from toolbus.dispatch.bindings import Binding
-    from toolbus.dispatch.contexts import Check, Signatures
+    from toolbus.dispatch.contexts import Check, EventContext, Signatures
+    from toolbus.dispatch.unrolled import Shape, Verb
     from toolbus.events import Event, ObserveEvent, ToolSpec, TransformEvent
-    from toolbus.ledger import DispatchRecord, Outcome
+    from toolbus.ledger import DispatchRecord
 
 V = TypeVar("V")
 _NO_SCOPE = Scope()
@@ -69,41 +71,44 @@ class EventBus(Registry):
         """
         if not callable(sink) or is_async(sink):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
-        return self._taps.add(Tap(sink, values, idle, tuple(without)))
+        end = self._taps.add(Tap(sink, values, idle, tuple(without)))
+        self._outdate()
 
-    def do(self, event: ObserveEvent[V], value: V, *, scope: Scope = _NO_SCOPE) -> None:
+        def untap() -> None:
+            end()
+            self._outdate()
+
+        return untap
+
+    def do(self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE) -> None:
         """Show *value* to the observers of *event*; async ones see it later, in order.
 
         Raises before any handler ran: `NoLoopError` (async observers, and no loop for them),
         `ClosedError` (async observers, and the bus is closed), `DispatchDepthError`.
         """
-        channel = self._channel(event, "do")
-        bindings = channel.bindings
-        enqueue = None
-        for binding in bindings:
-            if binding.is_async and binding.alive:
-                queues = self._queue_room()
-                queues.ready(event.name)
-                enqueue = queues.put
-                break
-        run_now(self._observe(channel, bindings, value, scope, enqueue))
+        try:
+            channel = self._channels[event]
+        except (KeyError, TypeError):
+            channel = self._new_channel(event)
+        plan = channel.do  # Not in one with the call: an attribute that is no method loads faster.
+        plan(value, scope)
 
-    async def observe(self, event: ObserveEvent[V], value: V, *, scope: Scope = _NO_SCOPE) -> None:
-        """Show *value* to the observers of *event*, one after another, and wait for them."""
-        channel = self._channel(event, "observe")
-        await self._observe(channel, channel.bindings, value, scope, None)
+    def observe(
+        self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE
+    ) -> Coroutine[Any, Any, None]:
+        """Show *value* to the observers of *event*, one after another; await it."""
+        return self._channel(event).observe(value, scope)
 
-    async def apply(
+    def apply(  # noqa: PLR0917 - a keyword-only default costs a dispatch a tenth
         self,
         event: TransformEvent[V, Any],
         value: V,
-        *,
         scope: Scope = _NO_SCOPE,
         tool: ToolSpec | None = None,
         check: Check | None = None,
         signatures: Signatures | None = None,
-    ) -> EventContext[V]:
-        """Let the handlers of *event* change or refuse *value*; return how it ended.
+    ) -> Coroutine[Any, Any, EventContext[V]]:
+        """Let the handlers of *event* change or refuse *value*; awaited, tell how it ended.
 
         Raises `HandlerError` if a handler with the policy "raise" fails.
 
@@ -116,35 +121,33 @@ class EventBus(Registry):
                 why it is refused. That ends the dispatch, see `EventContext.rejected`.
             signatures: tells the spec that an adapter was given, for `EventContext.step`.
         """
-        channel = self._channel(event, "apply")
-        context = EventContext(
-            event, value, scope=scope, tool=tool, check=check, signatures=signatures
-        )
-        await self._transform(channel, event, channel.bindings, context, blocking=False)
-        return context
+        try:
+            channel = self._channels[event]
+        except (KeyError, TypeError):
+            channel = self._new_channel(event)
+        plan = channel.apply
+        if not (tool or check or signatures):
+            return plan(value, scope, None)
+        return plan(value, scope, Details(tool, check, signatures))
 
-    def apply_sync(
+    def apply_sync(  # noqa: PLR0917 - as `apply`
         self,
         event: TransformEvent[V, Any],
         value: V,
-        *,
         scope: Scope = _NO_SCOPE,
         tool: ToolSpec | None = None,
         check: Check | None = None,
         signatures: Signatures | None = None,
     ) -> EventContext[V]:
         """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
-        channel = self._channel(event, "apply_sync")
-        bindings = channel.bindings
-        for binding in bindings:
-            if binding.blocking is None and binding.alive:
-                reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
-                raise DispatchError(event.name, reason)
-        context = EventContext(
-            event, value, scope=scope, tool=tool, check=check, signatures=signatures
-        )
-        run_now(self._transform(channel, event, bindings, context, blocking=True))
-        return context
+        try:
+            channel = self._channels[event]
+        except (KeyError, TypeError):
+            channel = self._new_channel(event)
+        plan = channel.apply_sync
+        if not (tool or check or signatures):
+            return plan(value, scope, None)
+        return plan(value, scope, Details(tool, check, signatures))
 
     @property
     def pending(self) -> int:
@@ -176,43 +179,62 @@ class EventBus(Registry):
                 self._queues = self._queues or Queues()
         return self._queues
 
-    async def _observe(
-        self,
-        channel: Channel,
-        bindings: tuple[Binding, ...],
-        value: object,
-        scope: Scope,
-        enqueue: Callable[[Binding, EventContext[Any]], None] | None,
-    ) -> None:
-        with channel.deeper():
-            context = EventContext(channel.event, value, scope=scope)
-            trace = self._taps.trace(context, bindings)
-            outcome: Outcome = "raised"
-            try:
-                await observe(bindings, context, trace=trace, enqueue=enqueue)
-                tell(channel.strangers(scope.agent_id), context)
-                outcome = "observed"
-            finally:
-                if trace is not None:
-                    self._taps.record(trace, context, bindings, outcome)
+    def explain(self, event: Event) -> str:
+        """Return the text of the functions that dispatch *event* now, and who is who in them."""
+        channel = self._channel(event)
+        bindings = channel.bindings
+        verbs = [verb for verb in channel.verbs if _can(verb, bindings)]
+        shapes = [self._shape(channel, verb, bindings) for verb in verbs]
+        return explanation(event, bindings, shapes)
 
-    async def _transform(
-        self,
-        channel: Channel,
-        event: TransformEvent[Any, Any],
-        bindings: tuple[Binding, ...],
-        context: EventContext[Any],
-        *,
-        blocking: bool,
-    ) -> None:
-        with channel.deeper():
-            trace = self._taps.trace(context, bindings)
-            transform = Transform(
-                event, context, trace=trace, dry_run=self.dry_run, blocking=blocking
-            )
-            try:
-                await transform.run(bindings)
-                tell(channel.strangers(context.scope.agent_id), context)
-            finally:
-                if trace is not None:
-                    self._taps.record(trace, context, bindings, *transform.outcome)
+    def _plan(self, channel: Channel, verb: Verb) -> Callable[..., Any]:
+        bindings = channel.bindings
+        if not _can(verb, bindings):
+            return partial(self._refuse, channel, bindings)
+        names: dict[str, Any] = {}
+        if any(one.is_async for one in bindings) and verb == "do":
+            queues = self._queue_room()
+            names["ready"] = partial(queues.ready, channel.event.name)
+            names["put"] = partial(channel.hand_over, queues.put)
+        return make_plan(
+            self._shape(channel, verb, bindings),
+            channel.event,
+            bindings,
+            dry_run=self.dry_run,
+            begin=partial(self._taps.begin, channel.event),
+            finished=partial(self._taps.finished, bindings),
+            broken=partial(self._taps.broken, bindings),
+            tell=channel.tell,
+            enter=channel.nesting.enter,
+            leave=channel.nesting.leave,
+            busy=channel.nesting.busy,
+            **names,
+        )
+
+    def _shape(self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...]) -> Shape:
+        return shape_of(
+            verb,
+            bindings,
+            traced=self._taps.wants(channel.event, bindings),
+            has_strangers=bool(channel.strangers()),
+        )
+
+    def _refuse(
+        self, channel: Channel, bindings: tuple[Binding, ...], *arguments: Any
+    ) -> EventContext[Any]:
+        """Raise for the handler that cannot run without a loop, if it still lives."""
+        for binding in bindings:
+            if binding.blocking is None and binding.alive:
+                reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
+                raise DispatchError(channel.event.name, reason)
+        channel.outdate()
+        return channel.apply_sync(*arguments)
+
+    def _outdate(self) -> None:
+        for channel in tuple(self._channels.values()):
+            channel.outdate()
+
+
+def _can(verb: Verb, bindings: tuple[Binding, ...]) -> bool:
+    """Tell whether *verb* can run *bindings*: there is no loop in a sync transform."""
+    return verb != "apply_sync" or all(one.blocking is not None for one in bindings)

@@ -1,39 +1,100 @@
-"""One event on one bus: its handlers in order, and blinker's signal that holds them."""
+"""One event on one bus: its handlers in order, blinker's signal that holds them, and its plans."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from types import CellType
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from toolbus.dispatch.bindings import Binding
-from toolbus.errors import DispatchDepthError
+from toolbus.dispatch.contexts import shown
+from toolbus.dispatch.showing import tell
+from toolbus.dispatch.unrolled import CROWD, Verb
+from toolbus.errors import DispatchDepthError, DispatchError
 from toolbus.events import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from contextvars import Token
 
     from blinker import Signal
 
+    from toolbus.dispatch.contexts import EventContext
     from toolbus.events import Event
 
-MAX_DEPTH = 16
+MAX_DEPTH = 2 * CROWD
+"""How often an event may be dispatched inside itself at most; `CROWD` times it always may."""
+
+
+class Nesting:
+    """Counts the dispatches of an event inside each other, as far as that is needed.
+
+    *busy* is how many of them are under way, whoever began them: never fewer than are inside each
+    other. So only from `CROWD` on the depth itself is counted, by a context variable, which
+    tasks and threads inherit. *hops* counts the async observers that dispatch to async observers.
+    """
+
+    __slots__ = ("_depth", "_hops", "_name", "busy")
+
+    def __init__(self, name: str) -> None:
+        self._name, self.busy = name, CellType(0)
+        self._depth: ContextVar[int] = ContextVar(name, default=0)
+        self._hops: ContextVar[int] = ContextVar(f"{name} hops", default=0)
+
+    def enter(self) -> Token[int]:
+        """Go one level deeper."""
+        depth = self._depth.get()
+        if depth >= MAX_DEPTH - CROWD:
+            raise DispatchDepthError(self._name, MAX_DEPTH)
+        return self._depth.set(depth + 1)
+
+    def leave(self, token: Token[int]) -> None:
+        """Come back."""
+        # A coroutine that its loop left behind is closed in a foreign context.
+        with suppress(ValueError):
+            self._depth.reset(token)
+
+    def hop(self) -> Token[int]:
+        """Begin to hand over to an async observer."""
+        hops = self._hops.get()
+        if hops >= MAX_DEPTH:
+            raise DispatchDepthError(self._name, MAX_DEPTH)
+        return self._hops.set(hops + 1)
+
+    def landed(self, token: Token[int]) -> None:
+        """End handing over."""
+        self._hops.reset(token)
 
 
 class Channel:
-    """One event on one bus; *verbs* are the ways to dispatch it."""
+    """One event on one bus; *do*, *observe*, *apply* and *apply_sync* dispatch it.
 
-    __slots__ = ("_bindings", "_depth", "_lock", "_order", "event", "signal", "verbs")
+    Each of the four is a plan: made by *planner* at the first dispatch after a change, and from
+    then on the very thing that is called.
+    """
 
-    def __init__(self, event: Event, signal: Signal) -> None:
+    __slots__ = (
+        *("_bindings", "_first", "_lock", "_order", "_planner", "_version"),
+        *("apply", "apply_sync", "do", "event", "nesting", "observe", "signal", "verbs"),
+    )
+
+    do: Callable[..., None]
+    observe: Callable[..., Coroutine[Any, Any, None]]
+    apply: Callable[..., Coroutine[Any, Any, EventContext[Any]]]
+    apply_sync: Callable[..., EventContext[Any]]
+
+    def __init__(self, event: Event, signal: Signal, planner: Planner) -> None:
         self.event, self.signal, self.verbs = event, signal, _verbs(event)
-        self._bindings: tuple[Binding, ...] | None = ()
-        self._depth: ContextVar[int] = ContextVar(event.name, default=0)
+        self._planner, self.nesting = planner, Nesting(event.name)
         # Reentrant, because blinker tells its listeners of a change while it is made.
         self._order, self._lock = count(), threading.RLock()
+        self._first = {verb: partial(self._dispatch_first, verb) for verb in get_args(Verb)}
+        self.outdate()
+        signal.receiver_connected.connect(self._receiver_came, weak=False)
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -57,39 +118,70 @@ class Channel:
             self._disconnect(binding)
 
     def outdate(self) -> None:
-        """Have the order made anew before the next dispatch."""
-        self._bindings = None
+        """Have the order and the plans made anew before the next dispatch; takes no lock."""
+        self._version = object()
+        self._bindings: tuple[Binding, ...] | None = None
+        for verb, first in self._first.items():
+            setattr(self, verb, first)
 
-    def strangers(self, agent_id: str) -> list[Callable[..., Any]]:
-        """Return the plain blinker receivers that hear *agent_id*."""
-        mine = self._bindings
-        # The order is outdated before blinker forgets a binding, so equal counts of one moment
-        # mean that all receivers are ours.
-        if mine is not None and len(self.signal.receivers) == len(mine) and mine is self._bindings:
-            return []
-        if self.signal.is_muted:
-            return []
-        heard = list(self.signal.receivers_for(agent_id))
-        return [receiver for receiver in heard if not isinstance(receiver, Binding)]
+    def strangers(self) -> list[Callable[..., Any]]:
+        """Return the plain blinker receivers, whomever they hear."""
+        return [one for one in self._receivers() if not isinstance(one, Binding)]
 
-    def deeper(self) -> Depth:
-        """Count a dispatch inside a dispatch of the same event."""
-        return Depth(self.event.name, self._depth)
+    def tell(self, context: EventContext[Any]) -> None:
+        """Show the end of a dispatch to the strangers that hear who spoke."""
+        if not self.signal.is_muted:
+            heard = list(self.signal.receivers_for(context.scope.agent_id))
+            tell([one for one in heard if not isinstance(one, Binding)], context)
+
+    def hand_over(
+        self,
+        put: Callable[[Binding, EventContext[Any]], None],
+        binding: Binding,
+        context: EventContext[Any],
+    ) -> None:
+        """Give *context* to the queue of the async observer *binding*."""
+        token = self.nesting.hop()
+        try:
+            put(binding, shown(context))
+        finally:
+            self.nesting.landed(token)
+
+    def _dispatch_first(self, verb: Verb, *arguments: Any) -> Any:
+        """Make the plan for *verb*, put it into its place, and call it."""
+        if verb not in self.verbs:
+            instead = "` or `".join(self.verbs)
+            raise DispatchError(self.event.name, f"use `{instead}`, not `{verb}`")
+        with self._lock:
+            version = self._version
+            plan = self._planner(self, verb)
+            setattr(self, verb, plan)
+            # Without the lock, the garbage collector may have ended a weak handler meanwhile.
+            if self._version is not version:
+                self.outdate()
+        return plan(*arguments)
 
     def _sorted(self) -> tuple[Binding, ...]:
         # Sorted at the first dispatch after a change, and swapped in whole under the lock, so that
         # a dispatch neither sorts nor locks, and no change is lost to a sort under way.
         with self._lock:
-            for binding in self._held():
+            version = self._version
+            held = [one for one in self._receivers() if isinstance(one, Binding)]
+            for binding in held:
                 if binding.ended:
                     self._disconnect(binding)
-            mine = [binding for binding in self._held() if not binding.ended]
-            self._bindings = tuple(sorted(mine, key=lambda binding: binding.rank))
-            return self._bindings
+            mine = [binding for binding in held if not binding.ended]
+            bindings = tuple(sorted(mine, key=lambda binding: binding.rank))
+            if self._version is version:
+                self._bindings = bindings
+            return bindings
 
-    def _held(self) -> list[Binding]:
-        receivers = list(self.signal.receivers.values())
-        return [receiver for receiver in receivers if isinstance(receiver, Binding)]
+    def _receivers(self) -> list[Callable[..., Any]]:
+        return list(self.signal.receivers.values())
+
+    def _receiver_came(self, _: object, /, receiver: Callable[..., Any], **__: object) -> None:
+        if not isinstance(receiver, Binding):
+            self.outdate()
 
     def _disconnect(self, binding: Binding) -> None:
         # Blinker walks its senders, and raises if a stranger connects with a new one meanwhile.
@@ -98,31 +190,11 @@ class Channel:
             self.signal.disconnect(binding)
 
 
-class Depth:
-    """A level of dispatches of one event inside each other, as a context manager."""
-
-    __slots__ = ("_depth", "_name", "_token")
-
-    _token: Token[int]
-
-    def __init__(self, name: str, depth: ContextVar[int]) -> None:
-        self._name, self._depth = name, depth
-
-    def __enter__(self) -> None:
-        depth = self._depth.get()
-        if depth >= MAX_DEPTH:
-            raise DispatchDepthError(self._name, depth)
-        self._token = self._depth.set(depth + 1)
-
-    def __exit__(self, *_: object) -> None:
-        # A coroutine that its loop left behind is closed in a foreign context.
-        try:  # noqa: SIM105 - `suppress` would cost every dispatch
-            self._depth.reset(self._token)
-        except ValueError:
-            pass
+Planner: TypeAlias = "Callable[[Channel, Verb], Callable[..., Any]]"
+"""Makes the function that dispatches a channel's event."""
 
 
-def _verbs(event: Event) -> tuple[str, ...]:
+def _verbs(event: Event) -> tuple[Verb, ...]:
     match event:
         case TransformEvent():
             return "apply", "apply_sync"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.dispatch.chain import show
+from toolbus.dispatch.showing import show
 from toolbus.errors import ClosedError, DispatchError, NoLoopError
 
 if TYPE_CHECKING:

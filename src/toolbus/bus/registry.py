@@ -28,7 +28,7 @@ from toolbus.dispatch.bindings import (
     check_options,
 )
 from toolbus.dispatch.contexts import EventContext
-from toolbus.errors import DispatchError, RegistrationError
+from toolbus.errors import RegistrationError
 from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.ledger import HandlerKind
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from blinker import Signal
 
     from toolbus.dispatch.deadlines import Stuck
+    from toolbus.dispatch.unrolled import Verb
     from toolbus.events import Event
 
 V = TypeVar("V")
@@ -226,11 +227,11 @@ class Registry(Subscribing):
         """How many threads of timed-out handlers still run."""
         return 0 if self._stuck is None else self._stuck.count
 
-    def _channel(self, event: Event, verb: str | None = None) -> Channel:
-        channel = self._channels.get(event) or self._new_channel(event)
-        if verb is not None and verb not in channel.verbs:
-            raise DispatchError(event.name, f"use `{'` or `'.join(channel.verbs)}`, not `{verb}`")
-        return channel
+    def _channel(self, event: Event) -> Channel:
+        try:
+            return self._channels[event]
+        except (KeyError, TypeError):
+            return self._new_channel(event)
 
     def _new_channel(self, event: Event) -> Channel:
         if not isinstance(event, TransformEvent | ObserveEvent):
@@ -240,7 +241,7 @@ class Registry(Subscribing):
                 if other.name == event.name and other is not event:
                     what, reason = f"event {event.name!r}", "this bus has another of that name"
                     raise RegistrationError(what, reason)
-            made = Channel(event, self._signals(event.name))
+            made = Channel(event, self._signals(event.name), self._plan)
             return self._channels.setdefault(event, made)
 
     def _subscribe(
@@ -266,6 +267,10 @@ class Registry(Subscribing):
             return Subscription(channel, binding)
 
         return Subscribe(subscribe) if handler is None else subscribe(handler)
+
+    def _plan(self, channel: Channel, verb: Verb) -> Callable[..., Any]:
+        """Return what dispatches the event of *channel*."""
+        raise NotImplementedError
 
     def _threads(self) -> Stuck:
         from toolbus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio

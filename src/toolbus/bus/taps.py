@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.events import Event
+from toolbus.dispatch.settling import outcome_of
+from toolbus.events import Event, ObserveEvent
 from toolbus.ledger import Digests, DispatchRecord, Trace
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
+    from toolbus.events import Scope
     from toolbus.ledger import Outcome
 
 logger = logging.getLogger("toolbus")
@@ -59,23 +61,34 @@ class Taps:
 
         return end
 
-    def trace(self, context: EventContext[Any], bindings: Sequence[Binding]) -> Trace | None:
-        """Begin a trace of a dispatch, if a tap wants it."""
-        event = context.event
-        for tap in self._taps:
-            if tap.wants(event, bindings):
-                return Trace(event.name, context.value, context.scope, self._digests)
-        return None
+    def wants(self, event: Event, bindings: Sequence[Binding]) -> bool:
+        """Tell whether a tap wants a record of a dispatch of *event* to *bindings*."""
+        return any(tap.wants(event, bindings) for tap in self._taps)
 
-    def record(
+    def begin(self, event: Event, value: object, scope: Scope) -> Trace:
+        """Begin a trace of a dispatch."""
+        return Trace(event.name, value, scope, self._digests)
+
+    def finished(
+        self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any]
+    ) -> None:
+        """Give the record of *trace*, of a dispatch that came to its end, to who wants it."""
+        observed = isinstance(context.event, ObserveEvent)
+        outcome, reason = ("observed", None) if observed else outcome_of(context)
+        self._record(trace, context, bindings, outcome, reason)
+
+    def broken(self, bindings: Sequence[Binding], trace: Trace, context: EventContext[Any]) -> None:
+        """Do the same for a dispatch that an exception leaves."""
+        self._record(trace, context, bindings, "raised", None)
+
+    def _record(
         self,
         trace: Trace,
         context: EventContext[Any],
         bindings: Sequence[Binding],
         outcome: Outcome,
-        reason: str | None = None,
+        reason: str | None,
     ) -> None:
-        """Give the record of *trace* to the taps that want it; one that raises is logged."""
         trace.missing(bindings[trace.turns :])
         event, record = context.event, trace.finish(outcome, reason)
         result = context.value if context.answer is None else context.answer

@@ -7,10 +7,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from msgspec import Struct
 
+from toolbus.dispatch.callables import is_async, is_generator, name_of, place_of, takes_one
 from toolbus.dispatch.contexts import EventContext
 from toolbus.dispatch.failures import PredicateError, passes
 from toolbus.errors import RegistrationError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from toolbus.ledger import HandlerKind
 
 Policy = Literal["open", "closed", "raise"]
+Gate: TypeAlias = Callable[[EventContext[Any]], bool]
 OBSERVER_TIMEOUT = 30.0
 
 
@@ -52,7 +54,8 @@ class Binding:
     """A handler bound to an event, ready to run; made once, when somebody subscribes.
 
     *function* is what a dispatch calls, *is_async* says that it must be awaited, *blocking* is
-    the same for the sync verbs (None: there is none), *gate* decides whether it runs at all.
+    the same for the sync verbs (None: there is none), *sender* and *predicate* decide whether it
+    runs at all.
     *on_end* is called when it will never run again; it may be called by the garbage collector.
     """
 
@@ -67,7 +70,7 @@ class Binding:
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
         self.event, self.kind, self.priority = event, kind, options.priority
-        self.name, self.where = options.name or name_of(handler), _where(handler)
+        self.name, self.where = options.name or name_of(handler), place_of(handler)
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
         self.sender = _sender_id(options.sender)
         self.order, self.told, self.cancelled = 0, False, False
@@ -79,7 +82,8 @@ class Binding:
             call = partial(_await_weak if self.is_async else _call_weak, self._target)
         self.function, self.blocking = _prepared(call, self, options, stuck)
         self.is_async = self.is_async or options.thread
-        self.gate = self._gate(options.when, on_end)
+        self._conditions = tuple(self._asked_first(options.when, on_end))
+        self.predicate = _all_of(self._conditions)
 
     def __call__(self, *_: object, **__: object) -> None:
         """Do nothing: a plain `send` on blinker's signal, which holds us, is no dispatch."""
@@ -99,22 +103,22 @@ class Binding:
         """Whether it has no place on the bus any more."""
         return self.cancelled or not self.alive
 
-    def _gate(
+    @property
+    def gate(self) -> Gate | None:
+        """What decides whether it runs, None if it always does: its sender and its predicate."""
+        if self.sender is None:
+            return self.predicate
+        return _all_of((partial(_hears, self.sender), *self._conditions))
+
+    def _asked_first(
         self, when: Callable[[EventContext[Any]], object] | None, on_end: Callable[[], object]
-    ) -> Callable[[EventContext[Any]], bool] | None:
-        """Return what decides whether the handler runs, or None if it always does."""
-        conditions: list[Callable[[EventContext[Any]], object]] = []
+    ) -> Iterator[Callable[[EventContext[Any]], object]]:
         if self._target is not None:
-            conditions.append(lambda _: self.alive)
-        if self.sender is not None:
-            conditions.append(partial(_hears, self.sender))
+            yield lambda _: self.alive
         if when is not None:
-            conditions.append(partial(_holds, when))
+            yield partial(_holds, when)
         if self._tickets is not None:
-            conditions.append(partial(_take_ticket, self._tickets, on_end))
-        if not conditions:
-            return None
-        return partial(_judge, tuple(conditions))
+            yield partial(_take_ticket, self._tickets, on_end)
 
 
 def check_options(event: Event, kind: HandlerKind, options: Options) -> None:
@@ -129,22 +133,6 @@ def check_handler(event: Event, handler: Callable[..., Any], options: Options) -
     """Raise `RegistrationError` for a handler that could never work."""
     for problem in _handler_problems(handler, options):
         raise RegistrationError(f"handler {handler!r} of {event.name!r}", problem)
-
-
-def is_async(handler: Callable[..., Any]) -> bool:
-    """Tell whether calling *handler* gives a coroutine; objects and partials are looked into."""
-    return any(map(inspect.iscoroutinefunction, (handler, _function_of(handler))))
-
-
-def name_of(handler: Any) -> str:
-    """Return what people call *handler*: a function's name, `Owner.method`, an object's class."""
-    handler = _unwrapped(handler)
-    if inspect.ismethod(handler):
-        owner = handler.__self__
-        owner = owner if inspect.isclass(owner) else type(owner)
-        return f"{owner.__name__}.{handler.__name__}"
-    named = inspect.isroutine(handler) or inspect.isclass(handler)
-    return handler.__name__ if named else type(handler).__name__
 
 
 def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str]:
@@ -164,7 +152,7 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
         yield f"sender must be an agent or an agent's id, not {options.sender!r}"
     if sender == "":
         yield "sender has no id, so it cannot be told from others"
-    if options.when is not None and not _takes_one(options.when):
+    if options.when is not None and not takes_one(options.when):
         yield "when must take one argument, the context"
     elif options.when is not None and is_async(options.when):
         yield "when must be sync"
@@ -173,9 +161,9 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
 def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator[str]:
     if not callable(handler):
         yield "a handler must be callable, with one argument, the context"
-    elif not _takes_one(handler):
+    elif not takes_one(handler):
         yield "a handler must take one argument, the context"
-    elif _is_generator(_function_of(handler)):
+    elif is_generator(handler):
         yield "a generator gives no single answer; return one"
     elif options.thread and is_async(handler):
         yield "an async handler needs no thread; leave out thread=True"
@@ -183,20 +171,6 @@ def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator
         yield "a sync handler cannot be timed out; add thread=True"
     elif options.weak and not _can_be_weak(handler):
         yield "it cannot be held weakly; leave out weak=True"
-
-
-def _is_generator(function: Any) -> bool:
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-
-
-def _takes_one(function: Any) -> bool:
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:
-        return True  # A builtin without a signature may well take it.
-    return True
 
 
 def _can_be_weak(handler: Any) -> bool:
@@ -224,6 +198,11 @@ def _prepared(
         partial(deadlines.in_thread, call, seconds=timeout, stuck=stuck),
         partial(deadlines.in_thread_now, call, seconds=timeout, stuck=stuck),
     )
+
+
+def _all_of(conditions: tuple[Callable[[EventContext[Any]], object], ...]) -> Gate | None:
+    """Return what asks *conditions* in their order, None if there are none."""
+    return partial(_judge, conditions) if conditions else None
 
 
 def _judge(
@@ -279,21 +258,3 @@ async def _await_weak(target: weakref.ref[Any], context: EventContext[Any]) -> A
 def _sender_id(sender: Any) -> Any:
     known = isinstance(sender, Speaker) and isinstance(sender.scope, Scope)
     return sender.scope.agent_id if known else sender
-
-
-def _unwrapped(handler: Any) -> Any:
-    while isinstance(handler, partial):
-        handler = handler.func
-    return handler
-
-
-def _function_of(handler: Any) -> Any:
-    """Return the function behind a partial or an object with `__call__`."""
-    handler = _unwrapped(handler)
-    return handler if inspect.isroutine(handler) else type(handler).__call__
-
-
-def _where(handler: Any) -> str:
-    """Return file and line of the handler's definition, or "" if it has none in Python."""
-    code = getattr(inspect.unwrap(_function_of(handler)), "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,79 +1,32 @@
-"""What a handler is given, `EventContext`, and what it must not do to a value."""
+"""What a handler is given, `EventContext`, and how those of one dispatch follow each other."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from toolbus.events import Ask, Deny, Scope, TransformEvent
-from toolbus.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+from msgspec.structs import replace
+
+from toolbus.dispatch.details import NO_DETAILS, OVER, STEPPED, Assigned, Details, Rejected, Step
+from toolbus.events import Ask, ObserveEvent, Scope
 
 if TYPE_CHECKING:
-    from toolbus.events import Event, ToolSpec
+    from toolbus.events import Deny, Event, ToolSpec
 
 V_co = TypeVar("V_co", covariant=True)
-Role: TypeAlias = Literal["transformer", "guard", "observer", "over"]
-
-_UNSET: Any = object()
 _NO_SCOPE = Scope()
-
-
-class Rejected(Exception):
-    """A dispatch's check refused what *handler* left; it ends the dispatch, whatever the policy."""
-
-    def __init__(self, handler: str, reason: str) -> None:
-        self.handler, self.reason = handler, reason
-        super().__init__(handler, reason)
-
-
-class Step:
-    """What one of several steps of a handler, an adapter, did to the value.
-
-    *tool* is the spec that was in force before it.
-    """
-
-    __slots__ = ("actor", "after", "before", "ended_ns", "failed", "name", "tool")
-
-    def __init__(
-        self,
-        name: str,
-        before: object,
-        after: object,
-        *,
-        actor: object,
-        failed: str | None,
-        tool: ToolSpec | None,
-        ended_ns: int,
-    ) -> None:
-        self.name, self.before, self.after = name, before, after
-        self.actor, self.failed, self.tool, self.ended_ns = actor, failed, tool, ended_ns
 
 
 class EventContext(Generic[V_co]):
     """What a handler is given: the event, the value as earlier handlers left it, and the scope.
 
-    Make one yourself to call a handler in a test. Each transformer has a context of its own, so
-    what it writes after its turn reaches nobody.
+    Make one yourself to call a handler in a test. What a transformer writes into its context after
+    its turn reaches nobody.
     """
 
-    __slots__ = (
-        "_answer",
-        "_asked",
-        "_check",
-        "_denied",
-        "_event",
-        "_mine",
-        "_original",
-        "_output",
-        "_rejected",
-        "_role",
-        "_scope",
-        "_signatures",
-        "_steps",
-        "_tool",
-        "_value",
-    )
+    __slots__ = ("_event", "_mine", "_more", "_original", "_output", "_scope", "_value")
 
     def __init__(
         self,
@@ -85,17 +38,11 @@ class EventContext(Generic[V_co]):
         check: Check | None = None,
         signatures: Signatures | None = None,
     ) -> None:
-        self._event, self._scope, self._tool, self._check = event, scope, tool, check
-        self._signatures = signatures
+        self._event, self._scope = event, scope
         self._value = self._original = value
         self._output: Any = None
-        self._mine: Any = _UNSET
-        self._answer: Any = None
-        self._denied: Deny | None = None
-        self._asked: Ask | None = None
-        self._rejected: Rejected | None = None
-        self._role: Role = "transformer" if isinstance(event, TransformEvent) else "observer"
-        self._steps: tuple[Step, ...] = ()
+        self._mine: Assigned | None = None
+        self._more: Details | None = Details(tool, check, signatures)
 
     @property
     def event(self) -> Event:
@@ -115,36 +62,46 @@ class EventContext(Generic[V_co]):
     @property
     def output(self) -> Any:
         """The replacement, None until somebody replaced; assign to it to replace the value."""
-        return self._output if self._mine is _UNSET else self._mine
+        if self._mine in {None, STEPPED, OVER} or isinstance(self._event, ObserveEvent):
+            return self._output
+        return self._mine.value
 
     @output.setter
     def output(self, value: object) -> None:
         # What a guard assigns is refused when it returns, so that it cannot swallow the refusal.
-        match self._role:
-            case "transformer" | "guard":
-                self._mine = _UNSET if value is None else value
-            case "observer":
-                self._mine = None
+        if self._mine is OVER:
+            return
+        # In an observer's context it stays as well, so that the observer can be told.
+        if value is not None or isinstance(self._event, ObserveEvent):
+            self._mine = Assigned(value)
+        else:
+            self._mine = STEPPED if self._details.own else None
 
     @property
     def answer(self) -> Any:
         """What a handler gave instead of going on, or None."""
-        return self._answer
+        return self._details.answer
 
     @property
     def denied(self) -> Deny | None:
         """The refusal, if there is one."""
-        return self._denied
+        return self._details.denied
 
     @property
     def asked(self) -> Ask | None:
-        """What guards want to have asked about the final value; several prompts stand on lines."""
-        return self._asked
+        """What guards want to have asked about the final value; several prompts stand on lines.
+
+        It is known when the dispatch is over.
+        """
+        more = self._details
+        if self._mine is not OVER or more.closed or not more.asks:
+            return None
+        return Ask("\n".join(more.asks))
 
     @property
     def rejected(self) -> Rejected | None:
         """The handler whose replacement the dispatch's check refused, and why."""
-        return self._rejected
+        return self._details.rejected
 
     @property
     def scope(self) -> Scope:
@@ -154,12 +111,13 @@ class EventContext(Generic[V_co]):
     @property
     def tool(self) -> ToolSpec | None:
         """The tool's spec that is in force here; None on events without a tool."""
-        return self._tool
+        return self._details.tool
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """What `step` was told, by this handler or, after a dispatch, by all of them."""
-        return self._steps
+        more = self._details
+        return more.steps if self._mine is OVER else more.own
 
     def step(
         self,
@@ -174,45 +132,97 @@ class EventContext(Generic[V_co]):
 
         The ledger gets an entry for it. The spec in force becomes *tool*, or the one that *actor*,
         an adapter, was given; the dispatch's check judges the value, and blames *name*. After
-        the handler's turn nothing happens.
+        the handler's turn, and in an observer, nothing happens.
         """
-        if self._role == "over":
+        if self._mine is OVER or isinstance(self._event, ObserveEvent):
             return
-        before, outer = self._steps[-1].after if self._steps else self._value, self._tool
-        given = self._signatures(actor, value) if self._signatures else tool
-        self._tool = given or outer
+        more = self._details
+        before, outer = more.own[-1].after if more.own else self._value, more.tool
+        given = more.signatures(actor, value) if more.signatures else tool
         now = perf_counter_ns()
         step = Step(name, before, value, actor=actor, failed=failed, tool=outer, ended_ns=now)
-        self._steps = (*self._steps, step)
+        more = replace(more, tool=given or outer, own=(*more.own, step))
+        self._more, self._mine = more, self._mine or STEPPED
         # An adapter that leaves the value as it was may break the signature that it was given.
-        moved = value is not before or (self._tool is not outer and failed is None)
-        if self._check and moved and (reason := self._check(self, value)):
+        moved = value is not before or (more.tool is not outer and failed is None)
+        if more.check and moved and (reason := more.check(self, value)):
             # Kept as well, because the handler may catch it.
-            self._rejected = Rejected(name, reason)
-            raise self._rejected
+            rejected = Rejected(name, reason)
+            self._more = replace(more, rejected=rejected)
+            raise rejected
 
-    def _turn(self, role: Role) -> EventContext[V_co]:
-        """Return a context for one handler at this point of the dispatch."""
-        # Once per handler and dispatch, so without the detour through `__init__`.
-        turn: EventContext[V_co] = object.__new__(EventContext)
-        turn._event, turn._scope, turn._tool = self._event, self._scope, self._tool
-        turn._check, turn._signatures = self._check, self._signatures
-        turn._value, turn._original, turn._output = self._value, self._original, self._output
-        turn._answer, turn._denied, turn._asked = self._answer, self._denied, self._asked
-        turn._rejected, turn._role, turn._mine, turn._steps = self._rejected, role, _UNSET, ()
-        return turn
+    @property
+    def _details(self) -> Details:
+        return self._more or NO_DETAILS
 
-    def _forget_attempt(self) -> bool:
-        """Tell whether an observer assigned an output since it was last asked."""
-        tried, self._mine = self._mine is not _UNSET, _UNSET
-        return tried
 
-    def _take(self, result: object) -> Any:
-        """End the turn; return what the handler gave: its *result*, else its output, else None."""
-        self._role = "over"
-        if result is not None or self._mine is _UNSET:
-            return result
-        return self._mine
+def _kind(**shadows: object) -> Callable[[], EventContext[Any]]:
+    """Return a class of contexts that whoever makes one must fill, but for what *shadows* gives."""
+    # One is made per dispatch, so without the detour through an `__init__`.
+    spare = {"__slots__": (), "__init__": object.__init__}
+    return cast(
+        "Callable[[], EventContext[Any]]", type("EventContext", (EventContext,), spare | shadows)
+    )
+
+
+_UNCHANGED = {"original": EventContext.value, "_original": EventContext.value, "_output": None}
+
+First = _kind(**_UNCHANGED)
+"""The context of transformers and guards before any change."""
+
+Later = _kind()
+"""The context of those after a change, a verdict or the like."""
+
+Shown = _kind(**_UNCHANGED, _more=None)
+"""The context of observers."""
+
+
+def shown(context: EventContext[Any]) -> EventContext[Any]:
+    """Return a context that shows what *context* does, for one observer alone."""
+    observes = isinstance(context._event, ObserveEvent)
+    fresh = Shown() if observes else Later()
+    fresh._event, fresh._value, fresh._scope = context._event, context._value, context._scope
+    fresh._mine = None if observes else OVER
+    if not observes:
+        fresh._original, fresh._output = context._original, context._output
+        fresh._more = context._more
+    return fresh
+
+
+def following(
+    turn: EventContext[Any], value: object, output: object, more: Details | None
+) -> EventContext[Any]:
+    """End *turn*, and return the context of the one after it."""
+    fresh = Later()
+    fresh._event, fresh._scope, fresh._original = turn._event, turn._scope, turn._original
+    fresh._value, fresh._output, fresh._more, fresh._mine = value, output, more, None
+    turn._mine = OVER
+    return fresh
+
+
+def _references_to_one() -> int:
+    alone = object()
+    return references(alone)
+
+
+def _references_to_held() -> int:
+    alone = object()
+    return _references_to_passed(alone)
+
+
+def _references_to_passed(alone: object) -> int:
+    return references(alone)
+
+
+references = sys.getrefcount
+# What that says of an object that one variable holds, and of one that was passed on besides;
+# it depends on the interpreter.
+ALONE, PASSED = _references_to_one(), _references_to_held()
+
+
+def again(turn: EventContext[Any]) -> EventContext[Any]:
+    """End *turn*, which changed nothing, and return the context of the one after it."""
+    return following(turn, turn._value, turn._output, turn._more)
 
 
 Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]
@@ -220,22 +230,3 @@ Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]
 
 Signatures: TypeAlias = Callable[[object, Any], "ToolSpec | None"]
 """Tells the spec that an adapter was given for the tool of a call, None if that is not known."""
-
-
-def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
-    """Return what *after*, a replacement of *before*, must not change and did, or None."""
-    if not event.accepts(after):
-        return f"returned `{type(after).__name__}`, which the event does not take"
-    kept: tuple[str, ...] = ()
-    match before:
-        case ToolMessage():
-            kept = ("role", "id", "tool_call_id")
-        case SystemMessage() | UserMessage() | AssistantMessage():
-            kept = ("role", "id")
-        case ToolCall():
-            kept = ("id",)
-    for field in kept:
-        # An event may take other types than messages as well, and those lack the field.
-        if getattr(after, field, None) != getattr(before, field):
-            return f"changed the {field}"
-    return None

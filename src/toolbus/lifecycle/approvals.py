@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolbus.dispatch.bindings import is_async
+from toolbus.dispatch.callables import is_async
 from toolbus.errors import DeadlineError
 from toolbus.events import Ask, Deny, Scope
 from toolbus.lifecycle.execution import execute

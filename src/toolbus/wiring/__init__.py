@@ -13,7 +13,8 @@ from msgspec import Struct
 
 import toolbus
 from toolbus.bus.registry import HandlerInfo
-from toolbus.dispatch.bindings import Binding, name_of
+from toolbus.dispatch.bindings import Binding
+from toolbus.dispatch.callables import name_of
 from toolbus.events import CATALOGUE, TransformEvent
 from toolbus.messages import encode
 from toolbus.terminal import Piece, Styled, Tone, open_screen

@@ -1,0 +1,61 @@
+"""What can be told of a callable without calling it."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Tell whether calling *handler* gives a coroutine; objects and partials are looked into."""
+    return any(map(inspect.iscoroutinefunction, (handler, _function_of(handler))))
+
+
+def name_of(handler: Any) -> str:
+    """Return what people call *handler*: a function's name, `Owner.method`, an object's class."""
+    handler = _unwrapped(handler)
+    if inspect.ismethod(handler):
+        owner = handler.__self__
+        owner = owner if inspect.isclass(owner) else type(owner)
+        return f"{owner.__name__}.{handler.__name__}"
+    named = inspect.isroutine(handler) or inspect.isclass(handler)
+    return handler.__name__ if named else type(handler).__name__
+
+
+def is_generator(handler: Callable[..., Any]) -> bool:
+    """Tell whether calling *handler* gives a generator."""
+    function = _function_of(handler)
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def takes_one(function: Callable[..., Any]) -> bool:
+    """Tell whether *function* can be called with one argument."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # A builtin without a signature may well take it.
+    return True
+
+
+def _unwrapped(handler: Any) -> Any:
+    while isinstance(handler, partial):
+        handler = handler.func
+    return handler
+
+
+def _function_of(handler: Any) -> Any:
+    """Return the function behind a partial or an object with `__call__`."""
+    handler = _unwrapped(handler)
+    return handler if inspect.isroutine(handler) else type(handler).__call__
+
+
+def place_of(handler: Any) -> str:
+    """Return file and line of the handler's definition, or "" if it has none in Python."""
+    code = getattr(inspect.unwrap(_function_of(handler)), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,0 +1,273 @@
+"""What becomes of what a handler gave: the rare part of a turn, which the plans call.
+
+A plan itself sees to a handler that returned None and wrote nothing, which most do.
+"""
+
+from __future__ import annotations
+
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from toolbus.dispatch.contexts import PASSED, Later, following, references
+from toolbus.dispatch.details import NO_DETAILS, SKIPPED, Failed, Rejected
+from toolbus.dispatch.failures import detail_of, explain, log_failure, passes, root_of
+from toolbus.errors import HandlerContractError, HandlerError
+from toolbus.events import Ask, Deny
+from toolbus.messages import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    changed,
+)
+
+if TYPE_CHECKING:
+    from toolbus.dispatch.bindings import Binding
+    from toolbus.dispatch.contexts import EventContext
+    from toolbus.dispatch.details import Details
+    from toolbus.events import TransformEvent
+    from toolbus.ledger import HandlerStatus, Outcome, Trace
+
+_MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
+
+
+class Turn(NamedTuple):
+    """The turn of *binding*; *trace* (None: there is none) is told what became of it."""
+
+    binding: Binding
+    context: EventContext[Any]
+    trace: Trace | None
+    since: int
+
+    @property
+    def details(self) -> Details:
+        """What there is besides the value."""
+        return self.context._more or NO_DETAILS
+
+    def note(
+        self,
+        status: HandlerStatus,
+        reason: str | None = None,
+        *,
+        change: tuple[object, object] | None = None,
+    ) -> None:
+        """Tell the trace, if there is one."""
+        if self.trace is None:
+            return
+        if steps := self.details.own:
+            self.trace.add_steps(self.binding, steps, status, self.since, reason, change=change)
+        else:
+            self.trace.add(self.binding, status, self.since, reason=reason, change=change)
+
+    def keep(
+        self, status: HandlerStatus, result: object = None, *, answer: object = None
+    ) -> EventContext[Any]:
+        """Adopt what the handler left; return the context of the next one."""
+        context, more = self.context, self.context._more
+        if self.trace is not None:
+            made = result if answer is None else answer
+            self.note(status, change=None if made is None else (context._value, made))
+        if answer is not None or (more is not None and more.own):
+            more = more or NO_DETAILS
+            given = more.answer if answer is None else answer
+            more = replace(more, answer=given, steps=more.steps + more.own, own=())
+        if result is None:
+            return following(context, context._value, context._output, more)
+        return following(context, result, result, more)
+
+    def next(
+        self,
+        *,
+        denied: Deny | None = None,
+        rejected: Rejected | None = None,
+        asks: tuple[str, ...] = (),
+    ) -> EventContext[Any]:
+        """Drop what the handler left but for its verdict; return the context of the next one."""
+        context, more = self.context, self.context._more
+        if denied or rejected or asks or (more is not None and more.own):
+            more = more or NO_DETAILS
+            tool = more.own[0].tool if more.own else more.tool
+            asks = more.asks + asks
+            more = replace(more, denied=denied, rejected=rejected, asks=asks, tool=tool, own=())
+        return following(context, context._value, context._output, more)
+
+
+class Settling:
+    """Does what the handlers of one transform event said."""
+
+    __slots__ = ("_dry_run", "_event", "_plain")
+
+    def __init__(self, event: TransformEvent[Any, Any], *, dry_run: bool) -> None:
+        self._event, self._dry_run = event, dry_run
+        # Of these types a replacement is neither a verdict nor an answer, and has an identity.
+        self._plain = {
+            kind for kind in (*_MESSAGES, ToolCall) if event.takes(kind) and not event.answer
+        }
+
+    def settle(
+        self,
+        binding: Binding,
+        context: EventContext[Any],
+        result: Any,
+        trace: Trace | None,
+        since: int,
+    ) -> EventContext[Any]:
+        """Return the context that the next handler gets, after *result* of this one.
+
+        Raises what the handler's policy lets pass.
+        """
+        kind, before = type(result), context._value
+        if (
+            kind is type(before)
+            and kind in self._plain
+            and (trace or context._more) is None
+            and result is not before
+            and result.id is before.id
+            and (kind is not ToolMessage or result.tool_call_id is before.tool_call_id)
+        ):
+            # The most frequent change, at a fifth of the cost: a record with the same identity.
+            if references(context) != PASSED or type(context) is not Later:
+                return following(context, result, result, None)
+            # What nobody kept may serve the next handler as well.
+            context._value = context._output = result
+            context._mine = None
+            return context
+        return self.judge(binding, context, result, trace, since)
+
+    def judge(
+        self,
+        binding: Binding,
+        context: EventContext[Any],
+        result: Any,
+        trace: Trace | None,
+        since: int,
+    ) -> EventContext[Any]:
+        """Do the same for whatever a guard gave, and for what is rare."""
+        turn = Turn(binding, context, trace, since)
+        if result is SKIPPED:
+            turn.note("skipped")
+            return turn.next()
+        if type(result) is Failed:
+            return self._fail(turn, result.error)
+        if result is None and context._mine is not None:
+            result = context._mine.value
+        try:
+            return self._settle(turn, result)
+        except HandlerContractError as error:
+            return self._fail(turn, error)
+
+    def _settle(self, turn: Turn, result: Any) -> EventContext[Any]:
+        """Do what the handler said."""
+        more = turn.context._more
+        if more is not None and more.rejected is not None:
+            return self._reject(turn, more.rejected)  # The handler caught it.
+        if result is None or result is turn.context._value:
+            return turn.keep("ran")
+        if isinstance(result, Deny):
+            return self._deny(turn, result, "denied")
+        if isinstance(result, CoroutineType):
+            result.close()
+            raise self._breach(turn, "returned a coroutine; declare it with `async def`")
+        if turn.binding.kind == "guard":
+            return self._ask(turn, result)
+        if isinstance(result, Ask):
+            raise self._breach(turn, "asked, which only a guard may; subscribe it with `guard`")
+        if self._event.answer and isinstance(result, self._event.answer):
+            return turn.keep("answered", answer=result)
+        return self._adopt(turn, result)
+
+    def _adopt(self, turn: Turn, result: Any) -> EventContext[Any]:
+        context, more = turn.context, turn.context._more
+        if problem := mismatch(self._event, context._value, result):
+            raise self._breach(turn, problem)
+        if more is not None and more.check is not None:
+            judged = more.own and more.own[-1].after is result
+            if not judged and (reason := more.check(context, result)):
+                rejected = Rejected(turn.binding.name, reason)
+                return self._reject(turn, rejected, (context._value, result))
+        return turn.keep("changed", result)
+
+    def _ask(self, turn: Turn, result: Any) -> EventContext[Any]:
+        """Take what a guard gave, which is no refusal."""
+        if not isinstance(result, Ask):
+            given = type(result).__name__
+            raise self._breach(turn, f"gave `{given}`, and a guard gives Deny, Ask or None")
+        if not self._event.asks:
+            name, prompt = turn.binding.name, result.prompt
+            reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
+            return self._deny(turn, Deny(reason, prompt), "denied")
+        turn.note("asked", result.prompt)
+        return turn.next(asks=() if self._dry_run else (result.prompt,))
+
+    def _reject(
+        self, turn: Turn, rejected: Rejected, change: tuple[object, object] | None = None
+    ) -> EventContext[Any]:
+        turn.note("rejected", rejected.reason, change=change)
+        return turn.next(rejected=rejected)
+
+    def _deny(self, turn: Turn, verdict: Deny, status: HandlerStatus) -> EventContext[Any]:
+        turn.note(status, verdict.reason)
+        return turn.next(denied=None if self._dry_run else verdict)
+
+    def _fail(self, turn: Turn, error: BaseException) -> EventContext[Any]:
+        """Do what the handler's policy says about its *error*."""
+        if (rejected := turn.details.rejected) is not None and isinstance(error, Exception):
+            return self._reject(turn, rejected)
+        event, binding = self._event.name, turn.binding
+        status, reason = explain(event, binding.name, error)
+        if binding.policy == "closed" and not passes(error):
+            log_failure(event, binding.name, error, reason, silent=True)
+            verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
+            return self._deny(turn, verdict, status)
+        turn.note(status, reason)
+        if passes(error) or (binding.policy == "raise" and status == "contract"):
+            raise error
+        if binding.policy == "raise":
+            raise HandlerError(event, binding.name, reason) from root_of(error)
+        log_failure(event, binding.name, error, reason)
+        return turn.next()
+
+    def _breach(self, turn: Turn, problem: str) -> HandlerContractError:
+        return HandlerContractError(self._event.name, turn.binding.name, problem)
+
+
+def outcome_of(context: EventContext[Any]) -> tuple[Outcome, str | None]:
+    """Return how the dispatch that left *context* ended, and why."""
+    more = context._more or NO_DETAILS
+    if more.rejected is not None:
+        return "rejected", more.rejected.reason
+    if more.denied is not None:
+        return "denied", more.denied.reason
+    if more.asks:
+        return "asked", "\n".join(more.asks)
+    if more.answer is not None:
+        return "answered", None
+    return ("changed" if changed(context._original, context._value) else "unchanged"), None
+
+
+def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
+    """Return what *after*, a replacement of *before*, must not change and did, or None."""
+    if not event.accepts(after):
+        return f"returned `{type(after).__name__}`, which the event does not take"
+    kept = _identity(before)
+    if kept and type(after) is not type(before):
+        kept = ("role", *kept)
+    for field in kept:
+        # An event may take other types than messages as well, and those lack the field.
+        old, new = getattr(before, field, None), getattr(after, field, None)
+        if new is not old and new != old:
+            return f"changed the {field}"
+    return None
+
+
+def _identity(value: object) -> tuple[str, ...]:
+    """Return the fields of *value* that no handler may change, besides its role."""
+    match value:
+        case ToolMessage():
+            return "id", "tool_call_id"
+        case SystemMessage() | UserMessage() | AssistantMessage() | ToolCall():
+            return ("id",)
+    return ()
