@@ -1133,7 +1133,8 @@ async def test_a_file_of_version_1_is_brought_up_to_date(path):
     with raw(path) as other:
         assert other.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
         assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        pages = other.execute("SELECT key, place, seq FROM ledger ORDER BY seq").fetchall()
+        query = "SELECT key, place, seq, records FROM ledger ORDER BY seq"
+        pages = other.execute(query).fetchall()
         mentions = other.execute("SELECT id, page FROM mentions").fetchall()
-    assert pages == [(-1, 1, 1), (1, 1, 2), (-4, 2, 4), (3, 3, 5), (4, 4, 7)]
+    assert pages == [(-1, 1, 1, 1), (1, 1, 2, 2), (-4, 2, 4, 1), (3, 3, 5, 2), (4, 4, 7, 1)]
     assert mentions == [("c", 1), ("m1", -4), ("m1", 1), ("x", 3)]

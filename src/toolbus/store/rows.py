@@ -27,10 +27,10 @@ def message_row(message: Message) -> tuple[str, int, str, int]:
     return message.id, ENCODING, body.decode(), crc32(body)
 
 
-def page_row(records: Sequence[DispatchRecord]) -> tuple[int, str, int]:
-    """Return version, body and checksum of the page of *records*."""
+def page_row(records: Sequence[DispatchRecord]) -> tuple[int, int, str, int]:
+    """Return number of records, version, body and checksum of the page of *records*."""
     body = encode(records)
-    return ENCODING, body.decode(), crc32(body)
+    return len(records), ENCODING, body.decode(), crc32(body)
 
 
 def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set[str]:

@@ -14,12 +14,13 @@ ENCODING = 1
 # A page holds the records of one append as an array. Its key is that of the message that was
 # written with them, so that the ledger takes no index of its own; without one, at the end of a
 # run, it is a negative number. The page came before the message number `place` of its session,
-# also if that is still to come; `seq` is the number of its first record.
+# also if that is still to come; `seq` is the number of its first record of `records`.
 _LEDGER = """TABLE ledger (
         key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL,
+        session INTEGER NOT NULL REFERENCES sessions (key),
         place INTEGER NOT NULL,
         seq INTEGER NOT NULL,
+        records INTEGER NOT NULL,
         version INTEGER NOT NULL,
         body TEXT NOT NULL,
         checksum INTEGER
@@ -29,13 +30,13 @@ _LEFTOVERS = "leftovers ON ledger (session, place, seq) WHERE key < 0"
 # message of their own, and of messages that were refused.
 _MENTIONS = """TABLE mentions (
         id TEXT NOT NULL,
-        page INTEGER NOT NULL,
+        page INTEGER NOT NULL REFERENCES ledger (key),
         PRIMARY KEY (id, page)
     ) WITHOUT ROWID"""
 # What sessions that opted in keep of values, as JSON. Nothing refers to it.
 _ORIGINALS = """TABLE originals (
         key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL,
+        session INTEGER NOT NULL REFERENCES sessions (key),
         digest TEXT NOT NULL,
         body TEXT NOT NULL,
         UNIQUE (session, digest)
@@ -83,7 +84,8 @@ TABLES = (
 # written with it. Records without came before the message after the last one that had any.
 _PAGED = (
     """INSERT INTO ledger
-        SELECT page, session, place, min(seq), version, '[' || group_concat(body) || ']', NULL
+        SELECT page, session, place, min(seq), count(*), version,
+            '[' || group_concat(body) || ']', NULL
         FROM (SELECT coalesce(message, -key) AS page, session, seq, version, body, coalesce(
             (SELECT seq FROM messages WHERE key = one.message),
             (SELECT seq + 1 FROM messages WHERE key = (
@@ -150,8 +152,8 @@ COUNTED = "SELECT key, messages, records FROM sessions WHERE id = ?"
 ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum)
     VALUES (?, ?, ?, ?, ?, ?)"""
 ADD_CALL = "INSERT OR IGNORE INTO calls (id, message) VALUES (?, ?)"
-ADD_PAGE = """INSERT INTO ledger (key, session, place, seq, version, body, checksum)
-    VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?)"""
+ADD_PAGE = """INSERT INTO ledger (key, session, place, seq, records, version, body, checksum)
+    VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?, ?)"""
 ADD_MENTION = "INSERT OR IGNORE INTO mentions (id, page) VALUES (?, ?)"
 ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (?, ?, ?)"
 FORGET = "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)"
