@@ -13,11 +13,13 @@ from contextlib import closing
 import pytest
 
 from toolbus import Agent, AgentComponent, AssistantMessage, Deny, ToolAdapter, ToolCall, events
+from toolbus.errors import MessageDenied
 from toolbus.messages import UserMessage, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock, counting_ids
+from toolbus.tools import ToolContext
 
 WRITER = """
 import asyncio, sys
@@ -499,34 +501,36 @@ async def test_a_changed_request_is_told(path, run):
 
 
 async def test_what_was_refused_is_explained(path, run):
-    refused = user("bad", "forbidden")
+    async def outer(context: ToolContext) -> str:
+        return (await context.call("read", {"path": "inner"})).text
 
-    async def nested(context) -> str:
-        return (await context.call("read", path="inner")).response.text
+    def polite(ctx):
+        return Deny("no such talk") if ctx.value.id == "bad" else None
 
+    seen = {}
     async with (
         SqliteStore(path) as store,
-        Agent(ScriptedModel([]), tools=[read], store=store, session_id="s") as agent,
+        Agent(ScriptedModel([]), tools=[read, outer], store=store, session_id="s") as agent,
     ):
-        agent.guard(
-            events.MESSAGE_APPEND_BEFORE,
-            lambda ctx: Deny("no such talk") if ctx.value.id == "bad" else None,
-            name="polite",
+        agent.guard(events.MESSAGE_APPEND_BEFORE, polite)
+        agent.on(
+            events.TOOL_CALL_BEFORE,
+            lambda ctx: seen.update({ctx.value.name: ctx.value.id}),
+            name="watch",
         )
-        agent.on(events.TOOL_CALL_BEFORE, late)
-        with pytest.raises(Exception, match="no such talk"):
-            await agent.append(refused)
-        runner = agent._main.runner(agent.scope)
-        outcome = await runner.call("read", {"path": "x"})
+        with pytest.raises(MessageDenied):
+            await agent.append(user("bad", "forbidden"))
+        await agent.call_tool("outer")
 
     message = told(run("explain", "agent.db", "bad"))
-    call = told(run("explain", "agent.db", "--call", outcome.requested.id))
+    call = told(run("explain", "agent.db", "--call", seen["read"][:-1]))
 
     assert message[""] == ["no message bad  session s"]
     assert "no such talk" in message["message:append:before: denied"]
     assert message["as it was stored"] == ["nothing: it is in no message"]
+    assert call[""][0] == f"call {seen['read']}  session s"
     assert call["as the model asked"] == ["by no message: a call inside another, or of a program"]
-    assert call["tool:call:before: unchanged"][0].startswith("· late")
+    assert call["tool:call:before: unchanged"] == ["· watch  transformer  100  ran"]
 
 
 async def test_a_repeated_call_is_told_apart(path, run):
@@ -608,6 +612,7 @@ async def test_unknown_ids_name_the_nearest(path, refusal):
     assert "did you mean 'session-1'?" in refusal("show", "agent.db", "sesion-1")
     assert "did you mean 'id-4'?" in refusal("explain", "agent.db", "id-44")
     assert "did you mean 'call-1'?" in refusal("explain", "agent.db", "--call", "call_1")
+    assert refusal("explain", "agent.db", "--call", "zzz").startswith("no call 'zzz'; `toolbus sh")
     assert refusal("show", "agent.db", "zzz") == "no session 'zzz'; see `toolbus sessions`"
 
 
