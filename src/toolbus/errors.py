@@ -15,6 +15,7 @@ ToolbusError
 ├── AppendError           a message cannot enter the transcript now
 ├── ModelError            a model has no answer
 ├── StoreError            the store cannot read or write
+│   └── WrongPathError    a path is that of no store, or a new file's and taken
 └── ClosedError           a bus or an agent is used after its end
 
 A tool's failure is none of these: it is data, a `ToolResponse` with `is_error`.
@@ -178,6 +179,10 @@ class StoreError(ToolbusError):
 
     def __str__(self) -> str:
         return f"store {self.where!r}: {self.reason}"
+
+
+class WrongPathError(StoreError):
+    """The path *where* cannot be used for what was asked; there is no damage."""
 
 
 class ClosedError(ToolbusError):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-COMMANDS = ("demo", "explain", "forget", "sessions", "show", "wiring")
+COMMANDS = ("check", "demo", "explain", "forget", "sessions", "show", "wiring")
 COMPONENT = """
 from toolbus import AgentComponent, events, on
 class Quiet(AgentComponent):

@@ -54,7 +54,7 @@ class Cutting(AgentComponent):
 
 
 def read(path: str) -> str:
-    return "all is well, the secret is 4711"
+    return "all is well, the secret is qzxj"
 
 
 def delete(path: str) -> str:
@@ -445,7 +445,7 @@ async def test_without_originals_sizes_are_told(path, run):
 
     text = run("explain", "agent.db", "id-5")
 
-    assert "4711" not in text
+    assert "qzxj" not in text
     changed, digests = told(text)["message:append:before: changed"]
     assert changed.endswith("changed tool_response: 338 → 318 bytes")
     assert re.fullmatch(r"digest [0-9a-f]{12} → [0-9a-f]{12}", digests)
@@ -461,9 +461,9 @@ async def test_originals_show_the_difference(path, run):
     assert life["tool:call:before: changed"][2:4] == ["arguments.path", "./x/../log  │ log"]
     assert life["message:append:before: changed"][1:] == [
         "tool_response.content[0].text",
-        "all is well, the secret is 4711  │ all is well",
+        "all is well, the secret is qzxj  │ all is well",
     ]
-    assert life["as the tool answered"] == ["all is well, the secret is 4711"]
+    assert life["as the tool answered"] == ["all is well, the secret is qzxj"]
 
 
 async def test_store_and_model_may_differ(path, run):
@@ -571,7 +571,7 @@ async def test_programs_get_the_life(path, run):
     assert (step["name"], step["fields"]) == ("normalise", ["arguments"])
     assert step["before"]["value"]["arguments"] == {"path": "./x/../log"}
     assert step["after"]["value"]["arguments"] == {"path": "log"}
-    assert "4711" in json.dumps(life["returned"]["value"])
+    assert "qzxj" in json.dumps(life["returned"]["value"])
     assert life["stored"]["tool_response"]["content"][0]["text"] == "all is ****"
     assert life["read"]["value"]["tool_response"]["content"][0]["text"] == "all is well"
 
@@ -651,7 +651,7 @@ async def test_wrong_use_says_what_is_missing(path, refusal, command):
 
 async def test_forgotten_values_are_in_no_file(path, run):
     await talk(path, keep_originals=True)
-    assert b"4711" in b"".join(files(path).values())
+    assert b"qzxj" in b"".join(files(path).values())
     before = run("show", "agent.db", "s-1")
 
     text = run("forget", "agent.db", "s-1")
@@ -659,6 +659,6 @@ async def test_forgotten_values_are_in_no_file(path, run):
 
     assert text == "6 originals of session s-1 deleted; its messages and records stay\n"
     assert again == {"session": "s-1", "forgotten": 0}
-    assert b"4711" not in b"".join(files(path).values())
+    assert b"qzxj" not in b"".join(files(path).values())
     assert run("show", "agent.db", "s-1") == before
     assert "originals" not in run("sessions", "agent.db")

@@ -40,24 +40,6 @@ ROLES = (
 )
 
 
-VERSION_1 = """
-    CREATE TABLE sessions (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-        messages INTEGER NOT NULL, records INTEGER NOT NULL,
-        created_ns INTEGER NOT NULL, updated_ns INTEGER NOT NULL);
-    CREATE TABLE messages (key INTEGER PRIMARY KEY, session INTEGER NOT NULL,
-        seq INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,
-        UNIQUE (session, seq));
-    CREATE TABLE calls (id TEXT NOT NULL, message INTEGER NOT NULL,
-        PRIMARY KEY (id, message)) WITHOUT ROWID;
-    CREATE TABLE records (key INTEGER PRIMARY KEY, session INTEGER NOT NULL,
-        seq INTEGER NOT NULL, message INTEGER, subject TEXT NOT NULL, call_id TEXT NOT NULL,
-        version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (session, seq));
-    PRAGMA application_id = 0x74627573;
-    PRAGMA user_version = 1;
-"""
-"""The tables as version 1 of the store made them."""
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "store.db"
@@ -290,16 +272,16 @@ async def test_a_session_may_keep_originals(path):
         async with Agent(ScriptedModel(["done"]), **options) as agent:
             agent.on(MESSAGE_APPEND_BEFORE, mask, when=lambda ctx: ctx.value.role == "user")
             agent.on(RUN_AFTER, lambda ctx: None)
-            await agent.run("my pin is 4711")
+            await agent.run("my pin is qzxj")
 
         kept = {one.digest: decode(one.body).text for one in await store.originals("s")}
         (changed,) = [one for one in await store.records("s") if one.outcome == "changed"]
         assert kept == {
-            changed.original: "my pin is 4711",
+            changed.original: "my pin is qzxj",
             changed.entries[0].after: "my pin is ****",
         }
         assert await store.records("s") == agent.ledger
-        assert b"4711" not in encode([agent.ledger, await store.read("s")])
+        assert b"qzxj" not in encode([agent.ledger, await store.read("s")])
 
 
 async def test_forgetting_leaves_the_transcript(make, path):
@@ -391,35 +373,6 @@ async def test_a_newer_file_is_refused(path):
     assert reason == "it has version 7, newer than 3; update toolbus"
 
 
-async def test_an_older_file_is_read(path):
-    messages, records = [user(one).message for one in "ab"], [record("1"), record("2")]
-    with closing(sqlite3.connect(path)) as old:
-        old.executescript(VERSION_1)
-        old.execute("INSERT INTO sessions VALUES (1, 's', 2, 2, 5, 6)")
-        for at in (1, 2):
-            body = encode(messages[at - 1]).decode()
-            old.execute(
-                "INSERT INTO messages VALUES (?, 1, ?, ?, 1, ?)",
-                (at, at, messages[at - 1].id, body),
-            )
-            body = encode(records[at - 1]).decode()
-            old.execute("INSERT INTO records VALUES (?, 1, ?, ?, '', '', 1, ?)", (at, at, at, body))
-        old.commit()
-    before = path.read_bytes()
-
-    async with SqliteStore(path, read_only=True) as reader:
-        read, told = await reader.read("s"), await reader.records("s")
-    unchanged = path.read_bytes() == before
-    async with SqliteStore(path) as store:
-        await store.append("s", user("c"))
-
-        assert (read, told, unchanged) == (tuple(messages), tuple(records), True)
-        assert await store.read("s") == (*messages, user("c").message)
-        assert await store.records("s") == tuple(records)
-    with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA user_version").fetchone() > (1,)
-
-
 async def test_a_damaged_file_is_refused(path, tmp_path):
     text = tmp_path / "text.db"
     text.write_text("no database at all\n" * 100)
@@ -430,6 +383,25 @@ async def test_a_damaged_file_is_refused(path, tmp_path):
 
     way_out = "it is no SQLite database, or damaged; give another path or restore it"
     assert reasons == (way_out, way_out)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_damaged_log_is_refused(path, tmp_path, read_only):
+    async with SqliteStore(tmp_path / "source.db") as store:
+        for name in ("1", "2", "3"):
+            await store.append("s", user(name))
+        for end in ("", "-wal"):
+            shutil.copyfile(tmp_path / f"source.db{end}", f"{path}{end}")
+    log = path.with_name("store.db-wal")
+    data = bytearray(log.read_bytes())
+    data[data.index(b"I am 1")] ^= 1
+    log.write_bytes(data)
+
+    reason = refusal(path, read_only=read_only)
+
+    assert reason.startswith("the log beside it is damaged at frame ")
+    assert reason.endswith(", and SQLite would drop 3 commits behind it; see `toolbus check`")
+    assert log.read_bytes() == data
 
 
 def test_a_foreign_database_is_refused(path):
@@ -467,6 +439,98 @@ async def test_a_damaged_message_is_named(path):
         with pytest.raises(StoreError, match="message 2 of session 's' is damaged"):
             await store.read("s")
         assert [one.id for one in await store.read("other")] == ["1"]
+
+
+async def test_a_changed_letter_is_named(path):
+    await filled(path, "1", "2")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"I am 2")] ^= 1
+    path.write_bytes(data)
+
+    async with SqliteStore(path) as store:
+        with pytest.raises(StoreError, match="message 2 of session 's' is damaged: its checksum"):
+            await store.read("s")
+
+
+VERSION_1 = """
+CREATE TABLE sessions (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    messages INTEGER NOT NULL,
+    records INTEGER NOT NULL,
+    created_ns INTEGER NOT NULL,
+    updated_ns INTEGER NOT NULL
+);
+CREATE TABLE messages (
+    key INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions (key),
+    seq INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    UNIQUE (session, seq)
+);
+CREATE INDEX messages_by_id ON messages (id);
+CREATE TABLE calls (
+    id TEXT NOT NULL,
+    message INTEGER NOT NULL REFERENCES messages (key),
+    PRIMARY KEY (id, message)
+) WITHOUT ROWID;
+CREATE TABLE records (
+    key INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions (key),
+    seq INTEGER NOT NULL,
+    message INTEGER REFERENCES messages (key),
+    subject TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    UNIQUE (session, seq)
+);
+CREATE INDEX records_by_message ON records (message) WHERE message IS NOT NULL;
+CREATE INDEX records_by_subject ON records (subject) WHERE subject <> '';
+CREATE INDEX records_by_call ON records (call_id) WHERE call_id <> '';
+PRAGMA application_id = 1952609651;
+PRAGMA user_version = 1;
+"""
+
+
+def make_version_1(path) -> None:
+    """Make the file that an older toolbus made, with the message and the record "1"."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute("PRAGMA journal_mode = WAL")
+        old.executescript(VERSION_1)
+        old.execute("INSERT INTO sessions VALUES (1, 's', 1, 1, 5, 6)")
+        body = encode(user("1").message).decode()
+        old.execute("INSERT INTO messages VALUES (1, 1, 1, '1', 1, ?)", (body,))
+        body = encode(record("1")).decode()
+        old.execute("INSERT INTO records VALUES (1, 1, 1, 1, '', '', 1, ?)", (body,))
+
+
+async def test_an_older_file_is_brought_up_to_date(path):
+    make_version_1(path)
+
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(message=user("2").message, records=[record("2")]))
+
+        assert await store.read("s") == (user("1").message, user("2").message)
+        assert await store.records("s") == (record("1"), record("2"))
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA user_version").fetchone() == (3,)
+        for table in ("messages", "ledger"):
+            sums = other.execute(f"SELECT checksum IS NULL FROM {table} ORDER BY seq").fetchall()
+            assert sums == [(1,), (0,)]
+
+
+async def test_an_older_file_can_be_looked_at(path):
+    make_version_1(path)
+    before = path.read_bytes()
+
+    async with SqliteStore(path, read_only=True) as store:
+        assert await store.read("s") == (user("1").message,)
+        assert await store.records("s") == (record("1"),)
+
+    assert path.read_bytes() == before
 
 
 async def test_a_closed_store_refuses(make):

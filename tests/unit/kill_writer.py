@@ -1,4 +1,4 @@
-"""A program to be killed: it appends to a store and prints what the store has acknowledged."""
+"""A program to be killed: it appends to sessions of a store and prints what was acknowledged."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ async def write(store, session_id):
 async def main():
     say("ready")
     store = SqliteStore(sys.argv[1])
-    await asyncio.gather(*[write(store, session_id) for session_id in SESSIONS])
+    await asyncio.gather(*[write(store, session_id) for session_id in sys.argv[2:]])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A process that writes is killed at a random moment, again and again, on one file."""
 
+import asyncio
 import os
 import random
 import runpy
@@ -7,15 +8,42 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
-from sqlite3 import connect
 
 import toolbus
+from toolbus.messages import UserMessage
+from toolbus.store import Stored
+from toolbus.store.inspection import inspect
 from toolbus.store.sqlite import SqliteStore
 
 PROGRAM = Path(__file__).with_name("kill_writer.py")
 writer = runpy.run_path(str(PROGRAM), run_name="kill_writer")
+
+
+def start(path, sessions):
+    """Start a writer and wait until it is ready."""
+    source = str(Path(toolbus.__file__).parents[1])
+    child = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(path), *sessions],
+        env=os.environ | {"PYTHONPATH": source},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+def kill(child, seen):
+    """Kill a writer; return the next place by session, after what it has said since *seen*."""
+    child.send_signal(signal.SIGKILL)
+    acknowledged = {}
+    # What stood in the pipe when it died was acknowledged as well.
+    for line in [*seen, *child.stdout]:
+        assert line.endswith("\n")
+        session_id, at = line.split()
+        acknowledged[session_id] = int(at) + 1
+    assert child.wait() == -signal.SIGKILL
+    return acknowledged
 
 
 def kill_one(path, lines, spin):
@@ -23,27 +51,12 @@ def kill_one(path, lines, spin):
 
     That is, the next place by session; the moment is *spin* nanoseconds.
     """
-    source = str(Path(toolbus.__file__).parents[1])
-    acknowledged = {}
-    with subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(path)],
-        env=os.environ | {"PYTHONPATH": source},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdout.readline() == "ready\n"
+    with start(path, writer["SESSIONS"]) as child:
         seen = [child.stdout.readline() for _ in range(lines)]
         until = time.perf_counter_ns() + spin
         while time.perf_counter_ns() < until:
             pass
-        child.send_signal(signal.SIGKILL)
-        # What stood in the pipe when it died was acknowledged as well.
-        for line in [*seen, *child.stdout]:
-            assert line.endswith("\n")
-            session_id, at = line.split()
-            acknowledged[session_id] = int(at) + 1
-    assert child.returncode == -signal.SIGKILL
-    return acknowledged
+        return kill(child, seen)
 
 
 async def check(path, acknowledged):
@@ -60,8 +73,8 @@ async def check(path, acknowledged):
             least = acknowledged.get(session_id, 0)
             assert least <= len(messages) <= least + 1
             lengths[session_id] = len(messages)
-    with closing(connect(path)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    report = inspect(str(path), lambda done, pages: None)
+    assert report.problems == ()
     return lengths
 
 
@@ -83,3 +96,54 @@ async def test_a_writer_killed_while_it_makes_the_file_leaves_one_that_opens(tmp
     for turn in range(60 if thorough else 8):
         path = tmp_path / f"{turn}.db"
         await check(path, kill_one(path, 0, chance.randrange(5_000_000)))
+
+
+async def test_a_killed_writer_disturbs_no_other(tmp_path, thorough):
+    chance, path, expected = random.Random(3), tmp_path / "store.db", {}
+
+    for _ in range(30 if thorough else 4):
+        with start(path, "ab") as one, start(path, "cd") as other:
+            seen = [one.stdout.readline() for _ in range(chance.randrange(100))]
+            expected |= kill(one, seen)
+            seen = [other.stdout.readline() for _ in range(100)]
+            expected |= kill(other, seen)
+        expected = await check(path, expected)
+
+    assert min(expected[name] for name in "cd") >= 30
+
+
+async def test_a_killed_writer_leaves_what_the_log_holds_to_the_file(tmp_path):
+    path = tmp_path / "store.db"
+
+    # So many that the log was carried into the file in between.
+    expected = await check(path, kill_one(path, 2_000, 0))
+
+    assert path.stat().st_size > 4_000_000
+    assert sum(expected.values()) >= 2_000
+
+
+HOLDER = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("INSERT INTO sessions VALUES (9, 'x', 1, 1, 1, 1)")
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+async def test_a_lock_ends_with_the_process_that_held_it(tmp_path):
+    path = tmp_path / "store.db"
+    async with SqliteStore(path, timeout=30) as store:
+        message = UserMessage(id="m", content="")
+        command = [sys.executable, "-c", HOLDER, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout.readline() == "locked\n"
+            append = asyncio.create_task(store.append("s", Stored(message=message)))
+            await asyncio.sleep(0)
+            assert not append.done()
+            child.kill()
+        await append
+
+        assert [one.id for one in await store.sessions()] == ["s"]
+        assert await store.read("s") == (message,)

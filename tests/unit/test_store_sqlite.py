@@ -676,7 +676,7 @@ async def test_a_file_that_changes_under_a_reader_without_locks_is_told(public_p
 
     await make(public_path, "m2")
 
-    with pytest.raises(StoreError, match="somebody writes to it, and its folder is read-only"):
+    with pytest.raises(StoreError, match="somebody wrote to it while it was read"):
         await reader.read("s")
     await reader.close()
 
@@ -944,6 +944,87 @@ async def test_a_limited_file_stores_nothing_until_there_is_room(path):
         found = await ids(store)
         assert len(found) == int(child.stdout)
         assert found[-1] == "mlast"
+
+
+CARRIED = """
+import asyncio, os, resource, signal, sys
+from toolbus.errors import StoreError
+from toolbus.messages import UserMessage
+from toolbus.store import Stored
+from toolbus.store.sqlite import SqliteStore
+
+path, how = sys.argv[1:]
+ballast = os.path.join(os.path.dirname(path), "ballast")
+
+def fill():
+    if how == "limit":
+        # The log reaches this size before it is first carried into the file, which then may not.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000_000, resource.RLIM_INFINITY))
+    else:
+        with open(ballast, "wb") as file:
+            file.truncate(0)
+            os.posix_fallocate(file.fileno(), 0, 10_000_000)
+
+def make_room():
+    if how == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    else:
+        os.unlink(ballast)
+
+async def main():
+    stored = []
+    async def append(store, at):
+        message = UserMessage(id=f"m{at}", content="x" * 3000)
+        await store.append("s", Stored(message=message))
+        stored.append(message.id)
+
+    async with SqliteStore(path) as store:
+        fill()
+        failures = []
+        for start in range(0, 6000, 50):
+            waiting = [append(store, at) for at in range(start, start + 50)]
+            for result in await asyncio.gather(*waiting, return_exceptions=True):
+                if result is not None:
+                    assert isinstance(result, StoreError) and "is full" in str(result), result
+                    failures.append(result)
+            assert [m.id for m in await store.read("s")] == stored
+            if failures:
+                break
+        assert failures and len(stored) > 500, len(stored)
+        make_room()
+        await append(store, "last")
+        assert [m.id for m in await store.read("s")] == stored
+    async with SqliteStore(path) as store:
+        assert [m.id for m in await store.read("s")] == stored
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+asyncio.run(main())
+print("done")
+"""
+
+# A small disk of its own takes a privilege, which not every machine gives.
+DISKS = {"limit": ""}
+if sys.platform == "linux" and not os.geteuid():
+    mount = "mkdir {0}/disk && mount -t tmpfs -o size=20m none {0}/disk"
+    DISKS["disk"] = mount
+    with tempfile.TemporaryDirectory() as probe:
+        probed = ["unshare", "-m", "sh", "-c", mount.format(probe)]
+        if subprocess.run(probed, capture_output=True, check=False).returncode:
+            del DISKS["disk"]
+
+
+@pytest.mark.parametrize("how", DISKS)
+def test_a_log_that_cannot_be_carried_into_the_file_loses_nothing(tmp_path, how):
+    words = [sys.executable, "-W", "error", "-c", CARRIED, f"{tmp_path}/store.db", how]
+    if how == "disk":
+        script = f'{DISKS[how].format(tmp_path)} && exec "$@"'
+        words[-2] = f"{tmp_path}/disk/store.db"
+        words = ["unshare", "-m", "sh", "-c", script, "sh", *words]
+
+    environment = os.environ | {"PYTHONPATH": str(Path(toolbus.__file__).parents[1])}
+    child = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+    assert (child.returncode, child.stdout, child.stderr) == (0, "done\n", "")
 
 
 # --- the tables ----------------------------------------------------------------------------------

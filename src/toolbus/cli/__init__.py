@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli import demo, explain, forget, sessions, show, wiring
+from toolbus.cli import check, demo, explain, forget, sessions, show, wiring
 from toolbus.cli.parsing import Command, make_parser
 from toolbus.errors import ToolbusError
 from toolbus.terminal import Output, UsageError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _COMMANDS: dict[str, Callable[[], Command]] = {
+    "check": check.command,
     "demo": demo.command,
     "explain": explain.command,
     "forget": forget.command,
@@ -26,6 +27,7 @@ _COMMANDS: dict[str, Callable[[], Command]] = {
 
 _OVERVIEW = """\
 commands:
+  check     say what is still readable of a store, and write it to a new file
   demo      watch an agent work, and handlers intervene
   explain   tell the life of a message or call, and who changed it
   forget    delete the originals that a session kept
@@ -37,6 +39,7 @@ examples:
   toolbus demo                       a run in a fresh folder, which is kept
   toolbus demo --without Secrets     the same without one of its handlers
   toolbus wiring agent.py            the handlers of the agent in agent.py
+  toolbus check sessions.db          whether a store is whole
   toolbus sessions agent.db          what the store agent.db holds
   toolbus show agent.db 3f9a         the session whose id begins so
   toolbus explain agent.db 8c01      what became of a message of it, and why

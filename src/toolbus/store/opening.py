@@ -11,7 +11,7 @@ from toolbus.errors import StoreError
 from toolbus.store import schema
 from toolbus.store.paths import beside, may_write_beside, unfinished
 from toolbus.store.reasons import failure_of
-from toolbus.store.wal import damage_of
+from toolbus.store.wal import damage_of, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +22,8 @@ Mode = Literal["ro", "rw", "rwc", "still", "alone"]
 no lock is taken and no file made."""
 
 _MODES = {"still": "mode=ro&immutable=1", "alone": "mode=ro&vfs=unix-none"}
+
+Connection = sqlite3.Connection
 
 EMPTY = (0, 0, 0)
 """The marks of a file without anything in it."""
@@ -57,7 +59,10 @@ def looking_mode(file: Path) -> Mode:
     """Return how to read *file* without making a file beside it."""
     if beside(file, "-shm").exists():
         return "ro"
-    return "alone" if unfinished(file) else "still"
+    log = beside(file, "-wal")
+    # Who closes a log without a commit removes it, and whatever else may be in it.
+    empty = log.exists() and log.stat().st_size and not read_log(log).commits
+    return "alone" if unfinished(file) and not empty else "still"
 
 
 class Stillness:
@@ -69,7 +74,7 @@ class Stillness:
     def check(self) -> None:
         """Raise `StoreError` if somebody has written since."""
         if _look(self._file) != self._seen:
-            reason = "somebody writes to it, and its folder is read-only; open it again"
+            reason = "somebody wrote to it while it was read without a lock; open it again"
             raise StoreError(self._where, reason)
 
 
@@ -120,10 +125,29 @@ def read_marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
     return application_id, version, tables
 
 
+def scratch() -> Connection:
+    """Return a connection to an empty database that is gone when it is closed."""
+    return sqlite3.connect("", isolation_level=None)
+
+
+def integrity_problems(connection: Connection) -> list[str]:
+    """Return what SQLite finds wrong with the file; raises `KeyboardInterrupt` in between."""
+    # So Python gets a turn now and then, and hears that it was interrupted.
+    connection.set_progress_handler(lambda: 0, 100_000)
+    try:
+        found = connection.execute("PRAGMA integrity_check").fetchall()
+        found += connection.execute("PRAGMA foreign_key_check").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from error
+        return [str(error)]
+    return [" ".join(map(str, one)) for one in found if one != ("ok",)]
+
+
 @contextmanager
 def worded(where: str) -> Iterator[None]:
     """Turn what goes wrong inside into a `StoreError` about *where*."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise failure_of(where, error) from error

@@ -32,6 +32,8 @@ def failure_of(where: str, error: Exception) -> StoreError:
     """Return *error* as a `StoreError` about *where*; it has the error as its cause."""
     # Errors of the module itself, about how it is used, have no code.
     code = getattr(error, "sqlite_errorname", "")
+    # SQLite quotes what it finds in a damaged file, and that is not always text.
+    code = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else code
     # A longer code falls back to its head, and what has no words speaks for itself.
     reason = _REASONS.get(code) or _REASONS.get("_".join(code.split("_")[:2])) or str(error)
     failure = StoreError(where, reason)

@@ -11,7 +11,7 @@ from toolbus.messages import AssistantMessage, ToolMessage, decode, decoder, enc
 from toolbus.store.schema import ENCODING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from toolbus.messages import Message
 
@@ -37,6 +37,11 @@ def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set
     """Return the ids that *records* speak of and *message*, written with them, does not have."""
     ids = {one for record in records for one in (record.subject, record.call_id) if one}
     return ids if message is None else ids - {message.id, *call_ids(message)}
+
+
+def columns_of(body: Message | tuple[DispatchRecord, ...]) -> Mapping[str, str | int]:
+    """Return the columns of a row that say again what stands in its *body*."""
+    return {"records": len(body)} if isinstance(body, tuple) else {"id": body.id}
 
 
 def call_ids(message: Message) -> tuple[str, ...]:

@@ -1,0 +1,41 @@
+"""`toolbus check`: say what is still readable of a store's file."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import make_parser
+from toolbus.terminal import Output
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.cli.parsing import Command
+
+_EPILOG = """\
+examples:
+  toolbus check sessions.db                     what is in it, and what is wrong
+  toolbus check sessions.db --recover new.db    write what is readable to new.db
+  toolbus check sessions.db --json | jq .problems    one JSON document
+
+It never changes the file. It ends with 0 if all is well, with 1 if there is
+damage, and with 2 if the file is no store or is a newer toolbus's."""
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser(
+        "toolbus check", "Say what is still readable of a store, and what is wrong.", _EPILOG
+    )
+    parser.add_argument("store", metavar="DB", help="the file of a store")
+    parser.add_argument("--recover", metavar="NEW.db", help="write what is readable to a new file")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+
+    def run(found: argparse.Namespace, output: Output) -> int:
+        from toolbus.checking import check_store  # noqa: PLC0415 - loads SQLite
+
+        errors = Output(sys.stderr)
+        return check_store(output, errors, found.store, new=found.recover, as_json=found.json)
+
+    return parser, run

@@ -1,0 +1,333 @@
+"""The scenarios of `specs/check.md`."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, ToolResponse, UserMessage
+from toolbus.ledger import DispatchRecord
+from toolbus.store import Stored
+from toolbus.store.sqlite import SqliteStore
+
+PAGE = 4096
+
+
+def message(name):
+    return UserMessage(id=name, content=f"I am {name}, and this is my text. " * 10)
+
+
+def record(name):
+    return DispatchRecord(
+        event="message:append:before",
+        scope=Scope(session_id="s"),
+        subject=name,
+        started_ns=1,
+        duration_ns=2,
+        outcome="unchanged",
+        original="",
+    )
+
+
+async def add(store, names, session_id="s"):
+    for name in names:
+        await store.append(session_id, Stored(message=message(name), records=[record(name)]))
+
+
+NAMES = [f"m{at}" for at in range(1, 41)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return the path of the store, in a folder of its own."""
+    (tmp_path / "stores").mkdir()
+    return tmp_path / "stores/store.db"
+
+
+async def make(path):
+    async with SqliteStore(path) as store:
+        await add(store, NAMES)
+
+
+async def make_with_log(path, tmp_path):
+    """Make what a killed process leaves: its last commits are in the log only."""
+    source = tmp_path / "source.db"
+    await make(source)
+    async with SqliteStore(source) as store:
+        await add(store, [f"n{at}" for at in range(20)])
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{source}{end}", f"{path}{end}")
+
+
+def flip(path, place, bit=1):
+    data = bytearray(path.read_bytes())
+    data[place] ^= bit
+    path.write_bytes(data)
+
+
+def destroy(path, page):
+    """Overwrite a page, as a failing disk does."""
+    data = bytearray(path.read_bytes())
+    data[(page - 1) * PAGE : page * PAGE] = bytes(range(256)) * (PAGE // 256)
+    path.write_bytes(data)
+
+
+def root(path, table):
+    with closing(sqlite3.connect(path)) as other:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        return other.execute(query, (table,)).fetchone()[0]
+
+
+def trace(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+async def read(path):
+    async with SqliteStore(path, read_only=True) as store:
+        return {one.id: await store.read(one.id) for one in await store.sessions()}
+
+
+def report(command, path, *more):
+    """Return the exit code and the report of a check."""
+    done = command("check", path, "--json", *more)
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+async def test_a_whole_store_is_called_whole(command, path):
+    await make(path)
+    call = ToolCall(id="c", name="read")
+    async with SqliteStore(path) as store:
+        await store.append("t", Stored(message=AssistantMessage(id="a", tool_calls=(call,))))
+
+    done = command("check", path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[0].startswith(f"{path}"[:20])
+    assert lines[1:] == [
+        "s 40 messages 40 records",
+        "t 1 message 0 records 1 call without result",
+        "✓ no damage found",
+    ]
+
+
+async def test_a_changed_letter_is_found(command, path):
+    await make(path)
+    flip(path, path.read_bytes().index(b"I am m7,") + 30)
+
+    code, found = report(command, path)
+    text = " ".join(command("check", path).stdout.split())
+
+    assert code == 1
+    (session,) = found["sessions"]
+    assert (session["messages"], session["records"]) == (39, 40)
+    (lost,) = session["lost"]
+    assert (lost["kind"], lost["first"], lost["last"]) == ("message", 7, 7)
+    assert "session 's': message 7 cannot be read: it is damaged: its checksum" in text
+
+
+async def test_a_destroyed_page_is_found(command, path):
+    await make(path)
+    data = path.read_bytes()
+    page = data.index(b'"id":"m12"') // PAGE + 1
+    there = [
+        at
+        for at, name in enumerate(NAMES, 1)
+        if data.index(f'"id":"{name}"'.encode()) // PAGE + 1 == page
+    ]
+    destroy(path, page)
+
+    code, found = report(command, path)
+
+    assert code == 1
+    (session,) = found["sessions"]
+    lost = [at for one in session["lost"] for at in range(one["first"], one["last"] + 1)]
+    assert lost == there
+    assert session["messages"] == 40 - len(there)
+
+
+async def test_a_cut_file_is_found(command, path):
+    await make(path)
+    data = path.read_bytes()
+
+    for size in (len(data) - PAGE, len(data) - 1, 5 * PAGE, PAGE, 100, 50, 0):
+        path.write_bytes(data[:size])
+        done = command("check", path)
+        assert (done.returncode, done.stderr) == (1, "")
+
+
+async def test_a_damaged_log_is_found(command, path, tmp_path):
+    await make_with_log(path, tmp_path)
+    log = path.with_name("store.db-wal")
+    flip(log, 32 + 24 + 100)
+
+    done = command("check", path)
+
+    assert done.returncode == 1
+    told = "the log beside it is damaged at frame 1, and SQLite would drop 20 commits behind it"
+    assert told in " ".join(done.stdout.split())
+
+
+async def test_wrong_counts_are_found(command, path):
+    await make(path)
+    async with SqliteStore(path) as store:
+        response = ToolResponse.from_text("x")
+        answer = ToolMessage(id="t", tool_call_id="c", tool_name="n", tool_response=response)
+        await store.append("s", Stored(message=answer))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE sessions SET messages = messages - 1")
+        other.execute("DELETE FROM calls")
+
+    code, found = report(command, path)
+
+    assert code == 1
+    assert found["problems"] == [
+        "session 's': it counts 40 messages, and 41 are there",
+        "the index of calls lacks what the messages have, 1 time",
+    ]
+
+
+async def test_a_program_gets_one_document(command, path):
+    await make(path)
+    flip(path, path.read_bytes().index(b"I am m7,"))
+
+    code, found = report(command, path)
+
+    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 3)
+    assert found["bytes"] == path.stat().st_size
+    assert [one["id"] for one in found["sessions"]] == ["s"]
+    assert len(found["problems"]) == 1
+
+
+async def test_what_is_checked_stays_as_it_was(command, path, tmp_path):
+    await make_with_log(path, tmp_path)
+    closed, damaged = path.with_name("closed.db"), path.with_name("damaged.db")
+    await make(closed)
+    shutil.copyfile(closed, damaged)
+    destroy(damaged, root(closed, "messages"))
+    for place in (0, 40):
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", path.with_name(f"log{place}.db{end}"))
+        flip(path.with_name(f"log{place}.db-wal"), place)
+    before = trace(path.parent)
+
+    codes = [command("check", one).returncode for one in sorted(path.parent.glob("*.db"))]
+
+    assert trace(path.parent) == before
+    assert codes == [0, 1, 1, 1, 0]
+
+
+async def test_a_store_in_use_can_be_checked(command, path):
+    async with SqliteStore(path) as store:
+        await add(store, NAMES)
+
+        code, found = report(command, path)
+        await add(store, ["next"])
+
+        assert (code, found["sessions"][0]["messages"]) == (0, 40)
+        assert len(await store.read("s")) == 41
+
+
+async def test_another_file_is_wrong_use(command, path):
+    folder = path.parent
+    (folder / "text.db").write_text("dear diary\n" * 1000)
+    with closing(sqlite3.connect(folder / "other.db")) as other:
+        other.execute("CREATE TABLE diary (line)")
+    await make(folder / "newer.db")
+    with closing(sqlite3.connect(folder / "newer.db")) as newer:
+        newer.execute("PRAGMA user_version = 9")
+
+    for name, why in (
+        ("missing.db", "there is no such file"),
+        (".", "it is a directory"),
+        ("text.db", "it is no store"),
+        ("other.db", "it is another application's database"),
+        ("newer.db", "it has version 9, newer than 3; update toolbus"),
+    ):
+        done = command("check", folder / name)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert done.stderr.startswith(f"toolbus: store '{folder / name}': {why}")
+
+
+async def test_an_empty_file_is_damage(command, path):
+    path.write_bytes(b"")
+
+    done = command("check", path)
+
+    assert done.returncode == 1
+    assert "it is empty: nothing was ever stored in it, or all of it was cut off" in done.stdout
+
+
+async def test_the_others_keep_order_and_ids(command, path):
+    await make(path)
+    flip(path, path.read_bytes().index(b"I am m7,"))
+    before, new = path.read_bytes(), path.with_name("new.db")
+
+    code, found = report(command, path, "--recover", new)
+
+    assert (code, found["recovered"]) == (1, str(new))
+    assert path.read_bytes() == before
+    assert command("check", new).returncode == 0
+    kept = [message(name) for name in NAMES if name != "m7"]
+    assert await read(new) == {"s": tuple(kept)}
+    async with SqliteStore(new) as store:
+        await add(store, ["next"])
+        assert await store.read("s") == (*kept, message("next"))
+        assert len(await store.records("s")) == 41
+
+
+@pytest.mark.parametrize("what", ["messages", "sessions", "sqlite_master"])
+async def test_a_damaged_tree_hides_no_row(command, path, what):
+    await make(path)
+    destroy(path, 1 if what == "sqlite_master" else root(path, what))
+    new = path.with_name("new.db")
+
+    code, _ = report(command, path, "--recover", new)
+
+    assert code == 1
+    assert await read(new) == {"s": tuple([message(name) for name in NAMES])}
+    assert command("check", new).returncode == 0
+
+
+async def test_commits_behind_a_damaged_frame_return(command, path, tmp_path):
+    await make_with_log(path, tmp_path)
+    flip(path.with_name("store.db-wal"), 32 + 24 + 100)
+    new = path.with_name("new.db")
+
+    code, _ = report(command, path, "--recover", new)
+
+    assert code == 1
+    found = (await read(new))["s"]
+    assert [one.id for one in found] == [*NAMES, *[f"n{at}" for at in range(20)]]
+
+
+async def test_nothing_is_overwritten(command, path):
+    await make(path)
+    taken = path.with_name("taken.db")
+    taken.write_text("mine")
+    before = trace(path.parent)
+
+    for new in (taken, path):
+        done = command("check", path, "--recover", new)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"toolbus: store '{new}': there is a file already")
+
+    assert trace(path.parent) == before
+
+
+async def test_a_recovery_that_fails_leaves_nothing(command, path):
+    await make(path)
+    text = path.with_name("text.db")
+    text.write_text("dear diary\n")
+    before = trace(path.parent)
+
+    nowhere = command("check", path, "--recover", path.parent / "no/new.db")
+    nothing = command("check", text, "--recover", path.parent / "new.db")
+
+    assert (nowhere.returncode, nothing.returncode) == (2, 2)
+    assert "there is no folder" in nowhere.stderr
+    assert "it is no store" in nothing.stderr
+    assert trace(path.parent) == before
