@@ -83,7 +83,7 @@ def freeze_object(value: Any, path: str) -> FrozenDict:
     """Return the JSON object *value* frozen; the same object if it is so already."""
     if type(value) is FrozenDict:
         return value
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise FreezeError(f"expected object, got {_kind(value)}", path)
     frozen: FrozenDict = freeze(value, path)
     return frozen
@@ -109,6 +109,8 @@ def escape_surrogates(text: str) -> str:
 
 def thaw(value: Any) -> Any:
     """Return a plain private copy of a frozen JSON value: dicts and lists, free to change."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -122,9 +124,13 @@ def _kind(value: Any) -> str:
 
 def _freeze(value: Any, depth: int) -> Any:
     """Freeze *value*; the path of an error grows from the inside out, so that success pays none."""
+    # Most values are these, and to match a class that is abstract takes long.
+    kind = type(value)
+    if kind in _CONSTANTS or (kind is str and value.isascii()):
+        return value
+    if kind is dict:
+        return _freeze_object(value, depth + 1)
     match value:
-        case None | bool():
-            return value
         case str():
             check_text(value, "")
             return plain(value)
@@ -139,6 +145,10 @@ def _freeze(value: Any, depth: int) -> Any:
             return _freeze_number(value)
     raise FreezeError(f"expected a JSON value, got {_kind(value)}", "")
 
+
+_set = dict.__setitem__
+_CONSTANTS = frozenset({type(None), bool})
+_SCALARS = _CONSTANTS | {str, int, float}
 
 # Not `str(value)`: of a member of an enumeration that is "Colour.RED" and not "red".
 plain = str.__str__
@@ -159,8 +169,9 @@ def _freeze_object(value: Mapping[str, Any], depth: int) -> FrozenDict:
     frozen, key = dict.__new__(FrozenDict), ""
     try:
         for key, item in value.items():
-            check_text(key, " (key)")
-            dict.__setitem__(frozen, plain(key), _freeze(item, depth))
+            if type(key) is not str or not key.isascii():
+                check_text(key, " (key)")
+            _set(frozen, plain(key), _freeze(item, depth))
     except FreezeError as error:
         error.path = _step(key) + error.path
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -119,12 +118,12 @@ class StepTaken(Protocol):
 class Digests:
     """Keyed digests: equal for equal values, and no way to guess a short secret from one."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_keyed",)
 
     def __init__(self, key: bytes | None = None) -> None:
         from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed with a tap only
 
-        self._hash = partial(blake2b, digest_size=16, key=key or os.urandom(32))
+        self._keyed = blake2b(digest_size=16, key=key or os.urandom(32))
 
     def of(self, value: object) -> str:
         """Return the digest of the encoded *value*, or "" of one that has no encoding."""
@@ -136,7 +135,10 @@ class Digests:
             data = encode(value)
         except (TypeError, ValueError, RecursionError):
             return "", 0
-        return self._hash(data).hexdigest(), len(data)
+        # A copy has the key in it already.
+        digest = self._keyed.copy()
+        digest.update(data)
+        return digest.hexdigest(), len(data)
 
 
 class Trace:
@@ -297,9 +299,11 @@ def _ids(value: object) -> tuple[str, str]:
     match value:
         case ToolMessage(id=own, tool_call_id=call_id):
             return own, call_id
+        case ToolCall(id=own):
+            return own, own
         case SystemMessage(id=own) | UserMessage(id=own) | AssistantMessage(id=own):
             return own, ""
-        case ToolCallOutcome(requested=call) | ToolCallFailure(call=call) | (ToolCall() as call):
+        case ToolCallOutcome(requested=call) | ToolCallFailure(call=call):
             return call.id, call.id
         case ToolCallPersist(tool_message_id=own, tool_call_id=call_id):
             return own, call_id

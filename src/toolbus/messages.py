@@ -6,10 +6,18 @@ from operator import is_ as _is
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from toolbus.codec import changed, decoder, encode, encode_msgpack, msgpack_decoder
-from toolbus.fields import check_kind, check_texts, freeze_items, freeze_json, freeze_objects
+from toolbus.fields import (
+    are_plain,
+    check_kind,
+    check_texts,
+    copied,
+    freeze_items,
+    freeze_json,
+    freeze_objects,
+)
 from toolbus.immutable import EMPTY, FrozenDict, JsonObject, freeze
 from toolbus.parts import (
     AudioPart,
@@ -62,9 +70,12 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     raw: str | None = None
 
     def __post_init__(self) -> None:
-        check_texts(self, "id", "name")
-        check_texts(self, "raw", optional=True)
-        freeze_objects(self, "arguments")
+        if not are_plain(self.id, self.name):
+            check_texts(self, "id", "name")
+        if self.raw is not None:
+            check_texts(self, "raw")
+        if type(self.arguments) is not FrozenDict:
+            freeze_objects(self, "arguments")
 
     def with_arguments(self, arguments: JsonObject) -> Self:
         """Return this call with exactly *arguments*, and without `raw`."""
@@ -101,11 +112,16 @@ class ToolResponse(Struct, frozen=True, kw_only=True):
         freeze_parts(self, "content")
         if self.structured is not None:
             freeze_json(self, "structured")
-        check_kind(self, "is_error", bool)
-        check_texts(self, "error_type", "tool_name", "tool_call_id", optional=True)
-        check_kind(self, "duration_ns", int, optional=True)
-        freeze_objects(self, "parameters", optional=True)
-        freeze_objects(self, "metadata")
+        if self.is_error is not False:
+            check_kind(self, "is_error", bool)
+        if not (self.error_type is self.tool_name is self.tool_call_id is None):
+            check_texts(self, "error_type", "tool_name", "tool_call_id", optional=True)
+        if self.duration_ns is not None:
+            check_kind(self, "duration_ns", int)
+        if self.parameters is not None:
+            freeze_objects(self, "parameters")
+        if type(self.metadata) is not FrozenDict:
+            freeze_objects(self, "metadata")
 
     @classmethod
     def from_text(
@@ -147,8 +163,10 @@ class SystemMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="sy
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        check_texts(self, "id", "content")
-        freeze_objects(self, "metadata")
+        if not are_plain(self.id, self.content):
+            check_texts(self, "id", "content")
+        if type(self.metadata) is not FrozenDict:
+            freeze_objects(self, "metadata")
 
     @property
     def text(self) -> str:
@@ -165,12 +183,14 @@ class UserMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="user
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        check_texts(self, "id")
-        if isinstance(self.content, str):
-            check_texts(self, "content")
-        else:
-            freeze_parts(self, "content")
-        freeze_objects(self, "metadata")
+        if not are_plain(self.id, self.content):
+            check_texts(self, "id")
+            if isinstance(self.content, str):
+                check_texts(self, "content")
+            else:
+                freeze_parts(self, "content")
+        if type(self.metadata) is not FrozenDict:
+            freeze_objects(self, "metadata")
 
     @property
     def text(self) -> str:
@@ -191,10 +211,14 @@ class AssistantMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag=
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        check_texts(self, "id", "content")
-        check_texts(self, "reasoning", "stop_reason", optional=True)
-        freeze_items(self, "tool_calls", ToolCall)
-        freeze_objects(self, "usage", "metadata")
+        if not are_plain(self.id, self.content):
+            check_texts(self, "id", "content")
+        if not (self.reasoning is self.stop_reason is None):
+            check_texts(self, "reasoning", "stop_reason", optional=True)
+        if self.tool_calls != ():
+            freeze_items(self, "tool_calls", ToolCall)
+        if not (type(self.usage) is type(self.metadata) is FrozenDict):
+            freeze_objects(self, "usage", "metadata")
 
     @property
     def text(self) -> str:
@@ -214,9 +238,12 @@ class ToolMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="tool
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        check_texts(self, "id", "content", "tool_call_id", "tool_name")
-        check_kind(self, "tool_response", ToolResponse, optional=True)
-        freeze_objects(self, "metadata")
+        if not are_plain(self.id, self.content, self.tool_call_id, self.tool_name):
+            check_texts(self, "id", "content", "tool_call_id", "tool_name")
+        if self.tool_response is not None:
+            check_kind(self, "tool_response", ToolResponse)
+        if type(self.metadata) is not FrozenDict:
+            freeze_objects(self, "metadata")
 
     @property
     def text(self) -> str:
@@ -225,7 +252,12 @@ class ToolMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="tool
 
     def with_tool_response(self, response: ToolResponse) -> ToolMessage:
         """Return a new message that carries *response*; every other field is the same object."""
-        return replace(self, tool_response=response)
+        if type(self) is not ToolMessage or type(response) is not ToolResponse:
+            return replace(self, tool_response=response)
+        # All else was checked when this message was made, so the copy is not checked again.
+        new: ToolMessage = copied(self)
+        force_setattr(new, "tool_response", response)
+        return new
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage

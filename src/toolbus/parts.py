@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.fields import check_kind, check_texts, freeze_items
+from toolbus.fields import are_plain, check_kind, check_texts, freeze_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,8 @@ class TextPart(Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
     text: str
 
     def __post_init__(self) -> None:
-        check_texts(self, "text")
+        if not are_plain(self.text):
+            check_texts(self, "text")
 
 
 class ImagePart(Struct, frozen=True, kw_only=True, tag_field="type", tag="image"):

@@ -6,9 +6,10 @@ import logging
 import weakref
 from collections import deque
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.dispatch.deadlines import to_the_end
+from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events import MODEL_CALL_DELTA
 from toolbus.lifecycle import ToolRunner
@@ -159,7 +160,7 @@ class Session:
             setting.tools,
             scope,
             approver=setting.approvals,
-            append=self.transcript.append,
+            append=partial(self.transcript.append, sheltered=True),
             ids=setting.ids,
             clock=setting.clock,
         )
@@ -168,7 +169,7 @@ class Session:
         """Write the ledger records that no message has taken along; a failure is only logged."""
         if self._unsaved:
             try:
-                await to_the_end(self._write())
+                await to_the_end(Begun(self._write()))
             except Exception as error:  # noqa: BLE001 - the messages are safe, and the run is over
                 logger.warning("ledger records of the session wait on: %s", error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from msgspec.structs import replace
 
 from toolbus.admission import admit, without_stale_content
-from toolbus.dispatch.deadlines import to_the_end
+from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, StoreError, ToolbusError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
@@ -25,6 +24,8 @@ from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
+    from contextvars import Token
+
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope, ToolSpec
@@ -105,10 +106,18 @@ class Transcript:
         visit = _visit.get()
         return visit is not None and visit.holds(self)
 
-    async def append(self, message: Message, scope: Scope, tool: ToolSpec | None = None) -> Message:
+    async def append(
+        self,
+        message: Message,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        *,
+        sheltered: bool = False,
+    ) -> Message:
         """Append *message* and return it as it was appended, after transformers and guards.
 
-        *tool* is the spec of the tool that a tool message answers for.
+        *tool* is the spec of the tool that a tool message answers for; *sheltered* says that no
+        cancellation reaches the caller.
 
         Raises:
             MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
@@ -119,17 +128,18 @@ class Transcript:
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
-        with self._visit():
+        with Visit(self):
             async with self._lock.here():
                 self._check_pairing(message)
                 message = await admit(self._bus, message, scope, tool)
                 copy = await self._stored_copy(message, scope)
                 await self._tell_persist(copy, scope, after=False)
-                await to_the_end(self._keep(message, copy, scope))
+                keeping = self._keep(message, copy, scope)
+                await (keeping if sheltered else to_the_end(Begun(keeping)))
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
-        """Write and remember; in a task of its own, that no cancellation of the caller reaches."""
+        """Write and remember, in a task that no cancellation reaches."""
         try:
             await self._write(copy)
         except ToolbusError:
@@ -140,8 +150,11 @@ class Transcript:
         self._remember(message)
         await self._tell_persist(copy, scope, after=True)
         # Nobody waits for those who observe this, so they may append: they wait for their turn.
-        _visit.set(None)
-        self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+        token = _visit.set(None)
+        try:
+            self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+        finally:
+            _visit.reset(token)
 
     def _remember(self, message: Message) -> None:
         self._items.append(message)
@@ -189,32 +202,30 @@ class Transcript:
             )
             raise AppendError(self.session_id, reason)
 
-    @contextmanager
-    def _visit(self) -> Iterator[None]:
-        """Mark that this context appends; an append inside it would wait for itself."""
-        if self.appending:
-            reason = "from inside one of its own dispatches it waits for itself; "
-            raise AppendError(self.session_id, reason + "use `agent.enqueue(message)`")
-        visit = Visit(self, _visit.get())
-        token = _visit.set(visit)
-        try:
-            yield
-        finally:
-            visit.lasts = False
-            _visit.reset(token)
-
 
 class Visit:
-    """An append under way, inside *outer*; *lasts* turns false at its end."""
+    """Marks a context that appends to *transcript*: another append inside would wait for itself."""
 
-    __slots__ = ("_outer", "_transcript", "lasts")
+    __slots__ = ("_lasts", "_outer", "_token", "_transcript")
 
-    def __init__(self, transcript: Transcript, outer: Visit | None) -> None:
-        self._transcript, self._outer, self.lasts = transcript, outer, True
+    _token: Token[Visit | None]
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript, self._outer, self._lasts = transcript, _visit.get(), True
+
+    def __enter__(self) -> None:
+        if self._outer is not None and self._outer.holds(self._transcript):
+            reason = "from inside one of its own dispatches it waits for itself; "
+            raise AppendError(self._transcript.session_id, reason + "use `agent.enqueue(message)`")
+        self._token = _visit.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._lasts = False
+        _visit.reset(self._token)
 
     def holds(self, transcript: Transcript) -> bool:
         """Tell whether *transcript* is being appended to, here or further out."""
-        if self.lasts and self._transcript is transcript:
+        if self._lasts and self._transcript is transcript:
             return True
         return self._outer is not None and self._outer.holds(transcript)
 

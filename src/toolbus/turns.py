@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from toolbus.dispatch.deadlines import to_the_end
+from toolbus.eager import Begun, to_the_end
 from toolbus.errors import MessageDenied, ModelError, ToolbusError
 from toolbus.events import (
     MODEL_CALL_AFTER,
@@ -72,7 +72,7 @@ async def stream(
             yield piece
         yield work.result()
     finally:
-        await to_the_end(_stopped(work))
+        await to_the_end(Begun(_stopped(work)))
 
 
 async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
@@ -150,7 +150,7 @@ class Run:
         try:
             return await self._turns(start)
         except asyncio.CancelledError:
-            await to_the_end(self._settle())
+            await to_the_end(Begun(self._settle()))
             raise
         except Exception as error:
             failure = RunFailure(

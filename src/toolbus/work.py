@@ -6,7 +6,7 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.dispatch.deadlines import to_the_end
+from toolbus.eager import Begun, to_the_end
 from toolbus.errors import ClosedError, DispatchError
 
 if TYPE_CHECKING:
@@ -28,26 +28,19 @@ class Work:
 
         Raises `ClosedError` if it was stopped.
         """
-        if self._stopped:
-            piece.close()
-            raise ClosedError(self._who)
-        task = asyncio.ensure_future(self._marked(piece))
-        self._tasks.add(task)
-        cancelled = False
+        begun, cancelled = Begun(self._marked(piece)), False
 
         def cancel() -> None:
             nonlocal cancelled
             cancelled = True
-            task.cancel()
+            begun.task.cancel()
 
         try:
-            return await to_the_end(task, cancel)
+            return await to_the_end(begun, cancel)
         except asyncio.CancelledError:
             if cancelled or not self._stopped:
                 raise
             raise ClosedError(self._who) from None
-        finally:
-            self._tasks.discard(task)
 
     def check_outside(self) -> None:
         """Raise `DispatchError` inside of the work, which would wait for its own end."""
@@ -64,5 +57,14 @@ class Work:
             await asyncio.wait(tasks)
 
     async def _marked(self, piece: Coroutine[Any, Any, T]) -> T:
+        if self._stopped:
+            piece.close()
+            raise ClosedError(self._who)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - it was begun in one
+        self._tasks.add(task)
         self._inside.set(True)
-        return await piece
+        try:
+            return await piece
+        finally:
+            self._tasks.discard(task)

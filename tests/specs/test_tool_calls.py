@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus import (
@@ -986,6 +987,28 @@ async def test_later_rewrites_fit_the_tool_itself():
     )
 
 
+async def test_arguments_are_made_once():
+    made, got = [], []
+
+    class Place(Struct):
+        name: str
+
+        def __post_init__(self):
+            made.append(self)
+
+    @tool
+    def go(to: Place) -> str:
+        """Go."""
+        got.append(to)
+        return "there"
+
+    outcome = await runner_of(EventBus(), go).call("go", {"to": {"name": "home"}})
+
+    assert outcome.status == "ok"
+    assert len(made) == 1
+    assert got[0] is made[0]
+
+
 async def test_every_status_is_observed_once():
     bus = EventBus()
     outcomes, names = collects(bus, TOOL_CALL_AFTER), {}
@@ -1258,6 +1281,24 @@ async def test_an_idempotent_tool_runs_again():
     assert len(outcomes) == 1
 
 
+async def test_a_retry_gets_fresh_arguments():
+    bus, got = EventBus(), []
+    bus.on(TOOL_CALL_ERROR, lambda ctx: Retry())
+
+    @tool(idempotent=True)
+    async def take(items: list[int]) -> str:
+        """Take all."""
+        got.append(list(items))
+        items.clear()
+        if len(got) == 1:
+            raise ValueError("once")
+        return "taken"
+
+    outcome = await runner_of(bus, take).call("take", {"items": [1, 2]})
+
+    assert (outcome.status, outcome.attempts, got) == ("ok", 2, [[1, 2], [1, 2]])
+
+
 async def test_retries_have_a_bound(caplog):
     bus = EventBus()
     bus.on(TOOL_CALL_ERROR, lambda ctx: Retry())
@@ -1412,6 +1453,50 @@ async def test_a_sync_wrapper_may_be_async():
         ("ok", "worked"),
         ("timeout", "the tool timed out after 0.01 s"),
     ]
+
+
+async def test_a_tool_may_time_itself():
+    @tool
+    async def look() -> str:
+        """Look for a moment."""
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return "nothing there"
+
+    outcome = await runner_of(EventBus(), look).call("look")
+
+    assert (outcome.status, outcome.response.text) == ("ok", "nothing there")
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_never_waiting_takes_no_turn():
+    bus, messages, turns = EventBus(), [], []
+    for event in (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE):
+        bus.on(event, looks_on)
+    runner = runner_of(bus, never_waits, append=keeps(messages))
+
+    asyncio.get_running_loop().call_soon(turns.append, "another's")
+    outcome = await runner.call("never_waits")
+
+    assert (outcome.status, len(messages), turns) == ("ok", 1, [])
+
+
+async def test_a_long_row_lets_others_run():
+    runner, turns = runner_of(EventBus(), never_waits), []
+
+    async def count():
+        while True:
+            turns.append(1)
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    for _ in range(1_000):
+        await runner.call("never_waits")
+    counting.cancel()
+
+    assert len(turns) >= 10
 
 
 async def test_parallel_calls_meet_each_other():
@@ -1885,6 +1970,15 @@ def changes(change):
 
 def redact(text):
     return text.replace("s3cret", "***")
+
+
+async def looks_on(ctx):
+    """Leave all as it is."""
+
+
+async def never_waits() -> str:
+    """Answer at once."""
+    return "done"
 
 
 def keeps(messages):

@@ -14,7 +14,6 @@ from toolbus.dispatch.deadlines import (
     in_thread_now,
     start,
     timed,
-    to_the_end,
     within,
 )
 from toolbus.errors import DeadlineError
@@ -82,52 +81,6 @@ async def test_a_coroutine_may_be_cancelled_from_within():
 
     with pytest.raises(asyncio.CancelledError):
         await within(30, give_up())
-
-
-async def test_to_the_end_survives_two_cancellations():
-    started, release, told = asyncio.Event(), asyncio.Event(), []
-
-    async def work():
-        started.set()
-        await release.wait()
-        told.append("done")
-
-    task = asyncio.ensure_future(to_the_end(work(), lambda: told.append("cancelled")))
-    await started.wait()
-    for _ in range(2):
-        task.cancel()
-        await asyncio.sleep(0)
-    release.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    assert told == ["cancelled", "cancelled", "done"]
-    assert await to_the_end(asyncio.sleep(0, "x")) == "x"
-    with pytest.raises(Boom):
-        await to_the_end(boom())
-
-
-async def test_an_error_after_a_cancellation_is_not_reported_as_lost():
-    started, release = asyncio.Event(), asyncio.Event()
-    reported = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
-
-    async def work():
-        started.set()
-        await release.wait()
-        raise Boom
-
-    task = asyncio.ensure_future(to_the_end(work()))
-    await started.wait()
-    task.cancel()
-    await asyncio.sleep(0)
-    release.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    del task
-    await asyncio.sleep(0)
-    assert reported == []
 
 
 async def test_threads_give_what_the_function_gives():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from toolbus import codec, messages, parts
 from toolbus.codec import decoder, msgpack_decoder
 from toolbus.errors import DecodeError, FreezeError
+from toolbus.fields import are_plain, with_sound
 from toolbus.messages import (
     AssistantMessage,
     ImagePart,
@@ -26,6 +27,12 @@ from toolbus.messages import (
 from toolbus.testing.strategies import tool_calls, tool_responses
 
 CALL = ToolCall(id="c", name="read", arguments={"a": 1})
+
+
+class Text(str):
+    """Text of a subclass."""
+
+    __slots__ = ()
 
 
 class Odd(msgspec.Struct):
@@ -213,3 +220,49 @@ def test_text_of_a_subclass_becomes_plain_text():
 
     assert type(message.id) is type(message.content) is str
     assert decode(encode(message)) == message
+
+
+def test_a_response_is_set_without_other_checks_and_with_its_own():
+    checked = []
+
+    class Own(ToolMessage, frozen=True, kw_only=True):
+        def __post_init__(self):
+            checked.append(type(self.tool_response))
+
+    message = ToolMessage(id="m", tool_call_id="c", tool_name="read", metadata={"a": [1]})
+    response = ToolResponse.from_text("x")
+    own = Own(id="m", tool_call_id="c", tool_name="read")
+
+    changed = message.with_tool_response(response)
+    mine = own.with_tool_response(response)
+
+    assert message.tool_response is None
+    assert changed.metadata is message.metadata
+    whole = ToolMessage(
+        id="m", tool_call_id="c", tool_name="read", metadata={"a": [1]}, tool_response=response
+    )
+    assert (changed, hash(changed), encode(changed)) == (whole, hash(whole), encode(whole))
+    assert (type(mine), checked) == (Own, [type(None), ToolResponse])
+    assert changed.with_tool_response(None) == message
+    with pytest.raises(
+        FreezeError, match=r"expected `ToolResponse`, got `str` - at `\$\.tool_resp"
+    ):
+        message.with_tool_response("x")
+
+
+@pytest.mark.parametrize(
+    ("values", "plain"),
+    [((), True), (("a", ""), True), (("a", "é"), False), ((None,), False), ((Text("a"),), False)],
+)
+def test_plain_is_ascii_text_of_no_subclass(values, plain):
+    assert are_plain(*values) is plain
+
+
+def test_a_record_with_sound_fields_is_another_one():
+    response = ToolResponse.from_text("x")
+
+    stamped = with_sound(response, tool_name="read", duration_ns=3)
+
+    assert stamped == msgspec.structs.replace(response, tool_name="read", duration_ns=3)
+    assert response.tool_name is None
+    assert with_sound(response) == response

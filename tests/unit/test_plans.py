@@ -275,6 +275,19 @@ async def test_a_loop_does_what_the_written_out_text_does(handlers, tapped):
         assert statuses == [[*row, "ran"], row, ["ran", "queued", "skipped", "skipped"]]
 
 
+@pytest.mark.parametrize("handlers", [LIMIT, 0])
+def test_a_loop_of_sync_handlers_is_sync(handlers):
+    bus, seen = EventBus(), []
+    for event in (WORD, NOTE):
+        bus.on(event, lambda ctx: seen.append(ctx.value))
+    bus.on(WORD, lambda ctx: seen.append("thread"), thread=True)
+    with limit(handlers):
+        bus.do(NOTE, "x")
+        bus.apply_sync(WORD, "y")
+
+    assert seen == ["x", "y", "thread"]
+
+
 def test_a_plan_keeps_no_weak_receiver_alive():
     class Owner:
         def method(self, ctx):

@@ -35,8 +35,10 @@ class ToolAdapter:
 
     def should_adapt(self, tool_name: str) -> bool:
         """Tell whether the tool *tool_name* is one of those to adapt."""
-        patterns = (self.tools,) if isinstance(self.tools, str) else self.tools
-        return any(fnmatchcase(tool_name, pattern) for pattern in patterns)
+        for pattern in (self.tools,) if isinstance(self.tools, str) else self.tools:
+            if pattern == "*" or fnmatchcase(tool_name, pattern):
+                return True
+        return False
 
     def adapt_signature(self, spec: ToolSpec) -> Adapted[ToolSpec]:
         """Return what the model is told of the tool; its name stays."""

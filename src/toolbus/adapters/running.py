@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from toolbus import schemas
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
 from toolbus.errors import HandlerContractError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOLS_PROVIDE, ToolSpec
 from toolbus.immutable import EMPTY
-from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse, changed
+from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse, changed, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +51,8 @@ async def run_adapter(
         if not adapter.should_adapt(tool_name):
             return Done(value, concerned=False)
         new = method(value, *more)
+        if new is None or new is value:
+            return Done(value)
         if isawaitable(new):
             new = await new
         return Done(_kept(adapter, event, value, new))
@@ -118,6 +123,16 @@ def _breach(old: object, new: Any) -> str | None:
             return f"changed the {field}"
     if isinstance(new, ToolSpec):
         for schema in (new.input_schema, new.output_schema or EMPTY):
-            if problem := schemas.check_schema(schema):
+            if problem := _flaw(encode(schema)):
                 return f"returned a malformed schema: {problem}"
     return None
+
+
+@lru_cache(maxsize=256)
+def _flaw(schema: bytes) -> str | None:
+    """Return the first flaw of *schema*, in JSON, or None.
+
+    An adapter says the same before each model call. Kept by its text, because as JSON 1, 1.0 and
+    true differ, and as keys of a cache they would not.
+    """
+    return schemas.check_schema(msgspec.json.decode(schema))

@@ -66,27 +66,6 @@ async def timed(
     return await within(seconds, function(*args))
 
 
-async def to_the_end(
-    work: Coroutine[Any, Any, T] | asyncio.Future[T], on_cancel: Callable[[], object] = lambda: None
-) -> T:
-    """Return what *work*, a coroutine or a task, returns; being cancelled does not reach it.
-
-    *on_cancel* is called each time; once the work has ended, `CancelledError` goes on.
-    """
-    task = asyncio.ensure_future(work)
-    cancelled = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-            on_cancel()
-    if cancelled is not None:
-        _forget(task)
-        raise cancelled
-    return task.result()
-
-
 def start(function: Callable[..., T], *args: object) -> Future[T]:
     """Start *function* in a daemon thread, with this context's variables."""
     work: Future[T] = Future()

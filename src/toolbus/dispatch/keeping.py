@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dis
 import inspect
+from functools import lru_cache
 from itertools import pairwise
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from toolbus.dispatch.contexts import EventContext
@@ -32,13 +33,18 @@ def may_keep(handler: Callable[..., Any]) -> bool:
     function = handler.__func__ if inspect.ismethod(handler) else handler
     if not isinstance(function, FunctionType):
         return True
-    code, place = function.__code__, int(inspect.ismethod(handler))
+    return _may_keep(function.__code__, int(inspect.ismethod(handler)))
+
+
+@lru_cache(maxsize=4096)
+def _may_keep(code: CodeType, place: int) -> bool:
+    """Tell whether *code* may hold on to its argument number *place*."""
     if place >= code.co_argcount or not _REVEALING.isdisjoint(code.co_names):
         return True
     name = code.co_varnames[place]
     return not all(
         _is_harmless(name, step, after)
-        for step, after in pairwise(dis.get_instructions(function))
+        for step, after in pairwise(dis.get_instructions(code))
         if step.opcode in _VARIABLES and name in _names(step)
     )
 

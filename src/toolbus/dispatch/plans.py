@@ -25,9 +25,9 @@ def shape_of(
     verb: Verb, bindings: tuple[Binding, ...], *, traced: bool, has_strangers: bool
 ) -> Shape:
     """Return what decides about the text of a dispatch to *bindings*."""
-    slots = tuple([_slot(verb, binding) for binding in bindings])
-    loops = len(slots) > LIMIT
-    return Shape(verb, _kinds(slots) if loops else slots, traced, has_strangers, loops)
+    loops = len(bindings) > LIMIT
+    slots = _kinds(verb, bindings) if loops else tuple([_slot(verb, one) for one in bindings])
+    return Shape(verb, slots, traced, has_strangers, loops)
 
 
 def make_plan(
@@ -92,10 +92,10 @@ def _slot(verb: Verb, binding: Binding) -> Slot:
     )
 
 
-def _kinds(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+def _kinds(verb: Verb, bindings: tuple[Binding, ...]) -> tuple[Slot, ...]:
     """Return a slot for the transformers or observers, and one for the guards, if any."""
-    is_async = any(slot.is_async for slot in slots)
-    kinds = sorted({slot.is_guard for slot in slots})
+    is_async = verb != "apply_sync" and any(binding.is_async for binding in bindings)
+    kinds = sorted({binding.kind == "guard" for binding in bindings})
     return tuple([Slot(is_guard=kind, is_async=is_async, may_keep=True) for kind in kinds])
 
 

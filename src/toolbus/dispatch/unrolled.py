@@ -140,18 +140,18 @@ def _nobody(shape: Shape) -> Iterator[str]:
 def _head(shape: Shape) -> Iterator[str]:
     if shape.queues:
         yield "ready()"
-    if shape.crowded:
-        yield "token = enter()"
-    else:
+    if not shape.crowded:
         more = ", more" if shape.transforms else ""
         awaits = "await " if shape.awaits else ""
         yield f"if busy >= {CROWD}: return {awaits}sister(value, scope{more})"
-    yield "busy += 1"
     yield from _context(shape)
     if any(slot.has_sender for slot in shape.slots):
         yield "agent, lineage = scope.agent_id, scope.lineage"
     if shape.traced:
         yield "trace, end = begin(value, scope), broken"
+    if shape.crowded:
+        yield "token = enter()"
+    yield "busy += 1"
 
 
 def _context(shape: Shape) -> Iterator[str]:
@@ -184,11 +184,14 @@ def _middle(shape: Shape) -> Iterator[str]:
 def _end(shape: Shape) -> Iterator[str]:
     if shape.transforms:
         yield "context._mine = OVER"
-    if shape.traced:
-        yield "end(trace, context)"
-    yield "busy -= 1"
-    if shape.crowded:
-        yield "leave(token)"
+    counted = ["busy -= 1", *(["leave(token)"] if shape.crowded else [])]
+    if not shape.traced:
+        yield from counted
+        return
+    # Sinks may dispatch, so they count as inside.
+    yield "try: end(trace, context)"
+    yield "finally:"
+    yield from _indented(counted)
 
 
 def _row(shape: Shape, name: str, numbers: range) -> Iterator[str]:
@@ -248,12 +251,10 @@ def _ran(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
 
 
 def _call(shape: Shape, slot: Slot, number: str) -> str:
-    plain = f"h{number}(context)"
-    later = f"put(b{number}, context)" if shape.queues else f"await {plain}"
-    if shape.verb == "apply_sync":
-        later = plain
+    call = f"h{number}(context)"
+    if slot.is_async:
+        later = f"put(b{number}, context)" if shape.queues else f"await {call}"
+        call = f"({later} if is_async else {call})" if shape.loops else later
     if shape.loops:
-        chosen = plain if later == plain else f"({later} if is_async else {plain})"
-        return f"{chosen} if g is None or g(context) else SKIPPED"
-    call = later if slot.is_async else plain
+        return f"{call} if g is None or g(context) else SKIPPED"
     return f"{call} if g{number}(context) else SKIPPED" if slot.has_gate else call

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.admission import admit
-from toolbus.dispatch.deadlines import to_the_end
+from toolbus.eager import Begun, to_the_end
 from toolbus.events import TOOL_CALL_AFTER, Scope
+from toolbus.fields import with_sound
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
@@ -44,8 +45,9 @@ class ToolRunner:
         toolset: the tools.
         scope: who calls.
         approver: decides what guards ask; without one, what is asked is denied.
-        append: takes each tool message into a transcript and returns it as it was appended;
-            without one, a result passes `MESSAGE_APPEND_BEFORE` and is kept nowhere.
+        append: takes each tool message into a transcript and returns it as it was appended, in
+            a task that no cancellation reaches; without one, a result passes
+            `MESSAGE_APPEND_BEFORE` and is kept nowhere.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         progress: gets what tools tell of their progress.
         ids: makes the ids of calls and messages.
@@ -97,11 +99,15 @@ class ToolRunner:
         *offer* is what the model was told, None for a program, which sees all. Cancelling this
         cancels the tools; every call still gets its message before `CancelledError` goes on.
         """
-        under_way: list[CallInProgress] = []
-        for call in calls:
-            earlier = [one.passed for one in under_way]
-            under_way.append(CallInProgress(call, self._means, offer, earlier))
-        return await self._finish(under_way)
+        if len(calls) == 1:
+            return await self._finish([CallInProgress(calls[0], self._means, offer)])
+        passed = [asyncio.Event() for _ in calls]
+        return await self._finish(
+            [
+                CallInProgress(call, self._means, offer, passed=passed[at], earlier=passed[:at])
+                for at, call in enumerate(calls)
+            ]
+        )
 
     async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
         """Answer *calls*, which a former process left open, as interrupted; run none of them."""
@@ -111,26 +117,15 @@ class ToolRunner:
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
-        tasks = [asyncio.ensure_future(self._complete(one)) for one in under_way]
-
         def cancel() -> None:
-            for task in tasks:
-                task.cancel()
+            for one in under_way:
+                one.stop()
 
-        return await to_the_end(self._append_all(under_way, tasks), cancel)
+        return await to_the_end(Begun(self._append_all(under_way)), cancel)
 
     async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
-        """Take a call to its end and tell the observers; cancelled, it ends as cancelled."""
-        work = asyncio.ensure_future(one.walk())
-        while not work.done():
-            try:
-                await asyncio.wait({work})
-            except asyncio.CancelledError:
-                work.cancel()
-        if work.cancelled():
-            one.cancel()
-        else:
-            work.result()
+        """Take a call to its end and tell the observers; it waits for nothing after its walk."""
+        await one.walk()
         outcome = one.outcome
         try:
             self._bus.do(TOOL_CALL_AFTER, outcome, scope=self._scope)
@@ -138,18 +133,19 @@ class ToolRunner:
             one.error = one.error or error
         return outcome
 
-    async def _append_all(
-        self, under_way: list[CallInProgress], tasks: list[asyncio.Task[ToolCallOutcome]]
-    ) -> tuple[ToolCallOutcome, ...]:
+    async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
+        # A call that is alone needs no task of its own.
+        single = len(under_way) == 1
+        ends = [self._complete(one) if single else Begun(self._complete(one)) for one in under_way]
         outcomes: list[ToolCallOutcome] = []
         errors: list[BaseException] = []
-        for one, task in zip(under_way, tasks, strict=True):
-            outcome = await task
+        for one, end in zip(under_way, ends, strict=True):
+            outcome = await end
             if one.error is not None:
                 errors.append(one.error)
             try:
                 message = await self._append(self._message(outcome), self._scope, one.spec)
-                outcome = replace(outcome, response=_read_by_model(message, outcome.response))
+                outcome = with_sound(outcome, response=_read_by_model(message, outcome.response))
             except Exception as error:  # noqa: BLE001 - its siblings are appended first
                 errors.append(error)
             outcomes.append(outcome)
@@ -163,8 +159,7 @@ class ToolRunner:
         """Run a call for a tool: no message, since no model asked; the tool reads the response."""
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         one = CallInProgress(call, self._means, None)
-        task = asyncio.ensure_future(self._complete(one))
-        outcome = await to_the_end(task, task.cancel)
+        outcome = await to_the_end(Begun(self._complete(one)), one.stop)
         if one.error is not None:
             raise one.error
         return outcome.response

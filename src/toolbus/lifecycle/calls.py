@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, ClassVar, cast
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from toolbus.errors import DeadlineError, HandlerError
 from toolbus.events import (
@@ -17,6 +15,7 @@ from toolbus.events import (
     ToolCallFailure,
     ToolCallOutcome,
 )
+from toolbus.fields import with_sound
 from toolbus.lifecycle.execution import execute, failure
 from toolbus.lifecycle.offers import ArgumentsCheck
 from toolbus.lifecycle.table import ENDS, TRANSITIONS
@@ -60,8 +59,9 @@ class Means:
 class CallInProgress:
     """One call: `walk` takes it to its end, `outcome` tells what became of it.
 
-    *earlier* are the `passed` events of the calls before it; *error* is what a handler with the
-    policy "raise" raised, for the caller to raise when every call has its answer.
+    *passed* is set once it asks nobody any more, *earlier* are those of the calls before it;
+    *error* is what a handler with the policy "raise" raised, for the caller to raise when every
+    call has its answer.
     """
 
     def __init__(
@@ -69,39 +69,54 @@ class CallInProgress:
         requested: ToolCall,
         means: Means,
         offer: Offer | None,
+        *,
+        passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
     ) -> None:
         self.requested = self.call = requested
         self.executed: ToolCall | None = None
         self.error: BaseException | None = None
-        self.passed = asyncio.Event()
-        self._means, self._offer, self._earlier = means, offer, earlier
+        self._means, self._offer, self._passed, self._earlier = means, offer, passed, earlier
         self._state: State | ToolStatus = "requested"
         self._response = ToolResponse()
         self._answer: ToolResponse | None = None
         self._ask = Ask("")
         self._tool: Tool | None = None
+        self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, means.clock()
+        self._walker: asyncio.Task[Any] | None = None
+        self._stopped = False
 
     async def walk(self) -> None:
-        """Take every step until an end is reached."""
+        """Take every step until an end is reached; stopped, it ends as cancelled."""
+        task = self._walker = asyncio.current_task()
         try:
+            if self._stopped and self._state not in ENDS:
+                raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
             while self._state not in ENDS:
                 state = cast("State", self._state)
                 signal = await self._steps[state](self)
                 self._state = TRANSITIONS[state][signal]
-        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        except asyncio.CancelledError:
+            self._fail("the call was cancelled", "cancelled")
+            self._state = "cancelled"
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             self.error = error
             self._break_off(error)
         finally:
-            self.passed.set()
+            self._walker = None
+            self._pass()
+            # What the task does next is none of the call's: there it is one that nobody cancelled.
+            while task is not None and task.cancelling():
+                task.uncancel()
 
-    def cancel(self) -> None:
-        """End it where it stands."""
-        self._fail("the call was cancelled", "cancelled")
-        self._state = "cancelled"
+    def stop(self) -> None:
+        """Cancel it until its walk has ended; what comes after that is not reached."""
+        self._stopped = True
+        if self._walker is not None:
+            self._walker.cancel()
 
     def interrupt(self) -> None:
         """End it as one that a former process began, perhaps ran, and never answered."""
@@ -125,7 +140,7 @@ class CallInProgress:
         return ToolCallOutcome(
             requested=self.requested,
             executed=self.executed,
-            response=replace(
+            response=with_sound(
                 self._response,
                 tool_name=shown.name,
                 tool_call_id=shown.id,
@@ -170,8 +185,12 @@ class CallInProgress:
             return "denied"
         return self._allowed()
 
+    def _pass(self) -> None:
+        if self._passed is not None:
+            self._passed.set()
+
     def _allowed(self) -> Signal:
-        self.passed.set()
+        self._pass()
         if self._answer is None:
             return "allowed"
         self._response = self._answer
@@ -187,7 +206,7 @@ class CallInProgress:
         return "unknown"
 
     async def _validate(self) -> Signal:
-        problem = self._means.check.problem(self.call)
+        self._values, problem = self._means.check.fit(self.call)
         if problem is None:
             return "valid"
         self._fail(f"invalid arguments: {problem}", "invalid_arguments")
@@ -197,11 +216,14 @@ class CallInProgress:
         tool, means = cast("Tool", self._tool), self._means
         self._attempts += 1
         self.executed = self.call
+        # What it got the first time it may have changed.
+        if self._attempts > 1 and await self._validate() != "valid":
+            return "failed"
         context = ToolContext(means.scope, self.call.id, means.nested, means.progress)
         try:
             ending = await execute(
                 f"tool {tool.spec.name!r}",
-                tool.bind(self.call.arguments, context),
+                tool.bind(self._values, context),
                 is_async=tool.is_async,
                 seconds=tool.timeout,
             )

@@ -9,6 +9,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.dispatch.deadlines import in_thread
+from toolbus.eager import Begun, end_of
 from toolbus.errors import DeadlineError
 from toolbus.immutable import escape_surrogates
 from toolbus.messages import ToolResponse
@@ -55,11 +56,15 @@ async def execute(
             return ending
         # A decorator's sync wrapper around an async function.
         function = partial(_same, ending.value)
-    task = asyncio.ensure_future(_end(function))
+    work = Begun(_end(function))
+    if work.ended:
+        return await work
+    task: asyncio.Task[Ending] = work.task
     try:
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if not done:
-            raise DeadlineError(seconds or 0)
+        if seconds is None:
+            await end_of(task)
+        elif not (await asyncio.wait({task}, timeout=seconds))[0]:
+            raise DeadlineError(seconds)
     finally:
         if not task.done():
             task.add_done_callback(partial(_log_late, what))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from toolbus import schemas
 
@@ -60,12 +60,18 @@ class ArgumentsCheck:
             before, outer = cast("ToolCall", turn.steps[-1].before), turn.steps[-1].tool
         return None if self.problem(before, outer) else problem
 
+    def fit(self, call: ToolCall) -> tuple[dict[str, Any], str | None]:
+        """Return the arguments of *call* as its tool takes them, and why they do not fit."""
+        if call.raw is not None:
+            return {}, "expected a JSON object - at `$`"
+        tool = self._toolset.get(call.name)
+        return ({}, None) if tool is None else tool.fit(call.arguments)
+
     def problem(self, call: ToolCall, spec: ToolSpec | None = None) -> str | None:
         """Return why the arguments of *call* fit neither its tool's own schema nor *spec*."""
+        _, problem = self.fit(call)
         if call.raw is not None:
-            return "expected a JSON object - at `$`"
-        tool = self._toolset.get(call.name)
-        problem = None if tool is None else tool.problem(call.arguments)
+            return problem
         if problem is None or spec is None or spec.name != call.name:
             return problem
         return problem if schemas.problem(spec.input_schema, call.arguments) else None

@@ -30,7 +30,9 @@ class Stored(Struct, frozen=True, kw_only=True):
     originals: tuple[Original, ...] = ()
 
     def __post_init__(self) -> None:
-        force_setattr(self, "records", tuple([record.without_values() for record in self.records]))
+        if self.records != ():
+            bare = tuple([record.without_values() for record in self.records])
+            force_setattr(self, "records", bare)
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):

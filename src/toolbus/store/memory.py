@@ -28,7 +28,7 @@ class MemoryStore:
     async def append(self, session_id: str, stored: Stored) -> None:
         """Add *stored* to the end of the session."""
         now, sessions = self._clock(), self._opened()
-        session = sessions.setdefault(session_id, _Session(now))
+        session = sessions.get(session_id) or sessions.setdefault(session_id, _Session(now))
         session.updated_ns = max(session.updated_ns, now)
         session.records.extend(stored.records)
         for one in stored.originals:

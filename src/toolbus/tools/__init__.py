@@ -9,7 +9,7 @@ import inspect
 import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict, Unpack, overload
 
@@ -104,30 +104,24 @@ class Tool:
         except FreezeError as error:
             raise RegistrationError(f"tool {name!r}", str(error)) from None
 
-    @property
+    @cached_property
     def is_async(self) -> bool:
         """Whether `run` must be awaited; a sync one runs in a thread."""
         return inspect.iscoroutinefunction(self._function)
 
-    def problem(self, arguments: JsonObject) -> str | None:
-        """Return why *arguments* do not fit the tool's own schema, with the JSON path, or None."""
-        if self._signature is not None:
-            return self._signature.problem(arguments)
-        return schemas.problem(self.spec.input_schema, arguments)
+    def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
+        """Return *arguments* as `run` takes them, and why they do not fit or None.
 
-    def bind(self, arguments: JsonObject, context: ToolContext) -> Callable[[], Any]:
-        """Return `run`, ready to be called by the runner with *arguments* that fit.
-
-        It gets private copies, free to change.
+        `run` may change them: they are private copies. The problem is about the tool's own
+        schema, and names the JSON path.
         """
-        function, signature = self._function, self._signature
+        if self._signature is not None:
+            return self._signature.fit(arguments)
+        return thaw(arguments), schemas.problem(self.spec.input_schema, arguments)
 
-        def call() -> Any:
-            values = thaw(arguments) if signature is None else signature.convert(arguments)
-            values.update(dict.fromkeys(self._injected, context))
-            return function(**values)
-
-        return call
+    def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
+        """Return `run`, ready to be called by the runner with *values*, which `fit` gave."""
+        return partial(self._function, **{**values, **dict.fromkeys(self._injected, context)})
 
     @property
     def _function(self) -> Callable[..., Any]:

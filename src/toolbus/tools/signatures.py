@@ -49,22 +49,20 @@ class Signature:
         returned = hints.get("return", Any)
         self.output_schema = None if _is_content(returned) else self._schema(returned)
 
-    def problem(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return why *arguments* do not fit, with the JSON path, or None."""
+    def fit(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+        """Return *arguments* as the annotated types, and why they do not fit, with the JSON path.
+
+        The function may change what it gets: nothing of it is shared.
+        """
         try:
-            self.convert(arguments)
+            values = msgspec.convert(thaw(arguments), self._struct)
         except msgspec.ValidationError as error:
             text = str(error)
         except Exception as error:  # noqa: BLE001 - what the function's own types raise when made
             text = f"{type(error).__name__}: {error}"
         else:
-            return None
-        return text[:1].lower() + text[1:] + ("" if " - at `" in text else " - at `$`")
-
-    def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return *arguments* as the annotated types; raises `msgspec.ValidationError`."""
-        values = msgspec.convert(thaw(arguments), self._struct)
-        return {name: getattr(values, name) for name in arguments}
+            return {name: getattr(values, name) for name in arguments}, None
+        return {}, text[:1].lower() + text[1:] + ("" if " - at `" in text else " - at `$`")
 
     def _field(
         self, parameter: inspect.Parameter, hints: dict[str, Any], text: str | None

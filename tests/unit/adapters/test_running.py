@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from toolbus.adapters import ToolAdapter
+from toolbus.adapters import ToolAdapter, running
 from toolbus.adapters.running import Done, adapt_message, promised, run_adapter
 from toolbus.errors import DeadlineError
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, ToolSpec
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE, ToolSpec
 from toolbus.messages import ToolCall, ToolMessage, ToolResponse
 
 CALL = ToolCall(id="c", name="read", arguments={"path": "a"})
@@ -152,3 +152,29 @@ async def test_a_log_line_names_event_and_adapter(caplog):
     (record,) = caplog.records
     assert (record.event, record.handler) == ("message:append:before", "Says")
     assert record.exc_info[0] is ValueError
+
+
+async def test_a_schema_is_judged_once():
+    known = running._flaw.cache_info()
+    schema = {"type": "object", "properties": {"judged once": {"type": "string"}}}
+    adapter = Says(lambda spec: replace(spec, input_schema=schema))
+    spec = ToolSpec(name="read")
+
+    for _ in range(3):
+        method = adapter.adapt_signature
+        done = await run_adapter(adapter, TOOLS_PROVIDE, "read", method, spec)
+        assert done.value.input_schema == schema
+
+    # The schema, and the output schema that is not there.
+    assert running._flaw.cache_info().misses - known.misses in {1, 2}
+
+
+async def test_schemas_that_look_alike_are_judged_apart():
+    failed = []
+    for size in (1, True, 1.5):
+        adapter = Says(lambda spec, size=size: replace(spec, input_schema={"minItems": size}))
+        method = adapter.adapt_signature
+        done = await run_adapter(adapter, TOOLS_PROVIDE, "read", method, ToolSpec(name="read"))
+        failed.append(done.failed and done.failed.partition(":")[0])
+
+    assert failed == [None, "returned a malformed schema", "returned a malformed schema"]

@@ -4,12 +4,24 @@ import asyncio
 import logging
 
 import pytest
+from msgspec import Struct
 
-from toolbus import Ask, EventBus, Scope, ToolCall, ToolResponse, ToolRunner, ToolSpec, tool
+from toolbus import (
+    Ask,
+    EventBus,
+    Retry,
+    Scope,
+    ToolCall,
+    ToolResponse,
+    ToolRunner,
+    ToolSpec,
+    tool,
+)
 from toolbus.dispatch import EventContext
 from toolbus.errors import ClosedError, StoreError
-from toolbus.events import TOOL_CALL_AFTER, TOOL_CALL_BEFORE, TOOLS_PROVIDE
+from toolbus.events import TOOL_CALL_AFTER, TOOL_CALL_BEFORE, TOOL_CALL_ERROR, TOOLS_PROVIDE
 from toolbus.lifecycle.approvals import Approvals
+from toolbus.lifecycle.calls import CallInProgress
 from toolbus.lifecycle.offers import ArgumentsCheck, Offer
 from toolbus.tools import Toolset
 
@@ -108,11 +120,18 @@ async def test_a_message_goes_with_the_spec_of_the_tool_it_names():
 async def test_an_interrupted_call_stays_so_when_it_is_cancelled():
     bus, messages, statuses = EventBus(), [], []
     bus.on(TOOL_CALL_AFTER, lambda ctx: statuses.append(ctx.value.status))
-    runner = ToolRunner(bus, Toolset([count]), append=keeps(messages))
+    keep, go_on = keeps(messages), asyncio.Event()
+
+    async def append(*args):
+        await go_on.wait()
+        return await keep(*args)
+
+    runner = ToolRunner(bus, Toolset([count]), append=append)
     task = asyncio.ensure_future(runner.close_interrupted(calls_of("count", "erase")))
     await asyncio.sleep(0)
 
     task.cancel()
+    go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task
 
@@ -240,3 +259,80 @@ async def test_a_refused_approval_is_an_error_of_the_type_denied():
     outcome = await runner.call("count")
 
     assert (outcome.status, outcome.response.error_type) == ("denied", "denied")
+
+
+async def test_a_call_makes_two_tasks_and_waits_for_none():
+    messages, before, turns = [], asyncio.all_tasks(), []
+
+    @tool
+    async def work() -> None:
+        """Never wait."""
+
+    runner = ToolRunner(EventBus(), Toolset([work]), append=keeps(messages))
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+
+    await runner.call("work")
+
+    # One for the call, one for the tool, which may have to be left behind.
+    assert len(asyncio.all_tasks() - before) == 2
+    assert (len(messages), turns) == (1, [])
+
+
+async def test_a_stubborn_handler_that_was_cancelled_leaves_a_clean_task():
+    bus, begun, counts = EventBus(), asyncio.Event(), []
+
+    @bus.on(TOOL_CALL_BEFORE)
+    async def stubborn(ctx):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return
+
+    async def append(message, scope, spec):
+        counts.append(asyncio.current_task().cancelling())
+        return message
+
+    task = asyncio.ensure_future(ToolRunner(bus, Toolset([count]), append=append).call("count"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert counts == [0]
+
+
+async def test_a_retry_may_find_arguments_that_fit_no_more():
+    bus, left = EventBus(), [None, None]
+    bus.on(TOOL_CALL_ERROR, lambda ctx: Retry())
+
+    class Once(Struct):
+        n: int
+
+        def __post_init__(self):
+            left.pop()
+
+    @tool(idempotent=True)
+    async def work(once: Once) -> None:
+        """Fail."""
+        left.clear()
+        raise ValueError("once")
+
+    outcome = await ToolRunner(bus, Toolset([work])).call("work", {"once": {"n": 1}})
+
+    assert (outcome.status, outcome.attempts) == ("error", 3)
+    assert outcome.response.text == "invalid arguments: indexError: pop from empty list - at `$`"
+
+
+async def test_a_call_may_be_stopped_before_it_begins():
+    seen, means = [], ToolRunner(EventBus(), Toolset([count]))._means
+    means.bus.on(TOOL_CALL_BEFORE, lambda ctx: seen.append(ctx.value.id))
+    fresh, ended = [CallInProgress(call, means, None) for call in calls_of("count", "count")]
+    ended.interrupt()
+
+    for one in (fresh, ended):
+        one.stop()
+        await one.walk()
+
+    assert [one.outcome.status for one in (fresh, ended)] == ["cancelled", "interrupted"]
+    assert seen == []
