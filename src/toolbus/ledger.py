@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.events import ModelReply, Scope, ToolCallFailure, ToolCallOutcome, ToolCallPersist
-from toolbus.messages import (
-    AssistantMessage,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    changed,
-    encode,
-)
+from toolbus.events import Scope
+from toolbus.messages import changed, encode
+from toolbus.subjects import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -223,7 +216,7 @@ class Trace:
     def finish(self, outcome: Outcome, reason: str | None = None) -> DispatchRecord:
         """Return the record."""
         value, digest, size = self._original
-        subject, call_id = _ids(value)
+        subject, call_id = ids_of(value)
         return DispatchRecord(
             event=self._event,
             scope=self._scope,
@@ -292,21 +285,3 @@ def changed_fields(before: object, after: object) -> tuple[str, ...]:
     names = before.__struct_fields__
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
     return tuple([name for name, old, new in pairs if changed(old, new)])
-
-
-def _ids(value: object) -> tuple[str, str]:
-    """Return the id of the message or call that *value* is about, and the tool call's id."""
-    match value:
-        case ToolMessage(id=own, tool_call_id=call_id):
-            return own, call_id
-        case ToolCall(id=own):
-            return own, own
-        case SystemMessage(id=own) | UserMessage(id=own) | AssistantMessage(id=own):
-            return own, ""
-        case ToolCallOutcome(requested=call) | ToolCallFailure(call=call):
-            return call.id, call.id
-        case ToolCallPersist(tool_message_id=own, tool_call_id=call_id):
-            return own, call_id
-        case ModelReply(message=message):
-            return message.id, ""
-    return "", ""
