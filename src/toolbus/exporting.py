@@ -18,7 +18,7 @@ from toolbus.interchange.native import (
     SessionLine,
     encode_line,
 )
-from toolbus.store.portions import portions
+from toolbus.store.portions import pages, portions
 from toolbus.store.rows import read_messages, read_records
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
@@ -79,9 +79,10 @@ async def _pages(database: str, sessions: Sequence[str]) -> AsyncIterator[list[L
             async for page in portions(store, "messages", info.id):
                 messages += len(page)
                 yield [MessageLine(message=one) for one in read_messages(info.id, page)]
-            async for page in portions(store, "records", info.id):
-                records += len(page)
-                yield [RecordLine(record=one) for one in read_records(info.id, page)]
+            async for rows in pages(store, info.id):
+                read = read_records(info.id, rows)
+                records += len(read)
+                yield [RecordLine(record=one) for one in read]
             yield [EndLine(messages=messages, records=records)]
 
 

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.events import ModelReply, Scope, ToolCallFailure, ToolCallOutcome, ToolCallPersist
-from toolbus.messages import (
-    AssistantMessage,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    changed,
-    encode,
-)
+from toolbus.events import Scope
+from toolbus.messages import changed, encode
+from toolbus.subjects import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,8 +39,8 @@ Outcome = Literal[
 class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one handler, or one adapter of a handler, did in one dispatch.
 
-    *before* and *after* are digests, *fields* the names of what changed between them; the
-    values themselves are there only if the tap asked for them.
+    *before* and *after* are digests, the sizes bytes of the encoded values, *fields* the names
+    of what changed between them; the values are there only if the tap asked for them.
     """
 
     name: str
@@ -59,6 +52,8 @@ class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fields: tuple[str, ...] = ()
     before: str | None = None
     after: str | None = None
+    size_before: int = 0
+    size_after: int = 0
     value_before: Any = None
     value_after: Any = None
 
@@ -68,8 +63,9 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     *subject* is the id of the message or call in question, *call_id* the tool call's;
     *started_ns* is wall-clock time since the epoch, durations are monotonic. *original* is the
-    digest of the value that was dispatched; *value* itself, and the *result* that the handlers
-    left (a value or an answer), are there only if the tap asked for values.
+    digest of the value that was dispatched, *size* the bytes of its encoding; *value* itself, and
+    the *result* that the handlers left (a value or an answer), are there only if the tap asked
+    for values.
     """
 
     event: str
@@ -81,18 +77,15 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Outcome
     reason: str | None = None
     original: str
+    size: int = 0
     entries: tuple[HandlerEntry, ...] = ()
     value: Any = None
     result: Any = None
 
     def without_values(self) -> DispatchRecord:
         """Return this record with digests only, the same object if it has no values."""
-        if self.value is None and self.result is None:
-            for entry in self.entries:
-                if entry.value_before is not None or entry.value_after is not None:
-                    break
-            else:
-                return self
+        if self.value is None and self.result is None and not any(map(_has_values, self.entries)):
+            return self
         bare = [replace(entry, value_before=None, value_after=None) for entry in self.entries]
         return replace(self, entries=tuple(bare), value=None, result=None)
 
@@ -127,14 +120,18 @@ class Digests:
 
     def of(self, value: object) -> str:
         """Return the digest of the encoded *value*, or "" of one that has no encoding."""
+        return self.weigh(value)[0]
+
+    def weigh(self, value: object) -> tuple[str, int]:
+        """Return the digest of the encoded *value* and its bytes, ("", 0) without an encoding."""
         try:
             data = encode(value)
         except (TypeError, ValueError, RecursionError):
-            return ""
+            return "", 0
         # A copy has the key in it already.
         digest = self._keyed.copy()
         digest.update(data)
-        return digest.hexdigest()
+        return digest.hexdigest(), len(data)
 
 
 class Trace:
@@ -145,7 +142,7 @@ class Trace:
 
     def __init__(self, event: str, value: object, scope: Scope, digests: Digests | None) -> None:
         self._event, self._scope, self._digests = event, scope, digests
-        self._original = self._latest = (value, digests.of(value) if digests else "")
+        self._original = self._latest = (value, *self._weighed(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._since = time_ns(), perf_counter_ns()
         self.turns = 0
@@ -221,8 +218,8 @@ class Trace:
 
     def finish(self, outcome: Outcome, reason: str | None = None) -> DispatchRecord:
         """Return the record."""
-        value, digest = self._original
-        subject, call_id = _ids(value)
+        value, digest, size = self._original
+        subject, call_id = ids_of(value)
         return DispatchRecord(
             event=self._event,
             scope=self._scope,
@@ -233,6 +230,7 @@ class Trace:
             outcome=outcome,
             reason=reason,
             original=digest,
+            size=size,
             entries=tuple(self._entries),
         )
 
@@ -257,20 +255,31 @@ class Trace:
         self._entries.append(self._with_change(entry, *change) if change and moved else entry)
 
     def _with_change(self, entry: HandlerEntry, before: object, after: object) -> HandlerEntry:
+        digest_before, size_before = self._weigh(before)
+        digest_after, size_after = self._weigh(after)
         return replace(
             entry,
             fields=changed_fields(before, after),
-            before=self._digest(before),
-            after=self._digest(after),
+            before=digest_before,
+            after=digest_after,
+            size_before=size_before,
+            size_after=size_after,
             value_before=before,
             value_after=after,
         )
 
-    def _digest(self, value: object) -> str:
+    def _weigh(self, value: object) -> tuple[str, int]:
         # What one handler left is what the next one gets, so most digests are known.
-        if value is not self._latest[0] and self._digests:
-            self._latest = (value, self._digests.of(value))
-        return self._latest[1]
+        if value is not self._latest[0]:
+            self._latest = (value, *self._weighed(value))
+        return self._latest[1:]
+
+    def _weighed(self, value: object) -> tuple[str, int]:
+        return self._digests.weigh(value) if self._digests else ("", 0)
+
+
+def _has_values(entry: HandlerEntry) -> bool:
+    return entry.value_before is not None or entry.value_after is not None
 
 
 def changed_fields(before: object, after: object) -> tuple[str, ...]:
@@ -282,21 +291,3 @@ def changed_fields(before: object, after: object) -> tuple[str, ...]:
     names = before.__struct_fields__
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
     return tuple([name for name, old, new in pairs if changed(old, new)])
-
-
-def _ids(value: object) -> tuple[str, str]:
-    """Return the id of the message or call that *value* is about, and the tool call's id."""
-    match value:
-        case ToolMessage(id=own, tool_call_id=call_id):
-            return own, call_id
-        case ToolCall(id=own):
-            return own, own
-        case SystemMessage(id=own) | UserMessage(id=own) | AssistantMessage(id=own):
-            return own, ""
-        case ToolCallOutcome(requested=call) | ToolCallFailure(call=call):
-            return call.id, call.id
-        case ToolCallPersist(tool_message_id=own, tool_call_id=call_id):
-            return own, call_id
-        case ModelReply(message=message):
-            return message.id, ""
-    return "", ""

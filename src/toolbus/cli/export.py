@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus export agent.db -o all.jsonl       every session, into a new file
-  toolbus export agent.db s-17 | less        one session, to look at
+  toolbus export agent.db -o all.jsonl           every session, into a new file
+  toolbus export agent.db s-17 | less            one session, to look at
   toolbus export agent.db -o all.jsonl --force   write over the file
 
 A line opens each session, then come its messages, its ledger records (digests,

@@ -18,12 +18,12 @@ examples:
   toolbus replay agent.db --with policy.py               a store of ours
   toolbus replay all.jsonl --with policy.py:Strict       what `toolbus export` wrote
   toolbus replay ~/.claude/projects --with policy.py     sessions of Claude Code
-  toolbus replay chats.jsonl --with policy.py --check expected.json --update
-  toolbus replay chats.jsonl --with policy.py --check expected.json
+  toolbus replay a.jsonl --with policy.py --check expected.json --update
+  toolbus replay a.jsonl --with policy.py --check expected.json
 
 No model and no tool is called: recorded calls pass TOOL_CALL_BEFORE, recorded
-messages MESSAGE_APPEND_BEFORE. Handlers are those of an agent, a bus, a component
-or of what a function makes. What is asked is taken as approved.
+messages MESSAGE_APPEND_BEFORE. Handlers are those of an agent, a bus, a
+component or of what a function makes. What is asked is taken as approved.
 It ends with 1 if something cannot be read or the expectation does not hold."""
 
 
@@ -56,7 +56,9 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--with", dest="target", metavar="FILE.py[:name]", required=True, help="the handlers"
     )
-    parser.add_argument("--format", choices=_FORMATS, help="what the sources hold, if not clear")
+    parser.add_argument(
+        "--format", metavar="NAME", choices=_FORMATS, help=f"of the sources: {', '.join(_FORMATS)}"
+    )
     parser.add_argument("--session", metavar="ID", help="only this session")
     parser.add_argument("--all", action="store_true", help="print more than 100 findings")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
