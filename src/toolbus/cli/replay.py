@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
 _EPILOG = """\
 examples:
-  toolbus replay agent.db --with policy.py               a store of ours
-  toolbus replay all.jsonl --with policy.py:Strict       what `toolbus export` wrote
-  toolbus replay ~/.claude/projects --with policy.py     sessions of Claude Code
+  toolbus replay agent.db --with policy.py             a store of ours
+  toolbus replay all.jsonl --with policy.py:Strict     what `export` wrote
+  toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
   toolbus replay a.jsonl --with policy.py --check expected.json --update
   toolbus replay a.jsonl --with policy.py --check expected.json
 
