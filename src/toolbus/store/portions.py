@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from toolbus.store.reads import Part
     from toolbus.store.rows import Row
-    from toolbus.store.sqlite import Part, SqliteStore
+    from toolbus.store.sqlite import SqliteStore
 
 _FIRST, _MOST = 4, 64
 _BYTES = 2**20

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from time import monotonic, sleep, time_ns
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
-from toolbus.store import Original, SessionInfo, rows, schema
+from toolbus.store import reads, rows, schema
 from toolbus.store.opening import (
     EMPTY,
     Stillness,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
-    from toolbus.store import Stored
+    from toolbus.store import Original, SessionInfo, Stored
 
 T = TypeVar("T")
 
@@ -38,9 +38,6 @@ Query = Callable[[sqlite3.Connection], T]
 
 _BATCH = 512
 """How many appends share a commit at most."""
-
-Part: TypeAlias = Literal["messages", "pages", "leftovers"]
-"""What of a session a portion is of; see `SqliteStore.portion`."""
 
 _PAUSE = 0.005
 """Seconds between two attempts to start the log of a new file."""
@@ -99,29 +96,29 @@ class SqliteStore:
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
-        return await self._query(partial(_read_messages, session_id))
+        return await self._query(partial(reads.messages, session_id))
 
     async def sessions(self) -> tuple[SessionInfo, ...]:
         """Return all sessions, the oldest first."""
-        return await self._query(_read_sessions)
+        return await self._query(reads.sessions)
 
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order."""
-        return await self._query(partial(_read_records, session_id))
+        return await self._query(partial(reads.records, session_id))
 
     async def portion(
-        self, part: Part, session_id: str, after: int = 0, most: int = 64
+        self, part: reads.Part, session_id: str, after: int = 0, most: int = 64
     ) -> tuple[tuple[int, rows.Row], ...]:
         """Return up to *most* rows of a session, undecoded, each with the *after* for what follows.
 
         "messages" are for `rows.read_messages`; "pages" and "leftovers", the records that were
         written with a message and the others, for `rows.read_records`.
         """
-        return await self._query(partial(_read_portion, part, (session_id, after, most)))
+        return await self._query(partial(reads.portion, part, (session_id, after, most)))
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
         """Return the values that the session kept, by their digests."""
-        return await self._query(partial(_read_originals, session_id))
+        return await self._query(partial(reads.originals, session_id))
 
     async def forget_originals(self, session_id: str) -> int:
         """Delete the values that the session kept from the file and its log; return how many."""
@@ -285,31 +282,3 @@ class _Reads:
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
             return failure_of(self._where, error)
         return answer
-
-
-def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
-    return rows.read_messages(session_id, connection.execute(schema.MESSAGES, (session_id,)))
-
-
-def _read_records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
-    found = [connection.execute(one, (session_id,)) for one in (schema.PAGES, schema.LEFTOVERS)]
-    return rows.read_records(session_id, sorted([row for one in found for row in one]))
-
-
-def _read_originals(session_id: str, connection: sqlite3.Connection) -> tuple[Original, ...]:
-    found = connection.execute(schema.ORIGINALS, (session_id,))
-    return tuple([Original(digest=digest, body=body) for digest, body in found])
-
-
-def _read_portion(
-    part: Part, which: tuple[str, int, int], connection: sqlite3.Connection
-) -> tuple[tuple[int, rows.Row], ...]:
-    found = connection.execute(schema.PORTIONS[part], which)
-    return tuple([(row[0], row[1:]) for row in found])
-
-
-def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
-    found = connection.execute(schema.SESSIONS)
-    return tuple(
-        [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in found]
-    )
