@@ -233,9 +233,9 @@ async def test_handlers_stand_between_the_messages(path, command):
         "  ✗ inside denied the call call-1\n  only inside the project\n"
         "  ~ normalise changed the call call-2, arguments: 74 → 67 bytes\n"
         "\n  3  tool  delete  denied  id-4\n  only inside the project\n"
+        "\n  4  tool  read  ok  id-5\n  all is ****\n"
         "  ~ Cut changed the message id-5, tool_response: 338 → 318 bytes\n"
         "  ~ mask changed the stored copy id-5, tool_response: 318 → 318 bytes\n"
-        "\n  4  tool  read  ok  id-5\n  all is ****\n"
         f"\n  5  assistant  {lines[-2].split()[-1]}\n  All is well."
     )
 

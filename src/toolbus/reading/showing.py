@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.messages import Message, ToolMessage
 from toolbus.reading.calls import status_of
@@ -27,6 +28,9 @@ PAUSE = 0.2
 """Seconds between two looks at a session that is being written."""
 
 _INDENT = 6
+
+More: TypeAlias = "Callable[[], Iterator[MessageRow | Page]]"
+"""Gives what has come since it was last asked."""
 
 
 def show_session(
@@ -56,19 +60,46 @@ def show_session(
                 if as_json
                 else _Story(open_screen(through), session, full=full).tell
             )
-            for one in _followed(archive, timeline, through) if follow else timeline.more():
+            more = timeline.more if as_json else partial(_under_its_message, timeline.more)
+            for one in _followed(archive, more, through) if follow else more():
                 write(one)
                 if through.lost:
                     break
     return 0
 
 
-def _followed(archive: Archive, timeline: Timeline, output: Output) -> Iterator[MessageRow | Page]:
+def _under_its_message(more: More) -> Iterator[MessageRow | Page]:
+    """Give the same, but what handlers did to a message behind it, not before."""
+    page: Page | None = None
+    for one in more():
+        if isinstance(one, Page):
+            if page is not None:
+                yield page
+            page = one
+        elif page is not None:
+            yield from _around(one, page)
+            page = None
+        else:
+            yield one
+    if page is not None:
+        yield page
+
+
+def _around(row: MessageRow, page: Page) -> Iterator[MessageRow | Page]:
+    """Give *row* between the records of *page* about others and those about it."""
+    under = tuple([record for record in page.records if record.subject == row.id])
+    before = tuple([record for record in page.records if record.subject != row.id])
+    yield page._replace(records=before)
+    yield row
+    yield page._replace(records=under, damage="")
+
+
+def _followed(archive: Archive, more: More, output: Output) -> Iterator[MessageRow | Page]:
     """Give what there is, and what comes, until nobody reads."""
     while not output.lost:
         # Asked first: what is written while we read is then seen in the next round.
         seen = archive.changes
-        yield from timeline.more()
+        yield from more()
         while not output.lost and archive.changes == seen:
             output.rest(PAUSE)
 
