@@ -23,9 +23,12 @@ FILES = (
     "records",
     "tool_call",
     "append",
+    "ledger",
     "growth",
+    "reading",
     "import",
     "tap",
+    "replay",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

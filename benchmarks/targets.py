@@ -104,6 +104,24 @@ TARGETS: tuple[Target, ...] = (
         "commits for 64 concurrent appends",
         *("append_commits", ("64 sessions", OURS), None, "≤", 4),
     ),
+    Target(
+        "replay with three adapters against decoding and encoding",
+        *("replay", ("one message", OURS), ("one message", "decode and encode"), "≤", 3.0),
+    ),
+    *[
+        Target(
+            f"append throughput with the ledger, {row}: microseconds against those without",
+            *("ledger", (row, "with ledger"), (row, "without ledger"), "≤", 4 / 3),
+        )
+        for row in ("1 session", "64 sessions")
+    ],
+    *[
+        Target(
+            f"{verb}: 1,000,000 messages against 10,000",
+            *("reading", ("1,000,000 messages", verb), ("10,000 messages", verb), "≤", 2.0),
+        )
+        for verb in ("show --last 20", "show --from", "explain a message", "explain a call")
+    ],
     Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )
 

@@ -13,6 +13,8 @@ from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.messages import Message, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope, ToolSpec
@@ -20,9 +22,14 @@ if TYPE_CHECKING:
 
 
 async def admit(
-    bus: EventBus, message: Message, scope: Scope, tool: ToolSpec | None = None
+    bus: EventBus,
+    message: Message,
+    scope: Scope,
+    tool: ToolSpec | None = None,
+    *,
+    tell: Callable[[EventContext[Message]], object] | None = None,
 ) -> Message:
-    """Return *message* as it may be appended.
+    """Return *message* as it may be appended; *tell* gets what the dispatch left.
 
     A refused tool message comes back as an error response that carries the reason, so that its
     call has an answer; of another role it raises `MessageDenied`.
@@ -32,6 +39,8 @@ async def admit(
         return message
     check = None if tool is None or tool.output_schema is None else partial(_broken, tool)
     context = await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    if tell is not None:
+        tell(context)
     if context.rejected:
         reason = f"handler {context.rejected.handler!r} broke the result: {context.rejected.reason}"
         return refused(message, reason, "invalid_result")

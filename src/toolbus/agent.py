@@ -60,6 +60,8 @@ class Agent(Member):
         model_settings: what goes into `ModelRequest.settings`.
         ids: makes the ids of runs, calls and messages.
         clock: counts nanoseconds, for durations.
+        keep_originals: also store the values that handlers changed or refused, so that
+            `toolbus explain` shows differences; secrets that were taken out are among them.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Agent(Member):
         model_settings: JsonObject = EMPTY,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
+        keep_originals: bool = False,
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
@@ -97,6 +100,7 @@ class Agent(Member):
             model_settings=model_settings,
             ids=ids,
             clock=clock,
+            keep_originals=keep_originals,
         )
         self._main = Session(self._setting, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.

@@ -32,8 +32,8 @@ Outcome = Literal[
 class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one handler, or one adapter of a handler, did in one dispatch.
 
-    *before* and *after* are digests, *fields* the names of what changed between them; the
-    values themselves are there only if the tap asked for them.
+    *before* and *after* are digests, the sizes bytes of the encoded values, *fields* the names
+    of what changed between them; the values are there only if the tap asked for them.
     """
 
     name: str
@@ -45,6 +45,8 @@ class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fields: tuple[str, ...] = ()
     before: str | None = None
     after: str | None = None
+    size_before: int = 0
+    size_after: int = 0
     value_before: Any = None
     value_after: Any = None
 
@@ -54,8 +56,9 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     *subject* is the id of the message or call in question, *call_id* the tool call's;
     *started_ns* is wall-clock time since the epoch, durations are monotonic. *original* is the
-    digest of the value that was dispatched; *value* itself, and the *result* that the handlers
-    left (a value or an answer), are there only if the tap asked for values.
+    digest of the value that was dispatched, *size* the bytes of its encoding; *value* itself, and
+    the *result* that the handlers left (a value or an answer), are there only if the tap asked
+    for values.
     """
 
     event: str
@@ -67,6 +70,7 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Outcome
     reason: str | None = None
     original: str
+    size: int = 0
     entries: tuple[HandlerEntry, ...] = ()
     value: Any = None
     result: Any = None

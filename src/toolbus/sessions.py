@@ -16,6 +16,7 @@ from toolbus.lifecycle import ToolRunner
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, SystemMessage, ToolMessage
 from toolbus.store import Stored
+from toolbus.store.originals import originals_of
 from toolbus.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Setting(NamedTuple):
     model_settings: JsonObject
     ids: Callable[[], str]
     clock: Callable[[], int]
+    keep_originals: bool = False
 
 
 class Session:
@@ -175,7 +177,8 @@ class Session:
         records: list[DispatchRecord] = []
         while self._unsaved:
             records.append(self._unsaved.popleft())
-        stored = Stored(message=message, records=tuple(records))
+        originals = originals_of(records) if self.setting.keep_originals else ()
+        stored = Stored(message=message, records=tuple(records), originals=originals)
         try:
             await self.setting.store.append(self.scope.session_id, stored)
         except Exception:
@@ -192,12 +195,13 @@ class Session:
             if (method := own()) is not None:
                 method(record)
 
-        end = self.setting.bus.tap(log, idle=False, without=(MODEL_CALL_DELTA,))
+        values = self.setting.keep_originals
+        end = self.setting.bus.tap(log, values=values, idle=False, without=(MODEL_CALL_DELTA,))
         # An agent that nobody closed shall not stay on a bus that others go on to use.
         self._end_tap = weakref.finalize(self, end)
 
     def _log(self, record: DispatchRecord) -> None:
         if record.scope.session_id == self.scope.session_id:
-            self.records.append(record)
+            self.records.append(record.without_values())
             if self.setting.store.durable:
                 self._unsaved.append(record)

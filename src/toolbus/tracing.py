@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from toolbus.events import ModelReply, ToolCallFailure, ToolCallOutcome, ToolCallPersist
 from toolbus.ledger import DispatchRecord, HandlerEntry
-from toolbus.messages import (
-    AssistantMessage,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    changed,
-    encode,
-)
+from toolbus.messages import changed, encode
+from toolbus.subjects import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,20 +49,24 @@ class Digests:
 
     def of(self, value: object) -> str:
         """Return the digest of the encoded *value*, or "" of one that has no encoding."""
+        return self.weigh(value)[0]
+
+    def weigh(self, value: object) -> tuple[str, int]:
+        """Return the digest of the encoded *value* and its bytes, ("", 0) without an encoding."""
         try:
             data = encode(value)
         except (TypeError, ValueError, RecursionError):
-            return ""
+            return "", 0
         # A copy has the key in it already.
         digest = self._keyed.copy()
         digest.update(data)
-        return digest.hexdigest()
+        return digest.hexdigest(), len(data)
 
 
 class Trace:
     """The record of one dispatch in the making; *turns* counts the handlers that are in it.
 
-    *values* says whether the values themselves shall be in it.
+    *values* says whether the values themselves shall be in it. Without *digests* those are "".
     """
 
     __slots__ = (
@@ -79,10 +75,16 @@ class Trace:
     )
 
     def __init__(
-        self, event: str, value: object, scope: Scope, digests: Digests, *, values: bool = True
+        self,
+        event: str,
+        value: object,
+        scope: Scope,
+        digests: Digests | None,
+        *,
+        values: bool = True,
     ) -> None:
         self._event, self._scope, self._digests, self._values = event, scope, digests, values
-        self._original = self._latest = (value, digests.of(value))
+        self._original = self._latest = (value, *self._weighed(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._since = time_ns(), perf_counter_ns()
         self.turns = 0
@@ -140,8 +142,8 @@ class Trace:
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
-        original, digest = self._original
-        return value is not original and (not digest or self._digest(value) != digest)
+        original, digest, _ = self._original
+        return _differ(original, value, digest, self._weigh(value)[0])
 
     def missing(self, handlers: Iterable[Named]) -> None:
         """Note that *handlers* did not get their turn."""
@@ -152,8 +154,8 @@ class Trace:
         self, outcome: Outcome, reason: str | None = None, result: object = None
     ) -> DispatchRecord:
         """Return the record; the handlers left *result*."""
-        value, digest = self._original
-        subject, call_id = _ids(value)
+        value, digest, size = self._original
+        subject, call_id = ids_of(value)
         return DispatchRecord(
             event=self._event,
             scope=self._scope,
@@ -164,6 +166,7 @@ class Trace:
             outcome=outcome,
             reason=reason,
             original=digest,
+            size=size,
             entries=tuple(self._entries),
             value=value if self._values else None,
             result=result if self._values else None,
@@ -237,23 +240,35 @@ class Trace:
 
     def _difference(self, before: object, after: object) -> dict[str, Any]:
         """Return what an entry says of a change, nothing if the values are encoded alike."""
-        old, new = self._digest(before), self._digest(after)
-        if old == new != "":
+        (old, size_before), (new, size_after) = self._weigh(before), self._weigh(after)
+        if not _differ(before, after, old, new):
             return {}
         difference: dict[str, Any] = {
             "fields": changed_fields(before, after),
             "before": old,
             "after": new,
+            "size_before": size_before,
+            "size_after": size_after,
         }
         if self._values:
             difference |= {"value_before": before, "value_after": after}
         return difference
 
-    def _digest(self, value: object) -> str:
+    def _weigh(self, value: object) -> tuple[str, int]:
         # What one handler left is what the next one gets, so most digests are known.
-        if value is not self._latest[0]:
-            self._latest = (value, self._digests.of(value))
-        return self._latest[1]
+        for known in (self._latest, self._original):
+            if value is known[0]:
+                return known[1:]
+        self._latest = (value, *self._weighed(value))
+        return self._latest[1:]
+
+    def _weighed(self, value: object) -> tuple[str, int]:
+        return self._digests.weigh(value) if self._digests else ("", 0)
+
+
+def _differ(before: object, after: object, old: str, new: str) -> bool:
+    """Tell whether two values are encoded otherwise; *old* and *new* are their digests or ""."""
+    return before is not after and (old != new if old else changed(before, after))
 
 
 def changed_fields(before: object, after: object) -> tuple[str, ...]:
@@ -265,21 +280,3 @@ def changed_fields(before: object, after: object) -> tuple[str, ...]:
     names = before.__struct_fields__
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
     return tuple([name for name, old, new in pairs if changed(old, new)])
-
-
-def _ids(value: object) -> tuple[str, str]:
-    """Return the id of the message or call that *value* is about, and the tool call's id."""
-    match value:
-        case ToolMessage(id=own, tool_call_id=call_id):
-            return own, call_id
-        case ToolCall(id=own):
-            return own, own
-        case SystemMessage(id=own) | UserMessage(id=own) | AssistantMessage(id=own):
-            return own, ""
-        case ToolCallOutcome(requested=call) | ToolCallFailure(call=call):
-            return call.id, call.id
-        case ToolCallPersist(tool_message_id=own, tool_call_id=call_id):
-            return own, call_id
-        case ModelReply(message=message):
-            return message.id, ""
-    return "", ""

@@ -223,6 +223,22 @@ def test_changed_fields_are_named():
     assert records[2].entries[0].fields == ()
 
 
+def test_sizes_are_told():
+    bus, records = tapped()
+    short = CALL.with_arguments({})
+    bus.on(TOOL_CALL_BEFORE, changes(short))
+    bus.on(ANY, changes(object()))
+
+    bus.apply_sync(TOOL_CALL_BEFORE, CALL)
+    bus.apply_sync(ANY, object())
+
+    known, unknown = records
+    (entry,) = known.entries
+    assert known.size == entry.size_before == len(encode(CALL))
+    assert entry.size_after == len(encode(short))
+    assert (unknown.size, unknown.entries[0].size_after) == (0, 0)
+
+
 def test_equal_digests_mean_equal_values():
     bus, records = tapped()
     bus.on(WORD, changes("new"))

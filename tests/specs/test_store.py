@@ -1,6 +1,7 @@
 """The scenarios of `specs/store.md`."""
 
 import asyncio
+import logging
 import shutil
 import sqlite3
 import threading
@@ -11,6 +12,7 @@ import pytest
 from toolbus import (
     Agent,
     AssistantMessage,
+    Deny,
     Scope,
     SystemMessage,
     ToolCall,
@@ -18,12 +20,12 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.errors import ClosedError, StoreError
-from toolbus.events import MESSAGE_APPEND_BEFORE, RUN_AFTER
+from toolbus.errors import ClosedError, MessageDenied, StoreError
+from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, RUN_AFTER
 from toolbus.ledger import DispatchRecord, HandlerEntry
-from toolbus.messages import encode
+from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import SessionInfo, Stored
+from toolbus.store import Original, SessionInfo, Stored
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock
@@ -53,6 +55,51 @@ def make(request, path):
         return SqliteStore(path, **options)
 
     return make
+
+
+SECRET = "canary-7f3a9c"
+
+
+def leak(kind: str) -> str:
+    return f"{kind}: the password is {SECRET}"
+
+
+def redact(ctx):
+    match ctx.value:
+        case ToolMessage(tool_response=ToolResponse() as said) if "redact" in said.text:
+            clean = said.map_text(lambda text: text.replace(SECRET, "***"))
+            return ctx.value.with_tool_response(clean)
+        case AssistantMessage(content=text) if SECRET in text:
+            return AssistantMessage(id=ctx.value.id, content="redacted")
+    return None
+
+
+def withhold(ctx):
+    if ctx.value.role == "tool" and "withhold" in ctx.value.text:
+        return ctx.value.with_tool_response(ToolResponse.from_text("withheld"))
+    return None
+
+
+def refuse(ctx):
+    text = ctx.value.text
+    if "crash" in text:
+        raise ValueError(text)
+    if SECRET in text and (ctx.value.role == "user" or "refuse" in text):
+        return Deny("refused", detail=text)
+    return None
+
+
+@pytest.fixture
+def log_file(tmp_path):
+    """Write all that is logged to a file beside the store."""
+    root, handler = logging.getLogger(), logging.FileHandler(tmp_path / "agent.log")
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield
+    root.setLevel(before)
+    root.removeHandler(handler)
+    handler.close()
 
 
 def user(name: str) -> Stored:
@@ -187,6 +234,77 @@ async def test_an_agent_stores_its_ledger(make):
         assert kept == (agent.ledger if store.durable else ())
 
 
+async def test_what_was_refused_is_in_no_file(path, tmp_path, log_file):
+    rounds = 200
+    async with (
+        SqliteStore(path) as store,
+        Agent(ScriptedModel([]), tools=[leak], store=store, session_id="s") as agent,
+    ):
+        agent.on(MESSAGE_APPEND_BEFORE, redact)
+        agent.on(MESSAGE_PERSIST_BEFORE, withhold)
+        agent.guard(MESSAGE_APPEND_BEFORE, refuse)
+
+        for at in range(rounds):
+            for kind in ("redact", "withhold", "refuse"):
+                await agent.call_tool("leak", kind=kind)
+            await agent.append(AssistantMessage(id=f"a{at}", content=f"it is {SECRET}"))
+            text = f"{'crash' if at % 2 else 'please'}: {SECRET}"
+            with pytest.raises(MessageDenied):
+                await agent.append(UserMessage(id=f"u{at}", content=text))
+        while_open = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    after = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert {"store.db", "store.db-wal", "agent.log"} <= while_open.keys()
+    assert b"crash" in after["agent.log"] or b"refuse" in after["agent.log"]
+    for name, data in [*while_open.items(), *after.items()]:
+        assert SECRET.encode() not in data, name
+    async with SqliteStore(path) as store:
+        assert len(await store.read("s")) == 7 * rounds
+        assert len(await store.records("s")) > 8 * rounds
+
+
+async def test_a_session_may_keep_originals(path):
+    def mask(ctx):
+        return UserMessage(id=ctx.value.id, content="my pin is ****")
+
+    async with SqliteStore(path) as store:
+        options = {"store": store, "session_id": "s", "keep_originals": True}
+        async with Agent(ScriptedModel(["done"]), **options) as agent:
+            agent.on(MESSAGE_APPEND_BEFORE, mask, when=lambda ctx: ctx.value.role == "user")
+            agent.on(RUN_AFTER, lambda ctx: None)
+            await agent.run("my pin is qzxj")
+
+        kept = {one.digest: decode(one.body).text for one in await store.originals("s")}
+        (changed,) = [one for one in await store.records("s") if one.outcome == "changed"]
+        assert kept == {
+            changed.original: "my pin is qzxj",
+            changed.entries[0].after: "my pin is ****",
+        }
+        assert await store.records("s") == agent.ledger
+        assert b"qzxj" not in encode([agent.ledger, await store.read("s")])
+
+
+async def test_forgetting_leaves_the_transcript(make, path):
+    originals = tuple([Original(digest=one, body=b'"canary"') for one in "ab"])
+    async with make() as store:
+        for session_id in "st":
+            await store.append(
+                session_id,
+                Stored(message=ROLES[0], records=[record("1")], originals=originals),
+            )
+
+        assert await store.forget_originals("s") == 2
+        assert await store.originals("s") == ()
+        assert await store.originals("t") == originals
+        assert await store.forget_originals("t") == 2
+
+        left = b"".join([file.read_bytes() for file in path.parent.iterdir()])
+        assert b"canary" not in left
+        for session_id in "st":
+            assert await store.read(session_id) == ROLES[:1]
+            assert await store.records(session_id) == (record("1"),)
+
+
 async def test_an_append_is_on_disk_at_once(path, tmp_path):
     async with SqliteStore(path) as store:
         await store.append("s", user("1"))
@@ -252,7 +370,7 @@ async def test_a_newer_file_is_refused(path):
 
     reason = refusal(path)
 
-    assert reason == "it has version 7, newer than 2; update toolbus"
+    assert reason == "it has version 7, newer than 3; update toolbus"
 
 
 async def test_a_damaged_file_is_refused(path, tmp_path):
@@ -398,8 +516,8 @@ async def test_an_older_file_is_brought_up_to_date(path):
         assert await store.read("s") == (user("1").message, user("2").message)
         assert await store.records("s") == (record("1"), record("2"))
     with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA user_version").fetchone() == (2,)
-        for table in ("messages", "records"):
+        assert other.execute("PRAGMA user_version").fetchone() == (3,)
+        for table in ("messages", "ledger"):
             sums = other.execute(f"SELECT checksum IS NULL FROM {table} ORDER BY seq").fetchall()
             assert sums == [(1,), (0,)]
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import gc
+import logging
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -325,6 +326,40 @@ def test_a_dispatch_may_end_in_a_foreign_context():
 
     assert nesting(bus).busy.cell_contents == 0
     assert nesting(bus)._depth.get() == 0
+
+
+def test_what_fails_in_between_is_counted_back():
+    bus = EventBus()
+    bus.on(WORD, lambda ctx: None, sender="somebody")
+    with pytest.raises(AttributeError):
+        bus.apply_sync(WORD, "x", scope=None)
+
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    untap = bus.tap(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        bus.apply_sync(WORD, "x")
+    untap()
+
+    assert nesting(bus).busy.cell_contents == 0
+
+
+def test_a_sink_that_dispatches_is_stopped():
+    bus, records = EventBus(), []
+
+    def sink(record):
+        records.append(record)
+        bus.apply_sync(WORD, "x")
+
+    bus.tap(sink)
+    logging.getLogger("toolbus").disabled = True
+    try:
+        bus.apply_sync(WORD, "x")
+    finally:
+        logging.getLogger("toolbus").disabled = False
+
+    assert len(records) == MAX_DEPTH
 
 
 async def test_many_dispatches_at_once_are_not_deep():

@@ -290,6 +290,17 @@ def test_a_step_changes_the_spec_in_force():
     assert ctx.tool is outer
 
 
+def test_a_check_that_fails_is_the_handler_s_failure(caplog):
+    def check(ctx, value):
+        raise ValueError
+
+    for policy, value, denied in (("open", "x", False), ("closed", "x", True)):
+        bus = EventBus()
+        bus.on(WORD, lambda ctx: "y", on_error=policy)
+        ctx = bus.apply_sync(WORD, "x", check=check)
+        assert (ctx.value, ctx.denied is not None) == (value, denied)
+
+
 def test_a_denied_value_keeps_no_steps_and_no_tool():
     bus = EventBus()
 

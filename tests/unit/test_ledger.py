@@ -6,7 +6,9 @@ from time import perf_counter_ns
 import pytest
 from msgspec.structs import replace
 
+from toolbus import EventBus
 from toolbus.events import (
+    MESSAGE_APPEND_BEFORE,
     Deny,
     ModelReply,
     ModelRequest,
@@ -219,9 +221,9 @@ def test_each_value_is_digested_once():
     taken = []
 
     class Counting(Digests):
-        def of(self, value):
+        def weigh(self, value):
             taken.append(value)
-            return super().of(value)
+            return super().weigh(value)
 
     second, third = CALL.with_arguments({"path": "y"}), CALL.with_arguments({"path": "z"})
     written = Trace("tool:call:before", CALL, SCOPE, Counting(b"k"))
@@ -280,3 +282,25 @@ def test_a_record_names_its_subject(value, ids):
     record = trace(value).finish("observed")
 
     assert (record.subject, record.call_id) == ids
+
+
+def test_a_tap_without_digests_has_none():
+    bus, records = EventBus(), []
+    bus.on(MESSAGE_APPEND_BEFORE, lambda ctx: UserMessage(id="m", content="new"))
+    bus.tap(records.append, digests=False)
+
+    bus.apply_sync(MESSAGE_APPEND_BEFORE, UserMessage(id="m", content="old"))
+
+    (record,) = records
+    assert (record.original, record.entries[0].after) == ("", "")
+    assert record.entries[0].fields == ("content",)
+
+
+def test_one_tap_that_wants_digests_is_enough():
+    bus, records = EventBus(), []
+    bus.tap(records.append, digests=False)
+    bus.tap(records.append)
+
+    bus.apply_sync(MESSAGE_APPEND_BEFORE, UserMessage(id="m", content="old"))
+
+    assert all(record.original for record in records)

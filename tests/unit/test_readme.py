@@ -1,11 +1,17 @@
 import asyncio
 import inspect
+import io
 import re
 from pathlib import Path
 
 import pytest
 
-from toolbus import events
+from toolbus import Agent, AssistantMessage, Deny, ToolCall, events
+from toolbus.models.scripted import ScriptedModel
+from toolbus.reading import explain
+from toolbus.store.sqlite import SqliteStore
+from toolbus.terminal import Output
+from toolbus.testing.fakes import counting_ids
 
 README = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -42,5 +48,48 @@ def test_the_table_of_events_is_the_catalogue():
     ]
 
 
-def test_it_has_fewer_than_150_lines():
-    assert len(README.splitlines()) < 150
+SHOWN = re.search(r"of which this is a part:\n\n```text\n(.*?)```", README, re.DOTALL)[1]
+
+
+def without_times(text: str) -> list[str]:
+    plain = re.sub(r" +(all )?[\d.]+ [mµ]s$", "", text, flags=re.MULTILINE)
+    return [line.rstrip() for line in plain.splitlines()]
+
+
+async def test_the_explanation_is_what_the_command_prints(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def normalise(ctx):
+        return ctx.value.merge_arguments({"path": ctx.value.arguments["path"].replace("//", "/")})
+
+    def inside_only(ctx):
+        return Deny("only inside the project") if ctx.value.arguments["path"] == "/etc" else None
+
+    def audit(ctx):
+        return None
+
+    call = ToolCall(id="call-1", name="delete", arguments={"path": "//etc"})
+    model = ScriptedModel([AssistantMessage(id="m-1", tool_calls=(call,)), "I may not."])
+    path = tmp_path / "agent.db"
+    async with SqliteStore(path) as store:
+        options = {"store": store, "session_id": "3f9a", "keep_originals": True}
+        ids = counting_ids("m")
+        async with Agent(model, tools=[delete], ids=ids, **options) as agent:
+            agent.on(events.TOOL_CALL_BEFORE, normalise)
+            agent.guard(events.TOOL_CALL_BEFORE, inside_only)
+            agent.guard(events.TOOL_CALL_BEFORE, audit)
+            await agent.run("clean up")
+
+    out = io.StringIO()
+    explain(Output(out), path, call="call-1")
+
+    (part,) = [one for one in out.getvalue().split("\n\n") if one.startswith("tool:call:before")]
+    assert without_times(SHOWN) == without_times(part)
+
+
+def delete(path: str) -> str:
+    return f"deleted {path}"
+
+
+def test_it_has_fewer_than_200_lines():
+    assert len(README.splitlines()) < 200

@@ -29,7 +29,7 @@ from toolbus.store import Stored, schema
 from toolbus.store.inspection import inspect
 from toolbus.store.opening import connect, scratch
 from toolbus.store.recovery import recover
-from toolbus.store.rows import decode_message, decode_record
+from toolbus.store.rows import decode_message, decode_page
 from toolbus.store.shapes import read_shapes
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import Output
@@ -220,7 +220,7 @@ def test_a_body_of_anything_is_named_and_the_others_stay(whole, body, at):
 
 @given(data=st.binary(max_size=300))
 def test_no_body_crashes_a_decoder(data):
-    for decode in (decode_message, decode_record):
+    for decode in (decode_message, decode_page):
         with pytest.raises(DecodeError):
             decode(schema.ENCODING, b"\0" + data, None)
 
@@ -234,7 +234,7 @@ def page_of(data, table):
         return other.execute(query, (table,)).fetchone()[0]
 
 
-@pytest.mark.parametrize("name", ["sessions", "messages", "records", "calls", "messages_by_id"])
+@pytest.mark.parametrize("name", ["sessions", "messages", "ledger", "calls", "messages_by_id"])
 def test_a_destroyed_root_costs_no_message(whole, name):
     data, before = whole
     start = (page_of(data, name) - 1) * PAGE
@@ -279,14 +279,14 @@ def sql(data, *statements):
         ("UPDATE messages SET id = 'z' WHERE key = 5", "its id is not what its body says"),
         ("UPDATE messages SET seq = 0 WHERE key = 5", "it has no place there"),
         ("UPDATE messages SET version = 9 WHERE key = 5", "has version 9, expected 1"),
-        ("UPDATE records SET subject = 'z' WHERE key = 5", "its subject is not what its body says"),
+        ("UPDATE ledger SET records = 7 WHERE key = 5", "its records is not what its body says"),
         ("UPDATE sessions SET messages = 9 WHERE key = 1", "it counts 9 messages, and 24 are"),
         ("UPDATE sessions SET records = 30 WHERE key = 1", "records 25 to 30 cannot be read"),
         ("DELETE FROM sessions WHERE key = 2", "session 'b' is missing in the list of sessions"),
         ("DELETE FROM messages WHERE key = 5", "message 2 cannot be read: not found"),
         ("INSERT INTO calls VALUES ('x', 1)", "the index of calls has what no message has, 1 time"),
         ("DROP INDEX messages_by_id", "its tables or indexes are not those of a store"),
-        ("DROP TABLE records", "its tables or indexes are not those of a store"),
+        ("DROP TABLE ledger", "its tables or indexes are not those of a store"),
         ("DROP TABLE sessions", "the table 'sessions' cannot be found"),
         ("PRAGMA application_id = 7", "its application id is 0x7"),
         ("PRAGMA user_version = 0", "its version is 0, which no toolbus wrote"),
@@ -303,7 +303,7 @@ def test_what_disagrees_is_told_and_put_right(whole, statement, problem):
 
 def test_a_session_of_which_only_messages_are_left_gets_a_name(whole):
     data, before = whole
-    changed = sql(data, "DELETE FROM sessions WHERE key = 2", "DELETE FROM records")
+    changed = sql(data, "DELETE FROM sessions WHERE key = 2", "DELETE FROM ledger")
     with stored(changed) as path:
         after = recovered(path)
 
@@ -313,12 +313,12 @@ def test_a_session_of_which_only_messages_are_left_gets_a_name(whole):
 def test_a_table_that_nobody_knows_here_is_copied_by_its_shape(whole, monkeypatch):
     data, _ = whole
     tables = (
-        """CREATE TABLE originals (record INTEGER NOT NULL REFERENCES records (key),
+        """CREATE TABLE extras (record INTEGER NOT NULL REFERENCES ledger (key),
         place INTEGER, data BLOB, weight REAL, PRIMARY KEY (place, record)) WITHOUT ROWID""",
         "CREATE TABLE notes (message INTEGER REFERENCES messages (key), note TEXT NOT NULL)",
     )
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, *tables))
-    rows = [f"INSERT INTO originals VALUES ({at}, {at % 3}, x'00ff', {at}.5)" for at in (2, 5, 9)]
+    rows = [f"INSERT INTO extras VALUES ({at}, {at % 3}, x'00ff', {at}.5)" for at in (2, 5, 9)]
     notes = [f"INSERT INTO notes VALUES ({at}, 'n{at}')" for at in (5, 6)]
     changed = sql(data, *tables, *rows, *notes, "UPDATE messages SET body = '' WHERE key = 5")
     at = changed.index(b'"subject":"b0"')
@@ -326,11 +326,12 @@ def test_a_table_that_nobody_knows_here_is_copied_by_its_shape(whole, monkeypatc
         assert not checked(path).is_whole
         recover(str(path), str(path.with_name("new.db")), silent)
         with closing(sqlite3.connect(path.with_name("new.db"))) as new:
-            kept = new.execute("SELECT * FROM originals ORDER BY record").fetchall()
+            kept = new.execute("SELECT * FROM extras ORDER BY record").fetchall()
             found = new.execute("SELECT * FROM notes").fetchall()
 
-    # Record 2 is lost, and with it what was nothing without it; a note stands for itself.
-    assert kept == [(5, 2, b"\0\xff", 5.5), (9, 0, b"\0\xff", 9.5)]
+    # Record 2 is lost, and with it what was nothing without it; a note stands for itself, and a
+    # page whose message is lost has a number of its own.
+    assert kept == [(-1, 2, b"\0\xff", 5.5), (9, 0, b"\0\xff", 9.5)]
     assert found == [(None, "n5"), (6, "n6")]
 
 
@@ -480,10 +481,17 @@ def test_shapes_are_those_of_the_schema():
             fresh.execute(statement)
         shapes = read_shapes(fresh)
 
-    assert list(shapes) == ["sessions", "messages", "calls", "records"]
-    assert [one.key for one in shapes.values()] == ["key", "key", None, "key"]
-    assert [one.has_rowid for one in shapes.values()] == [True, True, False, True]
-    assert shapes["records"].row(1, [None, 1]) is None
+    assert list(shapes) == [
+        "sessions",
+        "messages",
+        "calls",
+        "ledger",
+        "mentions",
+        "originals",
+    ]
+    assert [one.key for one in shapes.values()] == ["key", "key", None, "key", None, "key"]
+    assert [one.has_rowid for one in shapes.values()] == [True, True, False, True, False, True]
+    assert shapes["ledger"].row(1, [None, 1]) is None
 
 
 class Terminal:
@@ -525,3 +533,37 @@ def test_a_person_sees_the_first_problems(whole):
     assert code == 1
     assert output.written.count("✗") <= 22
     assert "more problems; see them with --json" in output.written
+
+
+# --- the ledger -----------------------------------------------------------------------------------
+
+
+async def test_a_page_outlives_its_message_and_keeps_its_place(tmp_path):
+    path, new = tmp_path / "store.db", tmp_path / "new.db"
+    await write(path, count=6, sessions="a")
+    async with SqliteStore(path) as store:
+        await store.append("a", Stored(records=(record("a", 6), record("b", 7))))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE messages SET body = '' WHERE seq IN (2, 3)")
+        other.execute("UPDATE ledger SET body = '' WHERE seq = 5")
+
+    report = recover(str(path), str(new), silent)
+
+    assert not report.is_whole
+    async with SqliteStore(new) as store:
+        assert [one.id for one in await store.read("a")] == ["a0", "a3", "a4", "a5"]
+        subjects = [one.subject for one in await store.records("a")]
+        assert subjects == ["a0", "a1", "a2", "a3", "a5", "a6", "b7"]
+    with closing(sqlite3.connect(new)) as other:
+        query = "SELECT key > 0, place, seq, records FROM ledger ORDER BY seq"
+        pages = other.execute(query).fetchall()
+        mentions = dict(other.execute("SELECT id, page FROM mentions"))
+        assert pages == [
+            (1, 1, 1, 1),
+            (0, 2, 2, 1),
+            (0, 2, 3, 1),
+            (1, 2, 4, 1),
+            (1, 4, 5, 1),
+            (0, 5, 6, 2),
+        ]
+        assert set(mentions.values()) <= {key for (key,) in other.execute("SELECT key FROM ledger")}

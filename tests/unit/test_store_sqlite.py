@@ -17,7 +17,7 @@ from toolbus.errors import ClosedError, StoreError
 from toolbus.events import Scope
 from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, encode
-from toolbus.store import Stored, schema
+from toolbus.store import Original, Stored, schema
 from toolbus.store.sqlite import SqliteStore, _Writes
 from toolbus.store.worker import Worker
 
@@ -521,14 +521,14 @@ async def test_a_newer_version_is_refused(path, tmp_path, read_only, closed):
     source.parent.mkdir()
     await make(source, "m1")
     with raw(source) as newer:
-        newer.execute("PRAGMA user_version = 3")
+        newer.execute("PRAGMA user_version = 4")
         if not closed:
             copy_unclosed(source, path)
     if closed:
         shutil.copyfile(source, path)
 
     reason = refused(path, read_only=read_only)
-    assert reason == "it has version 3, newer than 2; update toolbus"
+    assert reason == "it has version 4, newer than 3; update toolbus"
 
 
 def test_an_unfinished_write_of_another_program_is_left_alone(path, tmp_path):
@@ -815,10 +815,10 @@ async def test_a_damaged_page_is_named_when_it_is_read(path):
 async def test_a_missing_table_is_named(path):
     await make(path, "m1")
     with raw(path) as other:
-        other.execute("DROP TABLE records")
+        other.execute("DROP TABLE ledger")
 
     async with SqliteStore(path) as store:
-        with pytest.raises(StoreError, match="no such table: records"):
+        with pytest.raises(StoreError, match="no such table: ledger"):
             await store.records("s")
 
 
@@ -844,10 +844,11 @@ async def test_a_damaged_message_is_named(path, body, reason):
 async def test_a_damaged_record_is_named(path):
     async with SqliteStore(path) as store:
         await store.append("s", Stored(records=(record(), record())))
+        await store.append("s", Stored(records=(record(),)))
         with raw(path) as other:
-            other.execute("UPDATE records SET body = '[]' WHERE seq = 2")
+            other.execute("UPDATE ledger SET body = '{}' WHERE seq = 3")
 
-        with pytest.raises(StoreError, match="record 2 of session 's' is damaged: expected"):
+        with pytest.raises(StoreError, match="record 3 of session 's' is damaged: expected"):
             await store.records("s")
 
 
@@ -1061,31 +1062,30 @@ async def test_a_call_leads_to_the_messages_that_speak_of_it(path):
             ToolMessage(id="m2", tool_call_id="c2", tool_name="t"),
             ToolMessage(id="m3", tool_call_id="c1", tool_name="t"),
         ):
-            await store.append("s", Stored(message=message, records=(record("m", "c1"),)))
+            await store.append("s", Stored(message=message, records=(record("m2", "c1"),)))
+        await store.append("s", Stored(records=(record("m9"), record("m9", "c9"))))
 
     with raw(path) as other:
         found = other.execute(
             "SELECT messages.id FROM calls JOIN messages ON key = message WHERE calls.id = 'c1'"
         )
         assert found.fetchall() == [("m1",), ("m3",)]
-        found = other.execute(
-            "SELECT messages.id FROM records JOIN messages"
-            " ON messages.key = records.message WHERE call_id = 'c1'"
-        )
-        assert found.fetchall() == [("m1",), ("m2",), ("m3",)]
+        mentions = other.execute("SELECT id, page FROM mentions").fetchall()
+    # Of what a message is or asks for or answers, its own page needs no mention.
+    assert mentions == [("c1", 2), ("c9", -1), ("m2", 1), ("m2", 3), ("m9", -1)]
 
 
 @pytest.mark.parametrize(
     "query",
     [
         schema.MESSAGES,
-        schema.RECORDS,
+        schema.PAGES,
+        schema.LEFTOVERS,
+        schema.ORIGINALS,
         schema.COUNTED,
         "SELECT body FROM messages WHERE id = ?",
         "SELECT body FROM calls JOIN messages ON key = message WHERE calls.id = ?",
-        "SELECT body FROM records WHERE message = ?",
-        "SELECT body FROM records WHERE call_id = ? AND call_id <> ''",
-        "SELECT body FROM records WHERE subject = ? AND subject <> ''",
+        "SELECT body FROM mentions JOIN ledger ON key = page WHERE id = ?",
     ],
 )
 async def test_nothing_is_found_by_a_scan(path, query):
@@ -1095,3 +1095,127 @@ async def test_nothing_is_found_by_a_scan(path, query):
         plan = [row[3] for row in other.execute(f"EXPLAIN QUERY PLAN {query}", ("x",))]
     assert any(line.startswith("SEARCH") for line in plan)
     assert not [line for line in plan if line.startswith(("SCAN", "USE TEMP"))]
+
+
+# --- what a session may opt in to keep -----------------------------------------------------------
+
+
+def kept(*digests):
+    return tuple([Original(digest=one, body=f'"value of {one}"'.encode()) for one in digests])
+
+
+async def test_originals_are_kept_once(path):
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(originals=kept("b", "a")))
+        await store.append("t", Stored(originals=kept("b")))
+        await store.append("s", Stored(originals=kept("a", "c")))
+
+        assert await store.originals("s") == kept("a", "b", "c")
+        assert await store.originals("t") == kept("b")
+        assert await store.originals("u") == ()
+
+
+async def test_originals_are_deleted_and_nothing_else(path):
+    async with SqliteStore(path) as store:
+        one = Stored(message=user("m1").message, records=(record("m1"),), originals=kept("a", "b"))
+        await store.append("s", one)
+        await store.append("t", Stored(originals=kept("a")))
+
+        assert await store.forget_originals("s") == 2
+        assert await store.forget_originals("s") == 0
+        assert await store.forget_originals("nobody's") == 0
+
+        assert await store.originals("s") == ()
+        assert await store.originals("t") == kept("a")
+        assert await store.read("s") == (one.message,)
+        assert await store.records("s") == one.records
+
+
+async def test_what_a_reader_still_sees_is_not_called_gone(path):
+    async with SqliteStore(path, timeout=0.01) as store:
+        await store.append("s", Stored(originals=kept("a")))
+        with raw(path) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM originals").fetchone()
+
+            forgetting = [store.forget_originals("s"), store.append("s", user("m1"))]
+            told, appended = await asyncio.gather(*forgetting, return_exceptions=True)
+
+        assert isinstance(told, StoreError)
+        assert "another reader needs a log that holds them" in told.reason
+        assert appended is None
+        assert await store.forget_originals("s") == 0
+        assert b"value of" not in Path(f"{path}-wal").read_bytes()
+
+
+# --- files of earlier versions -------------------------------------------------------------------
+
+# As version 1 made them: a row for each record.
+VERSION_1 = """
+    CREATE TABLE sessions (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+        messages INTEGER NOT NULL, records INTEGER NOT NULL,
+        created_ns INTEGER NOT NULL, updated_ns INTEGER NOT NULL);
+    CREATE TABLE messages (key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key), seq INTEGER NOT NULL,
+        id TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (session, seq));
+    CREATE INDEX messages_by_id ON messages (id);
+    CREATE TABLE calls (id TEXT NOT NULL, message INTEGER NOT NULL REFERENCES messages (key),
+        PRIMARY KEY (id, message)) WITHOUT ROWID;
+    CREATE TABLE records (key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key), seq INTEGER NOT NULL,
+        message INTEGER REFERENCES messages (key), subject TEXT NOT NULL, call_id TEXT NOT NULL,
+        version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (session, seq));
+    CREATE INDEX records_by_message ON records (message) WHERE message IS NOT NULL;
+    CREATE INDEX records_by_subject ON records (subject) WHERE subject <> '';
+    CREATE INDEX records_by_call ON records (call_id) WHERE call_id <> '';
+"""
+# Number, message and subject of each record: one before all messages, two with the first, one
+# at the end of its run, and two with the third.
+OF_VERSION_1 = ((1, None, ""), (2, 1, "m1"), (3, 1, "c"), (4, None, "m1"), (5, 3, "x"), (6, 3, ""))
+
+
+def make_version_1(path):
+    with raw(path) as old:
+        old.execute("PRAGMA journal_mode = WAL")
+        old.executescript(VERSION_1)
+        old.execute("INSERT INTO sessions VALUES (1, 's', 3, 6, 1, 2)")
+        for at in (1, 2, 3):
+            row = (at, at, f"m{at}", encode(user(f"m{at}").message).decode())
+            old.execute("INSERT INTO messages VALUES (?, 1, ?, ?, 1, ?)", row)
+        for seq, message, subject in OF_VERSION_1:
+            body = encode(record(subject, reason=str(seq))).decode()
+            row = (seq, seq, message, subject, body)
+            old.execute("INSERT INTO records VALUES (?, 1, ?, ?, ?, '', 1, ?)", row)
+        old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        old.execute("PRAGMA user_version = 1")
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_a_file_of_version_1_is_read(path, read_only):
+    make_version_1(path)
+    before = contents(path)
+
+    async with SqliteStore(path, read_only=read_only) as store:
+        assert await ids(store) == ["m1", "m2", "m3"]
+        assert [one.reason for one in await store.records("s")] == list("123456")
+        assert await store.originals("s") == ()
+
+    assert not read_only or contents(path)[path.name] == before[path.name]
+
+
+async def test_a_file_of_version_1_is_brought_up_to_date(path):
+    make_version_1(path)
+
+    async with SqliteStore(path) as store:
+        more = Stored(message=user("m4").message, records=(record(reason="7"),))
+        await store.append("s", more)
+
+        assert [one.reason for one in await store.records("s")] == list("1234567")
+    with raw(path) as other:
+        assert other.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        query = "SELECT key, place, seq, records FROM ledger ORDER BY seq"
+        pages = other.execute(query).fetchall()
+        mentions = other.execute("SELECT id, page FROM mentions").fetchall()
+    assert pages == [(-1, 1, 1, 1), (1, 1, 2, 2), (-4, 2, 4, 1), (3, 3, 5, 2), (4, 4, 7, 1)]
+    assert mentions == [("c", 1), ("m1", -4), ("m1", 1), ("x", 3)]

@@ -7,9 +7,9 @@ import pytest
 
 from toolbus import EventBus
 from toolbus.events import RUN_AFTER
+from toolbus.loading import load
 from toolbus.terminal import UsageError
 from toolbus.wiring import read_wiring, short_place
-from toolbus.wiring.loading import load
 
 
 @pytest.fixture(autouse=True)

@@ -58,6 +58,7 @@ class EventBus(Registry):
         values: bool = False,
         idle: bool = True,
         without: tuple[Event, ...] = (),
+        digests: bool = True,
     ) -> Callable[[], None]:
         """Give *sink* a record of every dispatch; return a function that ends it.
 
@@ -68,10 +69,11 @@ class EventBus(Registry):
             values: put the values into the records, not only their digests.
             idle: also record dispatches that have no handler.
             without: events to leave out.
+            digests: False spares them, unless another tap wants them; they are "" then.
         """
         if not callable(sink) or is_async(sink):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
-        end = self._taps.add(Tap(sink, values, idle, tuple(without)))
+        end = self._taps.add(Tap(sink, values, idle, tuple(without), digests))
         self._outdate()
 
         def untap() -> None:

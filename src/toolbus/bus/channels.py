@@ -34,8 +34,9 @@ class Nesting:
     """Counts the dispatches of an event inside each other, as far as that is needed.
 
     *busy* is how many of them are under way, whoever began them: never fewer than are inside each
-    other. So only from `CROWD` on the depth itself is counted, by a context variable, which
-    tasks and threads inherit. *hops* counts the async observers that dispatch to async observers.
+    other, since under the GIL no thread is interrupted while it adds one. So only from `CROWD` on
+    the depth itself is counted, by a context variable, which tasks and threads inherit.
+    *hops* counts the async observers that dispatch to async observers.
     """
 
     __slots__ = ("_depth", "_hops", "_name", "busy")

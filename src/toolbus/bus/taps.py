@@ -32,6 +32,7 @@ class Tap(Struct, frozen=True, eq=False):
     values: bool
     idle: bool
     without: tuple[Event, ...]
+    digests: bool = True
 
     def wants(self, event: Event, bindings: Sequence[Binding]) -> bool:
         """Tell whether it wants a record of a dispatch of *event* to *bindings*."""
@@ -70,9 +71,11 @@ class Taps:
         wanting = [tap for tap in self._taps if tap.wants(event, bindings)]
         return Recording(self, event, bindings, wanting)
 
-    def begin(self, event: Event, value: object, scope: Scope, *, values: bool) -> Trace:
+    def begin(
+        self, event: Event, value: object, scope: Scope, *, values: bool, digests: bool
+    ) -> Trace:
         """Begin a trace of a dispatch."""
-        return Trace(event.name, value, scope, self._digests, values=values)
+        return Trace(event.name, value, scope, self._digests if digests else None, values=values)
 
     def has(self, tap: Tap) -> bool:
         """Tell whether *tap* was not taken away."""
@@ -82,17 +85,20 @@ class Taps:
 class Recording:
     """Makes the records of one plan, for the taps that were *wanting* them when it was made."""
 
-    __slots__ = ("_bindings", "_event", "_taps", "_values", "_wanting")
+    __slots__ = ("_bindings", "_digests", "_event", "_taps", "_values", "_wanting")
 
     def __init__(
         self, taps: Taps, event: Event, bindings: Sequence[Binding], wanting: Sequence[Tap]
     ) -> None:
         self._taps, self._event, self._bindings, self._wanting = taps, event, bindings, wanting
         self._values = any(tap.values for tap in wanting)
+        self._digests = any(tap.digests for tap in wanting)
 
     def begin(self, value: object, scope: Scope) -> Trace:
         """Begin a trace of a dispatch."""
-        return self._taps.begin(self._event, value, scope, values=self._values)
+        return self._taps.begin(
+            self._event, value, scope, values=self._values, digests=self._digests
+        )
 
     def finished(self, trace: Trace, context: EventContext[Any]) -> None:
         """Give the record of *trace*, of a dispatch that came to its end, to the taps."""

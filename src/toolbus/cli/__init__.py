@@ -6,10 +6,21 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli import check, demo, wiring
-from toolbus.cli.parsing import Command, make_parser, nearest
+from toolbus.cli import (
+    check,
+    demo,
+    explain,
+    export,
+    forget,
+    replay,
+    sessions,
+    show,
+    wiring,
+)
+from toolbus.cli.parsing import Command, make_parser
 from toolbus.errors import ToolbusError
 from toolbus.terminal import Output, UsageError
+from toolbus.terminal.hints import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,21 +28,37 @@ if TYPE_CHECKING:
 _COMMANDS: dict[str, Callable[[], Command]] = {
     "check": check.command,
     "demo": demo.command,
+    "explain": explain.command,
+    "export": export.command,
+    "forget": forget.command,
+    "replay": replay.command,
+    "sessions": sessions.command,
+    "show": show.command,
     "wiring": wiring.command,
 }
 
 _OVERVIEW = """\
 commands:
-  check    say what is still readable of a store, and write it to a new file
-  demo     watch an agent work, and handlers intervene
-  wiring   print who handles what, in the order in which they run
+  check     say what is still readable of a store, and write it to a new file
+  demo      watch an agent work, and handlers intervene
+  explain   tell the life of a message or call, and who changed it
+  export    write the sessions of a store as JSON Lines
+  forget    delete the originals that a session kept
+  replay    run recorded sessions through other handlers
+  sessions  list the sessions of a store
+  show      read a session: what was said and done
+  wiring    print who handles what, in the order in which they run
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
-  toolbus demo --without Secrets     the same without one of its handlers
   toolbus wiring agent.py            the handlers of the agent in agent.py
-  toolbus check sessions.db          whether a store is whole
-  toolbus demo --json | jq .totals   for programs
+  toolbus sessions agent.db          what the store agent.db holds
+  toolbus show agent.db 3f9a         the session whose id begins so
+  toolbus explain agent.db 8c01      what became of a message of it, and why
+  toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
+  toolbus replay a.jsonl --with policy.py    what policy.py would have done
+  toolbus check agent.db             whether the store is whole
+  toolbus forget agent.db 3f9a       delete what its handlers took out
 
 exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,
 130 interrupted"""

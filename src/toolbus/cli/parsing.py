@@ -6,11 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from toolbus.terminal import Output
+from toolbus.terminal.hints import nearest
 
 Command: TypeAlias = tuple["Parser", Callable[[argparse.Namespace, Output], int]]
 """A command's parser, and what it does with what was parsed; that returns the exit code."""
@@ -44,10 +44,11 @@ def make_parser(prog: str, description: str, epilog: str) -> Parser:
     )
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return a hint at the one of *known* that looks like *word*, or ""."""
-    near = get_close_matches(word, known, 1, 0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def positive(text: str) -> int:
+    """Return the number that *text* says, at least 1; argparse tells what is wrong with another."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, not {text!r}")
+    return int(text)
 
 
 def program() -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from toolbus.demo.excerpts import Rows, excerpt
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
@@ -28,6 +27,7 @@ from toolbus.messages import (
     ToolResponse,
     encode,
 )
+from toolbus.terminal.excerpts import Rows, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 from toolbus.terminal import Styled, Tone
+from toolbus.terminal.durations import duration_of
 
 if TYPE_CHECKING:
     from toolbus.demo.account import CallStory, Deed
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from toolbus.terminal import Screen
 
 _INDENT = 5
-_MANY = 1_000
-"""From how many on we count in the larger unit."""
 _THINGS = {
     TOOL_CALL_BEFORE.name: "the call",
     TOOL_CALL_ERROR.name: "the failure",
@@ -74,12 +73,6 @@ class Timeline:
 
     def _say(self, sign: str, tone: Tone, text: str, right: list[Styled]) -> None:
         self._screen.line(Styled(f"{sign} {text}", tone), right=right, indent=_INDENT)
-
-
-def duration_of(duration_ns: int) -> str:
-    """Return a duration as people read it."""
-    microseconds = duration_ns / 1e3
-    return f"{microseconds:.0f} µs" if microseconds < _MANY else f"{microseconds / 1e3:,.1f} ms"
 
 
 def _sizes(deed: Deed) -> str:

@@ -174,7 +174,7 @@ class Settling:
             result = context._mine.value
         try:
             return self._settle(turn, result)
-        except HandlerContractError as error:
+        except Exception as error:  # noqa: BLE001 - a check that fails is the handler's failure
             return self._fail(turn, error)
 
     def _settle(self, turn: Turn, result: Any) -> EventContext[Any]:

@@ -132,32 +132,31 @@ def _nobody(shape: Shape) -> Iterator[str]:
     if not shape.transforms:
         yield "pass"
         return
-    yield from _context(shape)
-    yield "context._mine = OVER"
+    yield from _context(shape, "OVER")
     yield "return context"
 
 
 def _head(shape: Shape) -> Iterator[str]:
     if shape.queues:
         yield "ready()"
-    if shape.crowded:
-        yield "token = enter()"
-    else:
+    if not shape.crowded:
         more = ", more" if shape.transforms else ""
         awaits = "await " if shape.awaits else ""
         yield f"if busy >= {CROWD}: return {awaits}sister(value, scope{more})"
-    yield "busy += 1"
     yield from _context(shape)
     if any(slot.has_sender for slot in shape.slots):
         yield "agent, lineage = scope.agent_id, scope.lineage"
     if shape.traced:
         yield "trace, end = begin(value, scope), broken"
+    if shape.crowded:
+        yield "token = enter()"
+    yield "busy += 1"
 
 
-def _context(shape: Shape) -> Iterator[str]:
+def _context(shape: Shape, mine: str = "None") -> Iterator[str]:
     yield "context = Context()"
     yield "context._event, context._scope = event, scope"
-    yield "context._value, context._mine = value, None"
+    yield f"context._value, context._mine = value, {mine}"
     if shape.transforms:
         yield "context._more = more"
 
@@ -184,11 +183,14 @@ def _middle(shape: Shape) -> Iterator[str]:
 def _end(shape: Shape) -> Iterator[str]:
     if shape.transforms:
         yield "context._mine = OVER"
-    if shape.traced:
-        yield "end(trace, context)"
-    yield "busy -= 1"
-    if shape.crowded:
-        yield "leave(token)"
+    counted = ["busy -= 1", *(["leave(token)"] if shape.crowded else [])]
+    if not shape.traced:
+        yield from counted
+        return
+    # Sinks may dispatch, so they count as inside.
+    yield "try: end(trace, context)"
+    yield "finally:"
+    yield from _indented(counted)
 
 
 def _row(shape: Shape, name: str, numbers: range) -> Iterator[str]:

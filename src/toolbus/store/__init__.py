@@ -11,15 +11,23 @@ from toolbus.ledger import DispatchRecord
 from toolbus.messages import Message
 
 
+class Original(Struct, frozen=True, kw_only=True):
+    """A value as the ledger knows it, by its digest; *body* is its JSON."""
+
+    digest: str
+    body: bytes
+
+
 class Stored(Struct, frozen=True, kw_only=True):
     """What one append writes, all or nothing: a message, ledger records, or both.
 
     Of *records* the digests are kept and the values dropped: what a guard refused must not
-    come back through the ledger.
+    come back through the ledger. *originals* are the values that a session opted in to keep.
     """
 
     message: Message | None = None
     records: tuple[DispatchRecord, ...] = ()
+    originals: tuple[Original, ...] = ()
 
     def __post_init__(self) -> None:
         if self.records != ():
@@ -64,6 +72,17 @@ class Store(Protocol):
 
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order; of an unknown session none."""
+        ...
+
+    async def originals(self, session_id: str) -> tuple[Original, ...]:
+        """Return the values that the session kept, each once, by their digests."""
+        ...
+
+    async def forget_originals(self, session_id: str) -> int:
+        """Delete the values that the session kept, and nothing else; return how many there were.
+
+        When it returns, no file of the store holds them any more.
+        """
         ...
 
     async def close(self) -> None:

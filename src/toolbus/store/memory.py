@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
-    from toolbus.store import Stored
+    from toolbus.store import Original, Stored
 
 
 class MemoryStore:
@@ -31,6 +31,8 @@ class MemoryStore:
         session = sessions.get(session_id) or sessions.setdefault(session_id, _Session(now))
         session.updated_ns = max(session.updated_ns, now)
         session.records.extend(stored.records)
+        for one in stored.originals:
+            session.originals.setdefault(one.digest, one)
         if stored.message is not None:
             session.messages.append(stored.message)
 
@@ -49,6 +51,20 @@ class MemoryStore:
         """Return the ledger records of the session, in order."""
         session = self._opened().get(session_id)
         return () if session is None else tuple(session.records)
+
+    async def originals(self, session_id: str) -> tuple[Original, ...]:
+        """Return the values that the session kept, by their digests."""
+        session = self._opened().get(session_id)
+        kept = {} if session is None else session.originals
+        return tuple([kept[digest] for digest in sorted(kept)])
+
+    async def forget_originals(self, session_id: str) -> int:
+        """Delete the values that the session kept; return how many there were."""
+        session = self._opened().get(session_id)
+        if session is None:
+            return 0
+        forgotten, session.originals = session.originals, {}
+        return len(forgotten)
 
     async def close(self) -> None:
         """Forget everything."""
@@ -70,12 +86,13 @@ class MemoryStore:
 class _Session:
     """What one session holds."""
 
-    __slots__ = ("created_ns", "messages", "records", "updated_ns")
+    __slots__ = ("created_ns", "messages", "originals", "records", "updated_ns")
 
     def __init__(self, now_ns: int) -> None:
         self.created_ns = self.updated_ns = now_ns
         self.messages: list[Message] = []
         self.records: list[DispatchRecord] = []
+        self.originals: dict[str, Original] = {}
 
     def info(self, session_id: str) -> SessionInfo:
         return SessionInfo(

@@ -33,7 +33,7 @@ def checked_path(where: str, *, read_only: bool) -> Path:
     # SQLite would find out too, but only after it made files beside this one.
     if not os.access(file, os.R_OK, effective_ids=_EFFECTIVE):
         raise StoreError(where, "it is not readable; change its permissions")
-    if not (read_only or os.access(file, os.W_OK, effective_ids=_EFFECTIVE)):
+    if not (read_only or may_write(file)):
         raise StoreError(where, READ_ONLY)
     return file
 
@@ -41,6 +41,11 @@ def checked_path(where: str, *, read_only: bool) -> Path:
 def beside(file: Path, end: str) -> Path:
     """Return the file that SQLite keeps beside *file*: its name and *end*."""
     return Path(f"{file}{end}")
+
+
+def may_write(file: Path) -> bool:
+    """Tell whether *file* can be written."""
+    return os.access(file, os.W_OK, effective_ids=_EFFECTIVE)
 
 
 def may_write_beside(file: Path) -> bool:

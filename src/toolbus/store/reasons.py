@@ -5,6 +5,10 @@ from __future__ import annotations
 from toolbus.errors import StoreError
 
 READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
+STILL_LOGGED = (
+    "the originals are deleted, but another reader needs a log that holds them; "
+    "let that finish and forget them again"
+)
 _FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
 _ROOM = "make room and try again"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from toolbus.store.paths import beside
 from toolbus.store.shapes import read_shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from toolbus.store.inspection import Progress, Report
     from toolbus.store.opening import Connection
 from toolbus.store.shapes import Shape
@@ -40,7 +43,9 @@ def recover(where: str, new: str, progress: Progress) -> Report:
             target.execute("BEGIN")
             with worded(where):
                 report = survey(where, target, progress, bodies=True)
-            for shape in read_shapes(target).values():
+            shapes = read_shapes(target).values()
+            _release_pages(target, shapes)
+            for shape in shapes:
                 _drop_strays(target, shape)
             _count_anew(target)
             target.execute("COMMIT")
@@ -71,24 +76,49 @@ def _drop_strays(target: Connection, shape: Shape) -> None:
             target.execute(f"UPDATE {shape.table} SET {column} = NULL WHERE {lost}")
 
 
+def _release_pages(target: Connection, shapes: Iterable[Shape]) -> None:
+    """Give pages of the ledger whose message is lost a number of their own, below all others."""
+    (lowest,) = target.execute("SELECT min(0, coalesce(min(key), 0)) FROM ledger").fetchone()
+    alone = "SELECT key FROM ledger WHERE key > 0 AND key NOT IN (SELECT key FROM messages)"
+    found = [key for (key,) in target.execute(f"{alone} ORDER BY key")]
+    moved = [(lowest - at, key) for at, key in enumerate(found, 1)]
+    target.executemany("UPDATE ledger SET key = ? WHERE key = ?", moved)
+    for shape in shapes:
+        for column in [column for column, parent, _ in shape.parents if parent == "ledger"]:
+            known = f"UPDATE {shape.table} SET {column} = ? WHERE {column} = ?"
+            target.executemany(known, moved)
+
+
 def _count_anew(target: Connection) -> None:
     """Close the gaps in the numbers of messages and records, and set the counts of sessions."""
     for (session,) in target.execute("SELECT key FROM sessions").fetchall():
-        counts = [_renumber(target, table, session) for table in ("messages", "records")]
+        counts = _renumber_messages(target, session), _renumber_records(target, session)
         statement = "UPDATE sessions SET messages = ?, records = ? WHERE key = ?"
         target.execute(statement, (*counts, session))
 
 
-def _renumber(target: Connection, table: str, session: int) -> int:
-    query = f"SELECT count(*), coalesce(max(seq), 0) FROM {table} WHERE session = ?"
-    count, last = target.execute(query, (session,)).fetchone()
-    if count != last:
-        order = f"SELECT key FROM {table} WHERE session = ? ORDER BY seq"
-        rows = target.execute(order, (session,)).fetchall()
-        moved = [(seq, key) for seq, (key,) in enumerate(rows, 1)]
-        # In this order each moves to a place that is free, or its own.
-        target.executemany(f"UPDATE {table} SET seq = ? WHERE key = ?", moved)
-    return int(count)
+def _renumber_messages(target: Connection, session: int) -> int:
+    query = "SELECT seq, key FROM messages WHERE session = ? ORDER BY seq"
+    rows = target.execute(query, (session,)).fetchall()
+    numbers = [seq for seq, _ in rows]
+    if not numbers or numbers[-1] != len(numbers):
+        pages = target.execute("SELECT place, key FROM ledger WHERE session = ?", (session,))
+        places = [(bisect_left(numbers, place) + 1, key) for place, key in pages.fetchall()]
+        target.executemany("UPDATE ledger SET place = ? WHERE key = ?", places)
+        # In this order each moves to a number that is free, or its own.
+        moved = [(seq, key) for seq, (_, key) in enumerate(rows, 1)]
+        target.executemany("UPDATE messages SET seq = ? WHERE key = ?", moved)
+    return len(rows)
+
+
+def _renumber_records(target: Connection, session: int) -> int:
+    query = "SELECT records, key FROM ledger WHERE session = ? ORDER BY seq, key"
+    due, moved = 1, []
+    for records, key in target.execute(query, (session,)).fetchall():
+        moved.append((due, key))
+        due += records
+    target.executemany("UPDATE ledger SET seq = ? WHERE key = ?", moved)
+    return int(due) - 1
 
 
 def _publish(new: str, part: Path, goal: Path) -> None:

@@ -11,7 +11,7 @@ from toolbus.messages import AssistantMessage, ToolMessage, decode, decoder, enc
 from toolbus.store.schema import ENCODING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from toolbus.messages import Message
 
@@ -27,17 +27,21 @@ def message_row(message: Message) -> tuple[str, int, str, int]:
     return message.id, ENCODING, body.decode(), crc32(body)
 
 
-def record_row(record: DispatchRecord) -> tuple[str, str, int, str, int]:
-    """Return subject, call id, version, body and checksum of *record*."""
-    body = encode(record)
-    return record.subject, record.call_id, ENCODING, body.decode(), crc32(body)
+def page_row(records: Sequence[DispatchRecord]) -> tuple[int, int, str, int]:
+    """Return number of records, version, body and checksum of the page of *records*."""
+    body = encode(records)
+    return len(records), ENCODING, body.decode(), crc32(body)
 
 
-def columns_of(body: Message | DispatchRecord) -> Mapping[str, str]:
+def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set[str]:
+    """Return the ids that *records* speak of and *message*, written with them, does not have."""
+    ids = {one for record in records for one in (record.subject, record.call_id) if one}
+    return ids if message is None else ids - {message.id, *call_ids(message)}
+
+
+def columns_of(body: Message | tuple[DispatchRecord, ...]) -> Mapping[str, str | int]:
     """Return the columns of a row that say again what stands in its *body*."""
-    if isinstance(body, DispatchRecord):
-        return {"subject": body.subject, "call_id": body.call_id}
-    return {"id": body.id}
+    return {"records": len(body)} if isinstance(body, tuple) else {"id": body.id}
 
 
 def call_ids(message: Message) -> tuple[str, ...]:
@@ -56,8 +60,9 @@ def read_messages(session_id: str, rows: Iterable[Row]) -> tuple[Message, ...]:
 
 
 def read_records(session_id: str, rows: Iterable[Row]) -> tuple[DispatchRecord, ...]:
-    """Decode *rows* of ledger records; raises `DecodeError` that names the row."""
-    return _decoded("record", decode_record, session_id, rows)
+    """Decode *rows* of pages of records; raises `DecodeError` that names the first record."""
+    pages = _decoded("record", decode_page, session_id, rows)
+    return tuple([record for page in pages for record in page])
 
 
 def decode_message(version: object, body: bytes, checksum: object) -> Message:
@@ -65,12 +70,12 @@ def decode_message(version: object, body: bytes, checksum: object) -> Message:
     return _proved(decode, version, body, checksum)
 
 
-def decode_record(version: object, body: bytes, checksum: object) -> DispatchRecord:
+def decode_page(version: object, body: bytes, checksum: object) -> tuple[DispatchRecord, ...]:
     """Decode the body of one row; raises `DecodeError`."""
-    return _proved(_decode_record, version, body, checksum)
+    return _proved(_decode_page, version, body, checksum)
 
 
-_decode_record = decoder(DispatchRecord)
+_decode_page: Callable[[bytes], tuple[DispatchRecord, ...]] = decoder(tuple[DispatchRecord, ...])
 
 
 def _proved(decode: Callable[[bytes], T], version: object, body: bytes, checksum: object) -> T:

@@ -1,8 +1,8 @@
 """Every row that can still be read from the file of a store, and what is broken in it.
 
-A message and a record carry the proof of themselves: a body that decodes, and its checksum. So
-they are taken from any page on which they stand, without asking what leads there. Other rows are
-taken only from the tree of their table: a page in no use may hold what was deleted.
+A message and an entry of the ledger carry the proof of themselves: a body that decodes, and its
+checksum. So they are taken from any page on which they stand, without asking what leads there.
+Other rows are taken only from the tree of their table: a page in no use may hold what was deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toolbus.store.pages import (
     start_of,
 )
 from toolbus.store.paths import beside
-from toolbus.store.rows import decode_message, decode_record
+from toolbus.store.rows import decode_message, decode_page
 from toolbus.store.wal import Log, read_log
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Value]
 
-PROVED: Mapping[str, Callable[[object, bytes, object], Message | DispatchRecord]] = {
+PROVED: Mapping[str, Callable[[object, bytes, object], Message | tuple[DispatchRecord, ...]]] = {
     "messages": decode_message,
-    "records": decode_record,
+    "ledger": decode_page,
 }
 """The tables whose rows prove themselves, and how."""
 
@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
     table: str
     row: Row
-    body: Message | DispatchRecord | None
+    body: Message | tuple[DispatchRecord, ...] | None
     damage: str = ""
     carved: bool = False
 

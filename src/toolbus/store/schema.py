@@ -5,11 +5,42 @@ from __future__ import annotations
 APPLICATION_ID = int.from_bytes(b"tbus", "big")
 """What the header of every store file says, as `file` and other programs read it."""
 
-VERSION = 2
+VERSION = 3
 """The version of the tables, in the file's `user_version`."""
 
 ENCODING = 1
 """The version of a row's body, beside it in the row."""
+
+# A page holds the records of one append as an array. Its key is that of the message that was
+# written with them, so that the ledger takes no index of its own; without one, at the end of a
+# run, it is a negative number. The page came before the message number `place` of its session,
+# also if that is still to come; `seq` is the number of its first record of `records`.
+_LEDGER = """TABLE ledger (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        place INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        records INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        checksum INTEGER
+    )"""
+_LEFTOVERS = "leftovers ON ledger (session, place, seq) WHERE key < 0"
+# Which pages speak of an id, besides that of the message that has it: of calls that have no
+# message of their own, and of messages that were refused.
+_MENTIONS = """TABLE mentions (
+        id TEXT NOT NULL,
+        page INTEGER NOT NULL REFERENCES ledger (key),
+        PRIMARY KEY (id, page)
+    ) WITHOUT ROWID"""
+# What sessions that opted in keep of values, as JSON. Nothing refers to it.
+_ORIGINALS = """TABLE originals (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        digest TEXT NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (session, digest)
+    )"""
 
 # Column types are loose and no statement needs an SQLite younger than 3.24, so the one that an
 # old Linux brings will do. Messages are rows with a rowid, since their bodies may be large.
@@ -41,24 +72,31 @@ TABLES = (
         message INTEGER NOT NULL REFERENCES messages (key),
         PRIMARY KEY (id, message)
     ) WITHOUT ROWID""",
-    # `message` is the one that was written in the same transaction.
-    """CREATE TABLE records (
-        key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions (key),
-        seq INTEGER NOT NULL,
-        message INTEGER REFERENCES messages (key),
-        subject TEXT NOT NULL,
-        call_id TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        body TEXT NOT NULL,
-        checksum INTEGER,
-        UNIQUE (session, seq)
-    )""",
-    "CREATE INDEX records_by_message ON records (message) WHERE message IS NOT NULL",
-    "CREATE INDEX records_by_subject ON records (subject) WHERE subject <> ''",
-    "CREATE INDEX records_by_call ON records (call_id) WHERE call_id <> ''",
+    f"CREATE {_LEDGER}",
+    f"CREATE INDEX {_LEFTOVERS}",
+    f"CREATE {_MENTIONS}",
+    f"CREATE {_ORIGINALS}",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
+)
+
+# Version 2 had a row and four indexes for each record, and in each the message, if any, that was
+# written with it. Records without came before the message after the last one that had any.
+_PAGED = (
+    """INSERT INTO ledger
+        SELECT page, session, place, min(seq), count(*), version,
+            '[' || group_concat(body) || ']', NULL
+        FROM (SELECT coalesce(message, -key) AS page, session, seq, version, body, coalesce(
+            (SELECT seq FROM messages WHERE key = one.message),
+            (SELECT seq + 1 FROM messages WHERE key = (
+                SELECT message FROM records WHERE session = one.session AND seq < one.seq
+                AND message IS NOT NULL ORDER BY seq DESC LIMIT 1)),
+            1) AS place
+            FROM records AS one ORDER BY page, seq)
+        GROUP BY page""",
+    """INSERT INTO mentions
+        SELECT subject, coalesce(message, -key) FROM records WHERE subject <> ''
+        UNION SELECT call_id, coalesce(message, -key) FROM records WHERE call_id <> ''""",
 )
 
 _UPGRADES = {
@@ -67,12 +105,29 @@ _UPGRADES = {
         "ALTER TABLE records ADD COLUMN checksum INTEGER",
         "PRAGMA user_version = 2",
     ),
+    2: (
+        f"CREATE {_LEDGER}",
+        f"CREATE INDEX {_LEFTOVERS}",
+        f"CREATE {_MENTIONS}",
+        f"CREATE {_ORIGINALS}",
+        *_PAGED,
+        "DROP TABLE records",
+        "PRAGMA user_version = 3",
+    ),
 }
 
 _DISGUISES = {
     1: (
         "CREATE TEMP VIEW messages AS SELECT *, NULL AS checksum FROM main.messages",
         "CREATE TEMP VIEW records AS SELECT *, NULL AS checksum FROM main.records",
+    ),
+    # In memory, or where SQLite keeps what is temporary.
+    2: (
+        f"CREATE TEMP {_LEDGER}",
+        f"CREATE INDEX temp.{_LEFTOVERS}",
+        f"CREATE TEMP {_MENTIONS}",
+        f"CREATE TEMP {_ORIGINALS}",
+        *_PAGED,
     ),
 }
 
@@ -97,13 +152,34 @@ COUNTED = "SELECT key, messages, records FROM sessions WHERE id = ?"
 ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum)
     VALUES (?, ?, ?, ?, ?, ?)"""
 ADD_CALL = "INSERT OR IGNORE INTO calls (id, message) VALUES (?, ?)"
-ADD_RECORD = """INSERT INTO records (
-        session, seq, message, subject, call_id, version, body, checksum)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+ADD_PAGE = """INSERT INTO ledger (key, session, place, seq, records, version, body, checksum)
+    VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?, ?)"""
+ADD_MENTION = "INSERT OR IGNORE INTO mentions (id, page) VALUES (?, ?)"
+ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (?, ?, ?)"
+FORGET = "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)"
 
 # Bodies are read as the bytes that they are, so that damaged text reaches the decoder.
 MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
-RECORDS = """SELECT seq, version, CAST(body AS BLOB), checksum FROM records
-    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
+PAGES = """SELECT page.seq, page.version, CAST(page.body AS BLOB), page.checksum
+    FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
+    WHERE messages.session = (SELECT key FROM sessions WHERE id = ?) ORDER BY messages.seq"""
+LEFTOVERS = """SELECT seq, version, CAST(body AS BLOB), checksum FROM ledger
+    WHERE key < 0 AND session = (SELECT key FROM sessions WHERE id = ?) ORDER BY place, seq"""
+ORIGINALS = """SELECT digest, CAST(body AS BLOB) FROM originals
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY digest"""
 SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"
+# A portion at a time, for readers that must not hold a session whole; first where to go on.
+PORTIONS = {
+    "messages": """SELECT seq, seq, version, CAST(body AS BLOB), checksum FROM messages
+        WHERE session = (SELECT key FROM sessions WHERE id = ?) AND seq > ?
+        ORDER BY seq LIMIT ?""",
+    "pages": """SELECT messages.seq,
+            page.seq, page.version, CAST(page.body AS BLOB), page.checksum
+        FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
+        WHERE messages.session = (SELECT key FROM sessions WHERE id = ?) AND messages.seq > ?
+        ORDER BY messages.seq LIMIT ?""",
+    "leftovers": """SELECT seq, seq, version, CAST(body AS BLOB), checksum FROM ledger
+        WHERE key < 0 AND session = (SELECT key FROM sessions WHERE id = ?) AND seq > ?
+        ORDER BY place, seq LIMIT ?""",
+}

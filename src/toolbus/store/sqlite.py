@@ -11,7 +11,7 @@ from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from toolbus.errors import StoreError
-from toolbus.store import SessionInfo, rows, schema
+from toolbus.store import reads, rows, schema
 from toolbus.store.opening import (
     EMPTY,
     Stillness,
@@ -22,7 +22,7 @@ from toolbus.store.opening import (
     worded,
 )
 from toolbus.store.paths import checked_path
-from toolbus.store.reasons import failure_of
+from toolbus.store.reasons import STILL_LOGGED, failure_of
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
-    from toolbus.store import Stored
+    from toolbus.store import Original, SessionInfo, Stored
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class SqliteStore:
             opened.pop_all()
         name = f"store {self._where!r}"
         self._reader: Worker[Query[Any], Any] = Worker(name, reads.serve, reads.close)
-        self._writer: Worker[_Append, None] | None = None
+        self._writer: Worker[_Append | _Forget, int | None] | None = None
         if self._writes:
             write, end = self._writes.serve, self._writes.close
             self._writer = Worker(name, write, end, most=_BATCH)
@@ -92,21 +92,37 @@ class SqliteStore:
 
     async def append(self, session_id: str, stored: Stored) -> None:
         """Add *stored* to the end of the session; it survives the process once this returns."""
-        if self._writer is None:
-            raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
-        await self._writer.submit(_Append(session_id, self._clock(), stored))
+        await self._write(_Append(session_id, self._clock(), stored))
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
-        return await self._query(partial(_read_messages, session_id))
+        return await self._query(partial(reads.messages, session_id))
 
     async def sessions(self) -> tuple[SessionInfo, ...]:
         """Return all sessions, the oldest first."""
-        return await self._query(_read_sessions)
+        return await self._query(reads.sessions)
 
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order."""
-        return await self._query(partial(_read_records, session_id))
+        return await self._query(partial(reads.records, session_id))
+
+    async def portion(
+        self, part: reads.Part, session_id: str, after: int = 0, most: int = 64
+    ) -> tuple[tuple[int, rows.Row], ...]:
+        """Return up to *most* rows of a session, undecoded, each with the *after* for what follows.
+
+        "messages" are for `rows.read_messages`; "pages" and "leftovers", the records that were
+        written with a message and the others, for `rows.read_records`.
+        """
+        return await self._query(partial(reads.portion, part, (session_id, after, most)))
+
+    async def originals(self, session_id: str) -> tuple[Original, ...]:
+        """Return the values that the session kept, by their digests."""
+        return await self._query(partial(reads.originals, session_id))
+
+    async def forget_originals(self, session_id: str) -> int:
+        """Delete the values that the session kept from the file and its log; return how many."""
+        return await self._write(_Forget(session_id)) or 0
 
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""
@@ -120,6 +136,11 @@ class SqliteStore:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    async def _write(self, job: _Append | _Forget) -> int | None:
+        if self._writer is None:
+            raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
+        return await self._writer.submit(job)
+
     async def _query(self, query: Query[T]) -> T:
         answer: T = await self._reader.submit(query)
         return answer
@@ -131,6 +152,12 @@ class _Append(NamedTuple):
     session_id: str
     now_ns: int
     stored: Stored
+
+
+class _Forget(NamedTuple):
+    """What `forget_originals` was given."""
+
+    session_id: str
 
 
 class _Writes:
@@ -146,6 +173,8 @@ class _Writes:
         if self._start_log(monotonic() + timeout) != ("wal",):
             raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
         self._execute("PRAGMA synchronous = FULL")
+        # What is deleted shall be gone, and not only no longer be found.
+        self._execute("PRAGMA secure_delete = ON")
         self._execute("BEGIN IMMEDIATE")
         marks = read_marks(self._connection)
         for statement in schema.TABLES if marks == EMPTY else schema.upgrades(marks[1]):
@@ -163,46 +192,68 @@ class _Writes:
                     raise
             sleep(_PAUSE)
 
-    def serve(self, appends: Sequence[_Append]) -> list[StoreError | None]:
-        """Write *appends* in one transaction; those that fail alone are left out of it."""
+    def serve(self, jobs: Sequence[_Append | _Forget]) -> list[StoreError | int | None]:
+        """Do *jobs* in one transaction; those that fail alone are left out of it."""
         try:
             self._execute("BEGIN IMMEDIATE")
-            failures = [self._write(append) for append in appends]
+            answers = [self._write(job) for job in jobs]
             self._execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
             with suppress(sqlite3.Error):
                 self._connection.rollback()
-            return [failure_of(self._where, error) for _ in appends]
+            return [failure_of(self._where, error) for _ in jobs]
         self.commits += 1
-        return failures
+        if any(isinstance(job, _Forget) for job in jobs) and not self._empty_log():
+            held = StoreError(self._where, STILL_LOGGED)
+            pairs = zip(jobs, answers, strict=True)
+            return [held if isinstance(job, _Forget) else answer for job, answer in pairs]
+        return answers
 
-    def _write(self, append: _Append) -> StoreError | None:
+    def _write(self, job: _Append | _Forget) -> StoreError | int | None:
         self._execute("SAVEPOINT append")
-        failure = None
+        answer: StoreError | int | None = None
         try:
-            self._insert(*append)
+            if isinstance(job, _Forget):
+                answer = self._execute(schema.FORGET, job).rowcount
+            else:
+                self._insert(*job)
         except Exception as error:
             # A full disk or a failing one may have ended the whole transaction.
             if not self._connection.in_transaction:
                 raise
-            failure = failure_of(self._where, error)
+            answer = failure_of(self._where, error)
             self._execute("ROLLBACK TO append")
         self._execute("RELEASE append")
-        return failure
+        return answer
+
+    def _empty_log(self) -> bool:
+        """Carry all of the log into the file; return False if another reader needs it still."""
+        with suppress(sqlite3.OperationalError):
+            (busy, *_) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+        return False
 
     def _insert(self, session_id: str, now_ns: int, stored: Stored) -> None:
         message, records = stored.message, stored.records
         new = (session_id, int(message is not None), len(records), now_ns, now_ns)
         self._execute(schema.COUNT_UP, new)
         session, seq, last = self._execute(schema.COUNTED, (session_id,)).fetchone()
-        key = None
+        key, place = None, seq + 1
         if message is not None:
+            place = seq
             row = (session, seq, *rows.message_row(message))
             key = self._execute(schema.ADD_MESSAGE, row).lastrowid
             calls = [(call_id, key) for call_id in rows.call_ids(message)]
             self._connection.executemany(schema.ADD_CALL, calls)
-        for at, record in enumerate(records, last - len(records) + 1):
-            self._execute(schema.ADD_RECORD, (session, at, key, *rows.record_row(record)))
+        if records:
+            first = last - len(records) + 1
+            of_page = (key, session, place, first, *rows.page_row(records))
+            page = self._execute(schema.ADD_PAGE, of_page).lastrowid
+            if mentions := [(one, page) for one in rows.mentioned(records, message)]:
+                self._connection.executemany(schema.ADD_MENTION, mentions)
+        if stored.originals:
+            kept = [(session, one.digest, one.body.decode()) for one in stored.originals]
+            self._connection.executemany(schema.ADD_ORIGINAL, kept)
 
 
 class _Reads:
@@ -231,18 +282,3 @@ class _Reads:
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
             return failure_of(self._where, error)
         return answer
-
-
-def _read_messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
-    return rows.read_messages(session_id, connection.execute(schema.MESSAGES, (session_id,)))
-
-
-def _read_records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
-    return rows.read_records(session_id, connection.execute(schema.RECORDS, (session_id,)))
-
-
-def _read_sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
-    found = connection.execute(schema.SESSIONS)
-    return tuple(
-        [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in found]
-    )

@@ -21,6 +21,9 @@ PAIRS = """CREATE TEMP TABLE pairs (
 """Which calls the messages of a session ask for, and which they answer."""
 
 
+TABLES = {"message": "messages", "record": "ledger"}
+"""Where what is kept of a session stands."""
+
 _GONE = "not found anywhere in the file"
 
 
@@ -69,19 +72,18 @@ def _state(
     lost: list[Lost] = []
     found: dict[str, int] = {}
     problems: list[str] = []
-    for table, promised in (("messages", messages), ("records", records)):
-        found[table], gaps = _gaps(connection, table, key, promised)
-        whys = known.get((table, key), {})
-        kind = table.removesuffix("s")
+    for kind, promised in (("message", messages), ("record", records)):
+        found[kind], gaps = _gaps(connection, kind, key, promised)
+        whys = known.get((TABLES[kind], key), {})
         lost += [one for gap in gaps for one in _named(kind, gap, whys)]
-        if found[table] > promised:
-            problems.append(f"it counts {promised} {table}, and {found[table]} are there")
+        if found[kind] > promised:
+            problems.append(f"it counts {promised} {kind}s, and {found[kind]} are there")
     problems += [f"{_span(one)} cannot be read: {one.reason}" for one in lost]
     unanswered, unasked = _unpaired(connection, key)
     state = SessionState(
         id=name,
-        messages=found["messages"],
-        records=found["records"],
+        messages=found["message"],
+        records=found["record"],
         lost=tuple(lost),
         unanswered=unanswered,
         unasked=unasked,
@@ -90,16 +92,18 @@ def _state(
 
 
 def _gaps(
-    connection: Connection, table: str, session: int, promised: int
+    connection: Connection, kind: str, session: int, promised: int
 ) -> tuple[int, list[tuple[int, int]]]:
     """Return how many rows there are, and the numbers between which there should be more."""
-    query = f"SELECT seq FROM {table} WHERE session = ? ORDER BY seq"
+    # A row of the ledger holds several records; of two for the same ones, one is a copy.
+    many = "records" if kind == "record" else "1"
+    query = f"SELECT seq, {many} FROM {TABLES[kind]} WHERE session = ? ORDER BY seq"
     found, due = 0, 1
     gaps: list[tuple[int, int]] = []
-    for (seq,) in connection.execute(query, (session,)):
+    for seq, number in connection.execute(query, (session,)):
         if seq > due:
             gaps.append((due, seq - 1))
-        found, due = found + 1, seq + 1
+        found, due = found + number, max(due, seq + number)
     # A session that was made for what was left promises nothing.
     if promised >= due:
         gaps.append((due, promised))

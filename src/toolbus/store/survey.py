@@ -5,15 +5,15 @@ from __future__ import annotations
 from binascii import crc32
 from typing import TYPE_CHECKING
 
-from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolMessage
 from toolbus.store.rows import call_ids, columns_of
 from toolbus.store.salvage import PROVED, Found, Salvage
-from toolbus.store.states import PAIRS, Damage, SessionState, read_states
+from toolbus.store.states import PAIRS, TABLES, Damage, SessionState, read_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from toolbus.ledger import DispatchRecord
     from toolbus.store.opening import Connection
     from toolbus.store.pages import Value
     from toolbus.store.salvage import Row
@@ -58,10 +58,13 @@ class Survey:
         self._name_sessions()
         states = read_states(self._target, self._damaged)
         self.problems += [problem for _, _, problems in states for problem in problems]
-        told = {(f"{one.kind}s", key, one.first) for key, state, _ in states for one in state.lost}
+        told = {
+            (TABLES[one.kind], key, one.first) for key, state, _ in states for one in state.lost
+        }
         for table, session, seq in self._damaged.keys() - told:
             why = self._damaged[table, session, seq]
-            place = f"{table.removesuffix('s')} {seq!r} of session {session!r}"
+            kind = next(kind for kind, known in TABLES.items() if known == table)
+            place = f"{kind} {seq!r} of session {session!r}"
             self.problems.append(f"{place} stands where none should be: {why}")
         self._compare_calls()
         if self._source.broken_cells:
@@ -92,8 +95,8 @@ class Survey:
             kept["checksum"] = crc32(str(row["body"]).encode())
         if not self._bodies:
             kept["body"] = ""
-        if isinstance(body, DispatchRecord):
-            self._hear(row["session"], body)
+        for record in body if isinstance(body, tuple) else ():
+            self._hear(row["session"], record)
         if int(str(row["seq"])) < 1 or not self._insert(table, kept):
             if not carved:
                 self._refuse(table, kept)
@@ -139,7 +142,7 @@ class Survey:
                     named[key] = found
         lost = self._target.execute(
             """SELECT session FROM messages WHERE session NOT IN (SELECT key FROM sessions)
-            UNION SELECT session FROM records WHERE session NOT IN (SELECT key FROM sessions)"""
+            UNION SELECT session FROM ledger WHERE session NOT IN (SELECT key FROM sessions)"""
         ).fetchall()
         for (key,) in lost:
             heard, first, last = self._heard.get(key, ("", 0, 0))

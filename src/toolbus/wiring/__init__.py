@@ -16,9 +16,9 @@ from toolbus.bus.registry import HandlerInfo
 from toolbus.dispatch.bindings import Binding
 from toolbus.dispatch.callables import name_of
 from toolbus.events import CATALOGUE, TransformEvent
+from toolbus.loading import load
 from toolbus.messages import encode
 from toolbus.terminal import Piece, Styled, Tone, open_screen
-from toolbus.wiring.loading import load
 
 if TYPE_CHECKING:
     from toolbus.bus import EventBus

@@ -5,10 +5,10 @@ import io
 import pytest
 
 from toolbus.demo.account import CallStory, Deed
-from toolbus.demo.excerpts import excerpt
 from toolbus.demo.timeline import Timeline, duration_of
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.terminal import Output, open_screen
+from toolbus.terminal.excerpts import excerpt
 
 
 def shown(story):

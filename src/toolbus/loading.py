@@ -23,23 +23,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
 
+    from toolbus.components import Host
+
 _WANTED = "agent, bus or component"
-_MODULE = "__toolbus_wiring__"
+_MODULE = "__toolbus_target__"
 
 
 class Found(NamedTuple):
-    """The bus of what was found, where it was and what it was."""
+    """The bus of what was found, where it was and what it was, and who speaks there with what."""
 
     bus: EventBus
     target: str
     kind: str
+    host: Host
+    components: tuple[AgentComponent, ...] = ()
 
 
 class Stage:
-    """What components are installed on in place of an agent."""
+    """What components are installed on in place of an agent; *bus* is its own unless given."""
 
-    def __init__(self) -> None:
-        self.bus, self.tools, self.scope = EventBus(), Toolset(), Scope(agent_id="agent")
+    def __init__(self, bus: EventBus | None = None) -> None:
+        self.bus = EventBus() if bus is None else bus
+        self.tools, self.scope = Toolset(), Scope(agent_id="agent")
 
 
 def load(target: str) -> Found:
@@ -165,13 +170,16 @@ def _found(value: Any, where: str) -> Found:
     if not isinstance(value, Agent | EventBus | AgentComponent) and callable(value):
         where = f"{where}()"
         value = _made(value, where)
-    if (bus := _bus_of(value)) is not None:
-        return Found(bus, where, "agent" if isinstance(value, Agent) else "bus")
+    if isinstance(value, Agent):
+        return Found(value.bus, where, "agent", value, value.components)
+    if isinstance(value, EventBus):
+        return Found(value, where, "bus", Stage(value))
     components = list(value) if isinstance(value, list | tuple) else [value]
     if not components or not all(isinstance(one, AgentComponent) for one in components):
         raise UsageError(f"{where} is no {_WANTED}, but {type(value).__name__!r}")
     kind = "component" if components == [value] else "components"
-    return Found(_installed(components, where), where, kind)
+    stage = _installed(components, where)
+    return Found(stage.bus, where, kind, stage, tuple(components))
 
 
 def _made(make: Callable[[], Any], where: str) -> Any:
@@ -189,11 +197,11 @@ def _made(make: Callable[[], Any], where: str) -> Any:
     return made
 
 
-def _installed(components: Iterable[AgentComponent], where: str) -> EventBus:
+def _installed(components: Iterable[AgentComponent], where: str) -> Stage:
     stage = Stage()
     for component in components:
         try:
             component.setup(stage)
         except Exception as error:
             raise UsageError(f"{where} cannot be installed: {_worded(error)}") from error
-    return stage.bus
+    return stage

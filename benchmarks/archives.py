@@ -1,0 +1,77 @@
+"""A store's file of any size, written by the store's own statements in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from toolbus.events import Scope
+from toolbus.ledger import DispatchRecord, HandlerEntry
+from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+from toolbus.store import rows, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_DIGEST = "0123456789abcdef" * 2
+
+
+def make_archive(path: Path, size: int) -> None:
+    """Write a session "s" of *size* messages: calls and answers, a record beside each."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in schema.TABLES:
+            connection.execute(statement)
+        connection.execute("BEGIN")
+        connection.execute(schema.COUNT_UP, ("s", size, size, 1, 2))
+        for at, message in enumerate(messages(size), 1):
+            connection.execute(schema.ADD_MESSAGE, (1, at, *rows.message_row(message)))
+            calls = [(call_id, at) for call_id in rows.call_ids(message)]
+            connection.executemany(schema.ADD_CALL, calls)
+            page = rows.page_row([record(message.id, f"c-{(at + 1) // 2}", at)])
+            connection.execute(schema.ADD_PAGE, (at, 1, at, at, *page))
+        connection.execute("COMMIT")
+
+
+def messages(size: int) -> Iterator[Message]:
+    """Give *size* messages "m-1" and so on: in turns a call, "c-1" and so on, and its answer."""
+    for at in range(1, size + 1, 2):
+        number = (at + 1) // 2
+        call = ToolCall(id=f"c-{number}", name="read", arguments={"path": f"src/{number}.py"})
+        yield AssistantMessage(id=f"m-{at}", tool_calls=(call,))
+        said = ToolResponse.from_text("42 files, 3 of them changed since the last release")
+        yield ToolMessage(
+            id=f"m-{at + 1}", tool_call_id=call.id, tool_name="read", tool_response=said
+        )
+
+
+def record(subject: str, call_id: str, started_ns: int, *, handlers: int = 3) -> DispatchRecord:
+    """Return the record of a dispatch to *handlers*, of which the first changed the message."""
+    idle = HandlerEntry(
+        name="Rules.look", priority=100, kind="transformer", status="ran", duration_ns=1_234
+    )
+    active = HandlerEntry(
+        name="Rules.shorten",
+        priority=100,
+        kind="transformer",
+        status="changed",
+        duration_ns=12_345,
+        fields=("tool_response",),
+        before=_DIGEST,
+        after=_DIGEST[::-1],
+        size_before=4_321,
+        size_after=321,
+    )
+    return DispatchRecord(
+        event="message:append:before",
+        scope=Scope(agent_id=_DIGEST[:16], session_id="s", run_id=_DIGEST[:16], turn=3),
+        subject=subject,
+        call_id=call_id,
+        started_ns=started_ns,
+        duration_ns=23_456,
+        outcome="changed",
+        original=_DIGEST,
+        size=4_321,
+        entries=(active, *[idle] * (handlers - 1)),
+    )

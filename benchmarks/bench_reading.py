@@ -1,0 +1,52 @@
+"""What it costs to look into a file: the same, however much is in it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from benchmarks.archives import make_archive
+from benchmarks.harness import Rig, table
+from toolbus.reading import explain, show_session
+from toolbus.terminal import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIZES = (10_000, 1_000_000)
+SMALL = 100
+ROUNDS = 100
+
+
+@table("ns", ours="", baseline=None)
+def bench_reading(rig: Rig) -> None:
+    """`explain`, and `show` of 20 messages, take the same in a session of any length."""
+    for size in (SMALL,) if rig.once else SIZES:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "store.db")
+            make_archive(path, size)
+            _read(rig, path, size)
+
+
+def _read(rig: Rig, path: Path, size: int) -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        out, middle = Output(nowhere), size // 2
+        works: dict[str, Callable[[], object]] = {
+            "show --last 20": lambda: show_session(out, path, "s", last=20),
+            "show --from": lambda: show_session(out, path, "s", start=size - 19),
+            "explain a message": lambda: explain(out, path, f"m-{middle}"),
+            "explain a call": lambda: explain(out, path, call=f"c-{middle // 2}"),
+        }
+        took: dict[str, list[float]] = {}
+        # In turns, so that what disturbs one disturbs all.
+        for _ in range(1 if rig.once else ROUNDS):
+            for name, work in works.items():
+                start = perf_counter_ns()
+                work()
+                took.setdefault(name, []).append(perf_counter_ns() - start)
+    for name, times in took.items():
+        rig.put(f"{size:,} messages", name, None if rig.once else median(times))

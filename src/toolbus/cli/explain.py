@@ -1,0 +1,51 @@
+"""`toolbus explain`: the life of a message or a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import make_parser
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.cli.parsing import Command
+    from toolbus.terminal import Output
+
+_EPILOG = """\
+examples:
+  toolbus explain agent.db 8c01                  the message whose id begins so
+  toolbus explain agent.db --call call-1         a tool call
+  toolbus explain agent.db --call call-1 --session 3f9a   of one of several
+  toolbus explain agent.db 8c01 --json | jq .call         one JSON document
+
+`toolbus show` prints the ids. Differences are shown field by field if the
+session keeps originals, by digests and sizes if not. The file is only read."""
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser(
+        "toolbus explain", "Tell the life of a message or call, and who changed it.", _EPILOG
+    )
+    parser.add_argument("database", metavar="DB", help="the SQLite file of a store")
+    parser.add_argument("message", metavar="MESSAGE_ID", nargs="?", help="or how that begins")
+    parser.add_argument("--call", metavar="CALL_ID", help="explain a tool call instead")
+    parser.add_argument("--session", metavar="SESSION", help="look in this session only")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+    parser.add_argument("--no-pager", action="store_true", help="write all at once")
+
+    def run(found: argparse.Namespace, output: Output) -> int:
+        from toolbus.reading import explain  # noqa: PLC0415 - loads half of the house
+
+        return explain(
+            output,
+            found.database,
+            found.message,
+            call=found.call,
+            session=found.session,
+            as_json=found.json,
+            pager=not found.no_pager,
+        )
+
+    return parser, run

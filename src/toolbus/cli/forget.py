@@ -1,0 +1,38 @@
+"""`toolbus forget`: delete the originals that a session kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import make_parser
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.cli.parsing import Command
+    from toolbus.terminal import Output
+
+_EPILOG = """\
+examples:
+  toolbus forget agent.db 3f9a           the session whose id begins so
+  toolbus forget agent.db "$SESSION"     by its whole id, in a script
+  toolbus forget agent.db 3f9a --json    say how many as JSON
+
+A session of `Agent(keep_originals=True)` keeps the values that handlers changed
+or refused, and so the secrets that were taken out; `toolbus sessions` marks it.
+They are overwritten in the file and in its log; messages and ledger stay."""
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser("toolbus forget", "Delete the originals that a session kept.", _EPILOG)
+    parser.add_argument("database", metavar="DB", help="the SQLite file of a store")
+    parser.add_argument("session", metavar="SESSION", help="its id, or how that begins")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+
+    def run(found: argparse.Namespace, output: Output) -> int:
+        from toolbus.reading import forget_originals  # noqa: PLC0415 - loads half of the house
+
+        return forget_originals(output, found.database, found.session, as_json=found.json)
+
+    return parser, run

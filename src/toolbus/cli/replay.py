@@ -1,0 +1,75 @@
+"""`toolbus replay`: run recorded sessions through other handlers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import make_parser
+
+if TYPE_CHECKING:
+    from toolbus.cli.parsing import Command, Parser
+    from toolbus.terminal import Output
+
+_FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
+_EPILOG = """\
+examples:
+  toolbus replay agent.db --with policy.py             a store of ours
+  toolbus replay all.jsonl --with policy.py:Strict     what `export` wrote
+  toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
+  toolbus replay a.jsonl --with policy.py --check expected.json --update
+  toolbus replay a.jsonl --with policy.py --check expected.json
+
+No model and no tool is called: recorded calls pass TOOL_CALL_BEFORE, recorded
+messages MESSAGE_APPEND_BEFORE. Handlers are those of an agent, a bus, a
+component or of what a function makes. What is asked is taken as approved.
+It ends with 1 if something cannot be read or the expectation does not hold."""
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser("toolbus replay", "Run recorded sessions through other handlers.", _EPILOG)
+    _add_arguments(parser)
+
+    def run(found: argparse.Namespace, output: Output) -> int:
+        from toolbus.replaying import Options, run_replay  # noqa: PLC0415 - loads the whole house
+
+        if found.update and not found.check:
+            parser.error("--update needs --check FILE")
+        options = Options(
+            format=found.format,
+            session=found.session,
+            limit=found.max_line * 2**20,
+            most=None if found.all else 100,
+            as_json=found.json,
+            check=found.check,
+            update=found.update,
+        )
+        return run_replay(output, found.sources, found.target, options)
+
+    return parser, run
+
+
+def _add_arguments(parser: Parser) -> None:
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, or -")
+    parser.add_argument(
+        "--with", dest="target", metavar="FILE.py[:name]", required=True, help="the handlers"
+    )
+    parser.add_argument(
+        "--format", metavar="NAME", choices=_FORMATS, help=f"of the sources: {', '.join(_FORMATS)}"
+    )
+    parser.add_argument("--session", metavar="ID", help="only this session")
+    parser.add_argument("--all", action="store_true", help="print more than 100 findings")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+    parser.add_argument("--check", type=Path, metavar="FILE", help="compare with an expectation")
+    parser.add_argument("--update", action="store_true", help="write the expectation instead")
+    parser.add_argument(
+        "--max-line", type=_megabytes, default=16, metavar="MB", help="longest line (16)"
+    )
+
+
+def _megabytes(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a whole number of megabytes, not {text!r}")
+    return int(text)

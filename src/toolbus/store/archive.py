@@ -1,0 +1,234 @@
+"""A store's file as a person reads it: opened to look, and a few rows at a time."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from toolbus.errors import DecodeError, StoreError
+from toolbus.store import queries, schema
+from toolbus.store.opening import check_contents, connect, reading_mode, worded
+from toolbus.store.paths import checked_path, may_write, may_write_beside, unfinished
+from toolbus.store.rows import decode_message, decode_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from toolbus.ledger import DispatchRecord
+    from toolbus.messages import Message
+    from toolbus.store.opening import Mode
+
+FEW = 20
+"""How many candidates are looked at when an id is not known or not unique."""
+
+_NEWEST = 200
+_AT_ONCE = 200
+
+
+class SessionRow(NamedTuple):
+    """A session; times are nanoseconds since the epoch."""
+
+    key: int
+    id: str
+    messages: int
+    records: int
+    created_ns: int
+    updated_ns: int
+    has_originals: bool
+
+
+class MessageRow(NamedTuple):
+    """The message number *seq* of a session, or in its place why it cannot be read."""
+
+    key: int
+    session: int
+    seq: int
+    id: str
+    message: Message | None
+    damage: str = ""
+
+
+class Page(NamedTuple):
+    """Records that were written together, before the message number *place* of a session.
+
+    *damage* says why there are none.
+    """
+
+    session: int
+    place: int
+    seq: int
+    records: tuple[DispatchRecord, ...]
+    damage: str = ""
+
+
+class Archive:
+    """Reads the SQLite store *path* and changes no byte of it.
+
+    With *live* another process may write meanwhile. Raises `StoreError` for what is no store.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, live: bool = False, timeout: float = 5.0
+    ) -> None:
+        self._where = os.fspath(path)
+        file = checked_path(self._where, read_only=True)
+        with worded(self._where):
+            version = check_contents(self._where, file, timeout, read_only=True)
+            self._connection = connect(file, timeout, reading_mode(file) if live else _mode(file))
+            self._connection.execute("PRAGMA query_only = OFF")
+            for statement in schema.disguises(version):
+                self._connection.execute(statement)
+            self._connection.execute("PRAGMA query_only = ON")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def changes(self) -> int:
+        """A number that is another one once somebody else has written; cheap to ask for."""
+        (number,) = self._rows("PRAGMA data_version")
+        return int(number[0])
+
+    def sessions(self) -> Iterator[SessionRow]:
+        """Give all sessions, the oldest first."""
+        after = 0
+        while found := self._rows(queries.SESSIONS_AFTER, after, _AT_ONCE):
+            yield from map(_session_row, found)
+            after = found[-1][0]
+
+    def session(self, session_id: str) -> SessionRow | None:
+        """Return the session of that very id."""
+        return next(map(_session_row, self._rows(queries.SESSION, session_id)), None)
+
+    def session_of(self, key: int) -> SessionRow:
+        """Return the session of a message or page; raises `StoreError` if it is lost."""
+        for row in self._rows(queries.SESSION_OF_KEY, key):
+            return _session_row(row)
+        raise StoreError(self._where, f"session {key} is lost; see `toolbus check`")
+
+    def sessions_like(self, prefix: str) -> list[str]:
+        """Return a few ids of sessions that begin with *prefix*."""
+        found = self._rows(queries.SESSIONS_FROM, prefix, FEW)
+        return [row[1] for row in found if row[1].startswith(prefix)]
+
+    def sessions_near(self, session_id: str) -> list[str]:
+        """Return the ids of sessions next to *session_id* in the alphabet, and of the newest."""
+        found = [
+            *self._rows(queries.SESSIONS_BEFORE, session_id, FEW),
+            *self._rows(queries.SESSIONS_FROM, session_id, FEW),
+            *self._rows(queries.NEWEST_SESSIONS, _NEWEST),
+        ]
+        return list(dict.fromkeys([row[1] for row in found]))
+
+    def ids_like(self, prefix: str, *, calls: bool = False) -> list[str]:
+        """Return a few ids of messages, or of calls, that begin with *prefix*."""
+        known = queries.CALL_IDS_FROM if calls else queries.MESSAGE_IDS_FROM
+        found = [*self._rows(known, prefix, FEW), *self._rows(queries.MENTIONS_FROM, prefix, FEW)]
+        return list(dict.fromkeys([one for (one,) in found if one.startswith(prefix)]))
+
+    def ids_near(self, name: str, *, calls: bool = False) -> list[str]:
+        """Return the ids of messages, or of calls, next to *name* in the alphabet."""
+        after = queries.CALL_IDS_FROM if calls else queries.MESSAGE_IDS_FROM
+        before = queries.CALL_IDS_BEFORE if calls else queries.MESSAGE_IDS_BEFORE
+        found = [*self._rows(before, name, FEW), *self._rows(after, name, FEW)]
+        return [one for (one,) in found]
+
+    def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
+        """Give the messages of a session behind the number *after*, in order."""
+        # Few at first, for some want to see the next one only.
+        at_once = 4
+        while found := self._rows(queries.MESSAGES_AFTER, session, after, at_once):
+            yield from map(_message_row, found)
+            after, at_once = found[-1][2], min(2 * at_once, _AT_ONCE)
+
+    def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
+        """Return a few messages of the id *name*."""
+        if session is None:
+            found = self._rows(queries.MESSAGES_OF_ID, name, FEW)
+        else:
+            found = self._rows(queries.MESSAGES_OF_ID_IN, name, session, FEW)
+        return [_message_row(row) for row in found]
+
+    def messages_of_call(self, name: str, session: int | None) -> list[MessageRow]:
+        """Return the last few messages that ask for the call *name* or answer it, in order."""
+        if session is None:
+            found = self._rows(queries.LAST_OF_CALL, name, FEW)
+            # The oldest, too: so it is known if several sessions have the id.
+            found += self._rows(queries.FIRST_OF_CALL, name)
+        else:
+            found = self._rows(queries.LAST_OF_CALL_IN, name, session, FEW)
+        return [_message_row(row) for row in reversed(found)]
+
+    def before_in_call(self, name: str, row: MessageRow) -> list[MessageRow]:
+        """Return the last few messages before *row* that speak of the call *name*, last first."""
+        found = self._rows(queries.OF_CALL_BEFORE, name, row.session, row.key, FEW)
+        return [_message_row(row) for row in found]
+
+    def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
+        """Return the first message behind *row* that speaks of the call *name*."""
+        found = self._rows(queries.OF_CALL_AFTER, name, row.session, row.key)
+        return _message_row(found[0]) if found else None
+
+    def page(self, key: int) -> Page | None:
+        """Return the records that were written with the message of *key*."""
+        return next(map(_page, self._rows(queries.PAGE, key)), None)
+
+    def pages_of(self, name: str, after: int = 0) -> list[Page]:
+        """Return pages that speak of the id *name*, but for those of its own message.
+
+        At most a few hundred: those behind the message of the key *after*, and the newest that
+        came without a message.
+        """
+        found = self._rows(queries.LEFTOVERS_OF_ID, name, _AT_ONCE)
+        found += self._rows(queries.PAGES_OF_ID, name, after, _AT_ONCE)
+        return [_page(row) for row in found]
+
+    def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
+        """Give the records without a message that came before the numbers *after* + 1 to *to*."""
+        return map(_page, self._rows(queries.LEFTOVERS_BETWEEN, session, after, to))
+
+    def original(self, session: int, digest: str) -> bytes | None:
+        """Return the JSON of the value of *digest*, if the session kept it."""
+        found = self._rows(queries.ORIGINAL, session, digest)
+        return found[0][0] if found else None
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        with worded(self._where):
+            return self._connection.execute(statement, values).fetchall()
+
+
+def _mode(file: Path) -> Mode:
+    """Return how to read *file* and leave no file beside it, where that is possible."""
+    # The last one to close a file without a log has nothing to carry into it, and tidies up.
+    if may_write(file) and may_write_beside(file) and not unfinished(file):
+        return "rw"
+    return reading_mode(file)
+
+
+def _session_row(row: tuple[int, str, int, int, int, int, int]) -> SessionRow:
+    *facts, has_originals = row
+    return SessionRow._make([*facts, bool(has_originals)])
+
+
+def _message_row(row: tuple[int, int, int, str, object, bytes, object]) -> MessageRow:
+    key, session, seq, name, version, body, checksum = row
+    try:
+        return MessageRow(key, session, seq, name, decode_message(version, body, checksum))
+    except DecodeError as error:
+        return MessageRow(key, session, seq, name, None, f"message {seq} {error}")
+
+
+def _page(row: tuple[int, int, int, object, bytes, object]) -> Page:
+    session, place, seq, version, body, checksum = row
+    try:
+        return Page(session, place, seq, decode_page(version, body, checksum))
+    except DecodeError as error:
+        return Page(session, place, seq, (), f"record {seq} {error}")
