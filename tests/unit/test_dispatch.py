@@ -10,16 +10,24 @@ from types import MethodType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from toolbus.bus import EventBus
 from toolbus.dispatch import EventContext, plans
 from toolbus.dispatch.bindings import Binding, Options
 from toolbus.dispatch.callables import is_async, name_of
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
-from toolbus.dispatch.settling import mismatch
+from toolbus.dispatch.replacements import mismatch
 from toolbus.dispatch.unrolled import LIMIT
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
-from toolbus.events import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
+from toolbus.events import (
+    MESSAGE_APPEND_BEFORE,
+    Ask,
+    Deny,
+    ObserveEvent,
+    ToolSpec,
+    TransformEvent,
+)
 from toolbus.messages import AssistantMessage, SystemMessage
 
 WORD = TransformEvent("word", str)
@@ -294,11 +302,16 @@ def test_a_check_that_fails_is_the_handler_s_failure(caplog):
     def check(ctx, value):
         raise ValueError
 
-    for policy, value, denied in (("open", "x", False), ("closed", "x", True)):
-        bus = EventBus()
-        bus.on(WORD, lambda ctx: "y", on_error=policy)
-        ctx = bus.apply_sync(WORD, "x", check=check)
-        assert (ctx.value, ctx.denied is not None) == (value, denied)
+    message = SystemMessage(id="m", content="")
+    for event, value, other in (
+        (WORD, "x", "y"),
+        (MESSAGE_APPEND_BEFORE, message, replace(message, content="y")),
+    ):
+        for policy, denied in (("open", False), ("closed", True)):
+            bus = EventBus()
+            bus.on(event, lambda ctx, other=other: other, on_error=policy)
+            ctx = bus.apply_sync(event, value, check=check)
+            assert (ctx.value, ctx.denied is not None) == (value, denied)
 
 
 def test_a_denied_value_keeps_no_steps_and_no_tool():

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolbus.dispatch.contexts import PASSED, Later, following, references
 from toolbus.dispatch.details import NO_DETAILS, SKIPPED, STEPPED, Failed, Rejected
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes, root_of
+from toolbus.dispatch.replacements import mismatch
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny
 from toolbus.messages import (
@@ -133,12 +134,10 @@ class Settling:
             and (kind is not ToolMessage or result.tool_call_id is before.tool_call_id)
         ):
             # The most frequent change, at a fifth of the cost: a record with the same identity.
-            if more is not None and more.check and (reason := more.check(context, result)):
-                turn, rejected = (
-                    Turn(binding, context, trace, since),
-                    Rejected(binding.name, reason),
-                )
-                return self._reject(turn, rejected, (before, result))
+            if more is not None and more.check is not None:
+                refused = self._checked(Turn(binding, context, trace, since), more.check, result)
+                if refused is not None:
+                    return refused
             if trace is not None:
                 trace.add(binding, "changed", since, change=(before, result))
             if references(context) != PASSED or type(context) is not Later:
@@ -154,6 +153,19 @@ class Settling:
             more = replace(more, steps=more.steps + more.own, own=())
             return following(context, before, context._output, more)
         return self.judge(binding, context, result, trace, since)
+
+    def _checked(
+        self, turn: Turn, check: Callable[[Any, Any], str | None], result: object
+    ) -> EventContext[Any] | None:
+        """Return the next context if the dispatch's *check* refuses *result*, None if not."""
+        try:
+            reason = check(turn.context, result)
+        except Exception as error:  # noqa: BLE001 - a check that fails is the handler's failure
+            return self._fail(turn, error)
+        if not reason:
+            return None
+        rejected = Rejected(turn.binding.name, reason)
+        return self._reject(turn, rejected, (turn.context._value, result))
 
     def judge(
         self,
@@ -203,9 +215,8 @@ class Settling:
             raise self._breach(turn, problem)
         if more is not None and more.check is not None:
             judged = more.own and more.own[-1].after is result
-            if not judged and (reason := more.check(context, result)):
-                rejected = Rejected(turn.binding.name, reason)
-                return self._reject(turn, rejected, (context._value, result))
+            if not judged and (refused := self._checked(turn, more.check, result)):
+                return refused
         return turn.keep("changed", result)
 
     def _ask(self, turn: Turn, result: Any) -> EventContext[Any]:
@@ -266,28 +277,3 @@ def outcome_of(
     if more.answer is not None:
         return "answered", None
     return ("changed" if differs(context._value) else "unchanged"), None
-
-
-def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
-    """Return what *after*, a replacement of *before*, must not change and did, or None."""
-    if not event.accepts(after):
-        return f"returned `{type(after).__name__}`, which the event does not take"
-    kept = _identity(before)
-    if kept and type(after) is not type(before):
-        kept = ("role", *kept)
-    for field in kept:
-        # An event may take other types than messages as well, and those lack the field.
-        old, new = getattr(before, field, None), getattr(after, field, None)
-        if new is not old and new != old:
-            return f"changed the {field}"
-    return None
-
-
-def _identity(value: object) -> tuple[str, ...]:
-    """Return the fields of *value* that no handler may change, besides its role."""
-    match value:
-        case ToolMessage():
-            return "id", "tool_call_id"
-        case SystemMessage() | UserMessage() | AssistantMessage() | ToolCall():
-            return ("id",)
-    return ()
