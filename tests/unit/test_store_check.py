@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolbus import checking
@@ -138,6 +138,7 @@ def flipped(data, bits):
 
 
 @given(bit=places)
+@example(bit=160)  # The size of a page's reserved space.
 def test_one_flipped_bit_costs_one_row_at_most(whole, bit):
     data, before = whole
     with stored(flipped(data, [bit])) as path:

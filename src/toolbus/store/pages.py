@@ -38,6 +38,10 @@ class Cell(NamedTuple):
     overflow: list[int]
 
 
+_LOOKED_AT = 256
+"""On how many pages it is seen whether their ends are in use."""
+
+
 class Place(NamedTuple):
     """Where the image of a page stands."""
 
@@ -53,12 +57,18 @@ class Pages:
         head = file.read(100)
         self.is_database = head.startswith(_MAGIC)
         self.size = page_size or _page_size(head)
-        reserved = head[20] if self.is_database and head[20] <= self.size - 480 else 0
-        self.usable = self.size - reserved
         self.bytes = size + len(newer) * self.size
         self.count = max([-(-size // self.size), *newer])
         self.head = self.read(1)[:100].ljust(100, b"\0")
         self.promised = int.from_bytes(self.head[28:32], "big")
+        self.usable = self.size - self._reserved(head)
+
+    def _reserved(self, head: bytes) -> int:
+        """Return how many bytes at the end of each page are in no use, as *head* says."""
+        claimed = head[20] if self.is_database and head[20] <= self.size - 480 else 0
+        # A damaged byte says so too, and then they are in use.
+        pages = range(1, min(self.count, _LOOKED_AT) + 1)
+        return 0 if any(any(self.read(one)[self.size - claimed :]) for one in pages) else claimed
 
     def read(self, number: int) -> bytes:
         """Return the page *number*, which begins at 1; shorter, or empty, where it was cut."""
