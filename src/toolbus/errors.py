@@ -16,6 +16,8 @@ ToolbusError
 ├── ModelError            a model has no answer
 ├── StoreError            the store cannot read or write
 │   └── WrongPathError    a path is that of no store, or a new file's and taken
+├── LoadError             a file, or what it names, cannot be loaded
+│   └── ConfigurationError a configuration cannot be used as it stands
 └── ClosedError           a bus or an agent is used after its end
 
 A tool's failure is none of these: it is data, a `ToolResponse` with `is_error`.
@@ -183,6 +185,32 @@ class StoreError(ToolbusError):
 
 class WrongPathError(StoreError):
     """The path *where* cannot be used for what was asked; there is no damage."""
+
+
+class LoadError(ToolbusError):
+    """A file that was asked for, or what it names, cannot be loaded; the text is one line."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class ConfigurationError(LoadError):
+    """What stands in *line* and *column*, from 1, of the configuration *file* cannot be used."""
+
+    def __init__(
+        self, reason: str, file: str, line: int | None = None, column: int | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.file, self.line, self.column = file, line, column
+        self.args = (reason, file, line, column)
+
+    def __str__(self) -> str:
+        place = [str(one) for one in (self.file, self.line, self.column) if one is not None]
+        return f"{':'.join(place)}: {self.reason}"
 
 
 class ClosedError(ToolbusError):

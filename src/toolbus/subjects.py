@@ -1,4 +1,4 @@
-"""What a value is about: the ids under which the ledger knows it."""
+"""What a value is about: the ids under which the ledger knows it, and the tool."""
 
 from __future__ import annotations
 
@@ -22,3 +22,18 @@ def ids_of(value: object) -> tuple[str, str]:
         case ModelReply(message=message):
             return message.id, ""
     return "", ""
+
+
+def tool_of(value: object) -> str | None:
+    """Return the name of the tool that *value* is about, None if it is about none, or several.
+
+    That of a call is the one that it has now, after the handlers before.
+    """
+    match value:
+        case ToolCall(name=name) | ToolCallFailure(call=ToolCall(name=name)):
+            return name
+        case ToolMessage(tool_name=name) | ToolCallPersist(tool_name=name):
+            return name
+        case ToolCallOutcome():
+            return (value.executed or value.requested).name
+    return None

@@ -17,7 +17,7 @@ def environment(tmp_path):
     """Return an environment of 80 columns, with this toolbus and its own folder for files."""
     kept = {name: value for name, value in os.environ.items() if "COLOR" not in name}
     (tmp_path / "tmp").mkdir()
-    (tmp_path / "here").mkdir()
+    (tmp_path / "here").mkdir(exist_ok=True)
     return kept | {
         "COLUMNS": "80",
         "PYTHONPATH": SOURCE,
@@ -32,9 +32,9 @@ def environment(tmp_path):
 def command(tmp_path, environment):
     """Return a function that runs `toolbus` with arguments, in a folder of its own."""
 
-    def run(*arguments, **variables):
+    def run(*arguments, program=sys.executable, **variables):
         return subprocess.run(
-            [sys.executable, "-m", "toolbus", *map(str, arguments)],
+            [program, "-m", "toolbus", *map(str, arguments)],
             cwd=tmp_path / "here",
             env=environment | variables,
             capture_output=True,

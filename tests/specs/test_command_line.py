@@ -126,8 +126,8 @@ async def test_a_bad_value_is_named(command):
 
 async def test_no_command_is_wrong_use(command):
     assert one_line(command()) == "toolbus: which command?; see `toolbus --help`"
-    line = one_line(command("wiring"))
-    assert line.startswith("toolbus wiring: the following arguments are required: FILE.py[:name];")
+    line = one_line(command("check"))
+    assert line.startswith("toolbus check: the following arguments are required: DB;")
 
 
 async def test_piped_text_has_no_colour(command, quiet):

@@ -553,6 +553,132 @@ def test_a_component_may_begin_disabled():
     assert states == [True, False, False, True]
 
 
+async def test_a_confined_component_leaves_others_alone():
+    class Rules(AgentComponent):
+        def __init__(self):
+            self.register_tool_adapter(Shout())
+
+        @guard(TOOL_CALL_BEFORE)
+        def judge(self, ctx):
+            return Deny("no") if ctx.value.arguments["path"].lower() == "secret" else None
+
+    model = ScriptedModel(
+        [
+            AssistantMessage(
+                id="m",
+                tool_calls=tuple(
+                    [
+                        ToolCall(id=f"{name}-{path}", name=name, arguments={"path": path})
+                        for name in ("read", "write")
+                        for path in ("notes", "secret")
+                    ]
+                ),
+            ),
+            "done",
+        ]
+    )
+
+    @tool
+    def write(path: str) -> str:
+        """Write a file."""
+        return f"wrote {path}"
+
+    confined = Rules().confine(tools="re*")
+    async with Agent(model, tools=[read, write], components=[confined]) as agent:
+        await agent.run("go")
+
+    texts = {one.tool_call_id: one.text for one in agent.messages if one.role == "tool"}
+    assert texts["read-notes"] == "TEXT OF NOTES"
+    assert texts["read-secret"] == "NO"
+    assert (texts["write-notes"], texts["write-secret"]) == ("wrote notes", "wrote secret")
+
+
+async def test_a_predicate_of_its_own_holds_too():
+    async def slow():
+        return True
+
+    def later(ctx):
+        return slow()
+
+    class Rules(AgentComponent):
+        @guard(TOOL_CALL_BEFORE, when=lambda ctx: ctx.value.arguments["path"] == "secret")
+        def judge(self, ctx):
+            return Deny("no")
+
+        @guard(TOOL_CALL_BEFORE, when=later, name="late")
+        def never(self, ctx): ...
+
+    bus = EventBus(dry_run=True)
+    recorder = Recorder(bus)
+    toolset = Toolset([read])
+    component = Rules().confine(tools=["read", "fetch"])
+    component.setup(SimpleNamespace(bus=bus, tools=toolset, scope=Scope()))
+    statuses = {}
+    for name, path in (("read", "secret"), ("read", "x"), ("rm", "secret"), ("rm", "x")):
+        await bus.apply(TOOL_CALL_BEFORE, ToolCall(id="c", name=name, arguments={"path": path}))
+        entries = recorder.records[-1].entries
+        statuses[name, path] = [one.status for one in entries if "adapter" not in one.name]
+
+    assert statuses == {
+        ("read", "secret"): ["denied", "failed"],
+        ("read", "x"): ["skipped", "failed"],
+        ("rm", "secret"): ["skipped", "skipped"],
+        ("rm", "x"): ["skipped", "skipped"],
+    }
+
+
+async def test_one_priority_keeps_the_order():
+    class Rules(AgentComponent):
+        @on(TOOL_CALL_BEFORE, priority=-1)
+        def last(self, ctx): ...
+
+        @on(TOOL_CALL_BEFORE)
+        def middle(self, ctx): ...
+
+        @on(TOOL_CALL_BEFORE, priority=900)
+        def first(self, ctx): ...
+
+    agent = agent_of(Rules().confine(priority=40))
+
+    assert [
+        (one.name.rpartition(".")[2], one.priority) for one in agent.bus.handlers(TOOL_CALL_BEFORE)
+    ] == [(PARAMETERS, 201), ("first", 40), ("middle", 40), ("last", 40)]
+
+
+async def test_a_confined_component_can_move():
+    component = Guarding().confine(tools="other")
+    async with agent_of(component) as agent:
+        before = await texts(agent, "secret")
+        await agent.remove(component)
+
+    async with agent_of(component.confine(tools="r?ad")) as agent:
+        after = await texts(agent, "secret")
+
+    assert before != after
+
+
+async def test_bad_limits_are_refused():
+    class Own(AgentComponent):
+        def setup(self, agent):
+            super().setup(agent)
+
+    installed = Guarding()
+    agent_of(installed)
+    for component, limits, reason in (
+        (AgentComponent(), {"tools": ()}, "tools must be names or glob patterns, not ()"),
+        (AgentComponent(), {"tools": ""}, "tools must be names or glob patterns, not ('',)"),
+        (AgentComponent(), {"tools": [3]}, "tools must be names or glob patterns, not (3,)"),
+        (AgentComponent(), {"priority": True}, "priority must be an integer, not True"),
+        (AgentComponent(), {"priority": "x"}, "priority must be an integer, not 'x'"),
+        (installed, {"tools": "x"}, "it is installed already; confine it before that"),
+        (Own(), {"tools": "x"}, "it has a `setup` of its own, which tools and priority do not "),
+    ):
+        with pytest.raises(RegistrationError) as caught:
+            component.confine(**limits)
+        assert caught.value.what == f"component {component.name!r}"
+        assert caught.value.reason.startswith(reason)
+
+
 async def test_the_append_handler_has_priority_50():
     agent = agent_of(Guarding())
 

@@ -1,18 +1,23 @@
 import asyncio
+import importlib
 import inspect
 import io
 import re
+import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, events
+from toolbus.configuration import load
 from toolbus.models.scripted import ScriptedModel
 from toolbus.reading import explain
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import Output
 from toolbus.testing.fakes import counting_ids
 
+ACME = Path(__file__).parents[1] / "distributions/acme-guards"
 README = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
@@ -46,6 +51,24 @@ def test_the_table_of_events_is_the_catalogue():
         (next(name for name, one in by_name.items() if one is event), kind(event))
         for event in events.CATALOGUE
     ]
+
+
+def test_the_configuration_is_one(tmp_path, monkeypatch):
+    # A package that is installed as pip would do it, and the adapter of the README.
+    monkeypatch.chdir(ACME)
+    monkeypatch.syspath_prepend(ACME)
+    monkeypatch.setattr(sys, "modules", sys.modules.copy())
+    wheel = importlib.import_module("backend").build_wheel(tmp_path)
+    ZipFile(tmp_path / wheel).extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    (block,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    tmp_path.joinpath("short.py").write_text(BLOCKS[1])
+    tmp_path.joinpath("toolbus.toml").write_text(block)
+
+    short, guard = load(tmp_path / "toolbus.toml")
+
+    assert [type(short).__name__, type(guard).__name__] == ["ShortReads", "NoForcePush"]
+    assert guard.branches == ("main",)
 
 
 SHOWN = re.search(r"of which this is a part:\n\n```text\n(.*?)```", README, re.DOTALL)[1]

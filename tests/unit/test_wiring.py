@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 from toolbus import EventBus
+from toolbus.errors import LoadError
 from toolbus.events import RUN_AFTER
 from toolbus.loading import load
-from toolbus.terminal import UsageError
 from toolbus.wiring import read_wiring, short_place
 
 
@@ -62,14 +62,14 @@ def test_a_file_named_like_a_target_is_the_file(tmp_path):
 
     assert load(str(tmp_path / "a:b.py")).kind == "bus"
     assert load(f"{tmp_path}/a:b.py:bus").kind == "bus"
-    with pytest.raises(UsageError, match="there is no file"):
+    with pytest.raises(LoadError, match="there is no file"):
         load(f"{tmp_path}/a:c.py")
 
 
 def test_a_module_that_hides_its_error_place_is_named(tmp_path):
     (tmp_path / "bad.py").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(UsageError, match=r"bad\.py:\d+: (SyntaxError|UnicodeDecodeError): "):
+    with pytest.raises(LoadError, match=r"bad\.py:\d+: (SyntaxError|UnicodeDecodeError): "):
         load(str(tmp_path / "bad.py"))
 
 

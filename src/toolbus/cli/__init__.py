@@ -18,9 +18,9 @@ from toolbus.cli import (
     wiring,
 )
 from toolbus.cli.parsing import Command, make_parser
-from toolbus.errors import ToolbusError
+from toolbus.errors import LoadError, ToolbusError
+from toolbus.hints import nearest
 from toolbus.terminal import Output, UsageError
-from toolbus.terminal.hints import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +52,7 @@ commands:
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
   toolbus wiring agent.py            the handlers of the agent in agent.py
+  toolbus wiring                     those that the nearest toolbus.toml names
   toolbus sessions agent.db          what the store agent.db holds
   toolbus show agent.db 3f9a         the session whose id begins so
   toolbus explain agent.db 8c01      what became of a message of it, and why
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         # That is how argparse ends, after help and after wrong use.
         code = stop.code if isinstance(stop.code, int) else 0
-    except UsageError as error:
+    except (UsageError, LoadError) as error:
         Output(sys.stderr).write(f"toolbus: {error}\n")
         code = 2
     except (ToolbusError, OSError) as error:

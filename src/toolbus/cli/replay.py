@@ -17,6 +17,7 @@ _EPILOG = """\
 examples:
   toolbus replay agent.db --with policy.py             a store of ours
   toolbus replay all.jsonl --with policy.py:Strict     what `export` wrote
+  toolbus replay all.jsonl --with toolbus.toml         what that file names
   toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
   toolbus replay a.jsonl --with policy.py --check expected.json --update
   toolbus replay a.jsonl --with policy.py --check expected.json

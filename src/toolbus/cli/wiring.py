@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
+  toolbus wiring                     what the nearest toolbus.toml names
+  toolbus wiring --config our.toml   what our.toml names
   toolbus wiring agent.py            the only agent, bus or component there
   toolbus wiring agent.py:bus        what is called bus there
   toolbus wiring agent.py:make       what the function make returns
   toolbus wiring agent.py --json     one JSON document
 
 The file is run as `import` runs it. A component, or its class, is installed
-on an empty bus."""
+on an empty bus. Without a target it is the toolbus.toml, or the [tool.toolbus]
+of a pyproject.toml, in this folder or the nearest one above."""
 
 
 def command() -> Command:
@@ -28,12 +31,17 @@ def command() -> Command:
     parser = make_parser(
         "toolbus wiring", "Print who handles what, in the order in which they run.", _EPILOG
     )
-    parser.add_argument("target", metavar="FILE.py[:name]", help="an agent, a bus or a component")
+    parser.add_argument(
+        "target", metavar="FILE.py[:name]", nargs="?", help="an agent, a bus or a component"
+    )
+    parser.add_argument("--config", metavar="FILE", help="a configuration, in place of a target")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(found: argparse.Namespace, output: Output) -> int:
         from toolbus.wiring import show_wiring  # noqa: PLC0415 - loads the whole house
 
-        return show_wiring(output, found.target, as_json=found.json)
+        if found.target and found.config:
+            parser.error("give a target or --config, not both")
+        return show_wiring(output, found.target, config=found.config, as_json=found.json)
 
     return parser, run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from toolbus.adapters import ToolAdapter
 from toolbus.adapters.running import (
@@ -15,6 +15,7 @@ from toolbus.adapters.running import (
     promised,
     run_adapter,
 )
+from toolbus.components.limits import NO_LIMITS, Limits, make_limits
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import marked, tools_of
 from toolbus.components.marks import on as on
@@ -73,6 +74,7 @@ class AgentComponent:
     _adapters: tuple[ToolAdapter, ...] = ()
     _undo: tuple[Callable[[], object], ...] = ()
     _host: Host | None = None
+    _limits: Limits = NO_LIMITS
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -104,6 +106,24 @@ class AgentComponent:
         """Take *adapter* out; one that is not there is ignored."""
         self._adapters = tuple([one for one in self._adapters if one is not adapter])
 
+    def confine(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
+        """Narrow it to some tools, and give its handlers one *priority*; return it itself.
+
+        *tools* are glob patterns: its adapters leave other tools alone, and its handlers do not
+        see calls, failures, outcomes and messages of theirs; they see whatever belongs to no
+        single tool. Among its own handlers the order stays. Raises `RegistrationError` when it is
+        installed, or has a `setup` of its own: nobody knows what that subscribes.
+        """
+        what = f"component {self.name!r}"
+        if self._host is not None:
+            raise RegistrationError(what, "it is installed already; confine it before that")
+        limits = make_limits(what, tools, priority)
+        if type(self).setup is not AgentComponent.setup:
+            reason = "it has a `setup` of its own, which tools and priority do not reach"
+            raise RegistrationError(what, f"{reason}; give them to the component itself")
+        self._limits = limits
+        return self
+
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
         if self._host is not None:
@@ -112,7 +132,7 @@ class AgentComponent:
         self._host = agent
         try:
             self._subscribe_adapters(agent)
-            for name, mark in marked(type(self)):
+            for name, mark in self._limits.ordered(marked(type(self))):
                 self._subscribe(agent, mark, getattr(self, name))
             for one in tools_of(self):
                 agent.tools.add(one, offered=lambda: self.enabled)
@@ -141,10 +161,7 @@ class AgentComponent:
         if not self.enabled or not self._adapters:
             return None
         for adapter in self._adapters:
-            method = adapter.adapt_signature
-            done = [
-                await run_adapter(adapter, TOOLS_PROVIDE, spec.name, method, spec) for spec in specs
-            ]
+            done = [await _reworded(adapter, spec, self._limits) for spec in specs]
             kept = tuple([one.value for one in done if not one.withhold])
             specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
             failed = next((one.failed for one in done if one.failed), None)
@@ -223,17 +240,21 @@ class AgentComponent:
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
             subscribe: Any = bus.on  # a loop over three events has no single type
-            sender = agent.scope.agent_id or None
+            sender, when = agent.scope.agent_id or None, self._limits.gate
             subscription = subscribe(
-                event, handler, priority=priority, on_error="closed", sender=sender
+                event, handler, priority=priority, on_error="closed", sender=sender, when=when
             )
             self._undo += (subscription.cancel,)
 
     def _subscribe(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
         """Subscribe a marked method for the time that the component is enabled."""
         options = mark.options.copy()
-        wanted = options.get("when")
-        options["when"] = lambda ctx: self.enabled and (wanted is None or wanted(ctx))
+        gate, wanted = self._limits.gate, options.get("when")
+        options["when"] = lambda ctx: (
+            self.enabled and (gate is None or gate(ctx)) and (wanted is None or wanted(ctx))
+        )
+        if self._limits.priority is not None:
+            options["priority"] = self._limits.priority
         options.setdefault("sender", agent.scope.agent_id or None)
         subscribe: Any = agent.bus.guard if mark.kind == "guard" else agent.bus.on
         self._undo += (subscribe(mark.event, handler, **options).cancel,)
@@ -251,3 +272,10 @@ def check_requires(components: Iterable[AgentComponent]) -> None:
         if missing:
             reason = f"it requires {', '.join(missing)}; install that too"
             raise RegistrationError(f"component {component.name!r}", reason)
+
+
+async def _reworded(adapter: ToolAdapter, spec: ToolSpec, limits: Limits) -> Done[ToolSpec]:
+    """Return what *adapter* makes of the spec of a tool, if that is one of the component's."""
+    if limits.gate and not limits.covers(spec.name):
+        return Done(spec, concerned=False)
+    return await run_adapter(adapter, TOOLS_PROVIDE, spec.name, adapter.adapt_signature, spec)

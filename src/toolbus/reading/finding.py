@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from toolbus.hints import nearest
 from toolbus.messages import AssistantMessage, ToolMessage
 from toolbus.terminal import UsageError
-from toolbus.terminal.hints import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Who handles what, in the order in which they run: the wiring of an agent, bus or component."""
+"""Who handles what, in the order in which they run, of an agent or a configuration."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 import toolbus
 from toolbus.bus.registry import HandlerInfo
 from toolbus.dispatch.bindings import Binding
 from toolbus.dispatch.callables import name_of
 from toolbus.events import CATALOGUE, TransformEvent
-from toolbus.loading import load
+from toolbus.loading import load, load_configuration
 from toolbus.messages import encode
 from toolbus.terminal import Piece, Styled, Tone, open_screen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolbus.bus import EventBus
+    from toolbus.configuration import Configuration
     from toolbus.events import Event
     from toolbus.terminal import Output, Screen
 
@@ -42,19 +46,44 @@ class EventWiring(Struct, frozen=True, kw_only=True):
     receivers: tuple[Receiver, ...]
 
 
+class ComponentWiring(Struct, frozen=True, kw_only=True):
+    """A component that a configuration names; its settings are left out, they may be secret.
+
+    *priority* is None if none is given; *where* is "file:line".
+    """
+
+    name: str
+    use: str
+    enabled: bool
+    tools: tuple[str, ...]
+    priority: int | None
+    where: str
+
+
 class Wiring(Struct, frozen=True, kw_only=True):
-    """All events of the bus of *target* that somebody handles, and the names of the *idle* ones."""
+    """All events of the bus of *target* that somebody handles, and the names of the *idle* ones.
+
+    *components* are those of a configuration, as they are installed, then the disabled ones.
+    """
 
     target: str
     kind: str
     events: tuple[EventWiring, ...]
     idle: tuple[str, ...]
+    components: tuple[ComponentWiring, ...] = ()
 
 
-def show_wiring(output: Output, target: str, *, as_json: bool = False) -> int:
-    """Print the wiring of *target*, `FILE.py[:name]`; return 0; raises `UsageError`."""
-    found = load(target)
+def show_wiring(
+    output: Output, target: str | None, *, config: str | None = None, as_json: bool = False
+) -> int:
+    """Print the wiring of *target*, `FILE.py[:name]`, or of a configuration; return 0.
+
+    That is *config*, or the nearest one if there is no target either. Raises `LoadError`.
+    """
+    found = load_configuration(config) if target is None else load(target)
     wiring = read_wiring(found.bus, target=found.target, kind=found.kind)
+    if found.configuration is not None:
+        wiring = replace(wiring, components=_components(found.configuration))
     if as_json:
         output.write(f"{encode(wiring).decode()}\n")
     else:
@@ -72,6 +101,23 @@ def read_wiring(bus: EventBus, *, target: str, kind: str) -> Wiring:
         kind=kind,
         events=tuple([one for one in wired if one.handlers or one.receivers]),
         idle=tuple([one.event for one in wired if not (one.handlers or one.receivers)]),
+    )
+
+
+def _components(configuration: Configuration) -> tuple[ComponentWiring, ...]:
+    entries = [*[one.entry for one in configuration.configured], *configuration.disabled]
+    return tuple(
+        [
+            ComponentWiring(
+                name=one.name,
+                use=one.use,
+                enabled=one.enabled,
+                tools=one.tools,
+                priority=one.priority,
+                where=one.where,
+            )
+            for one in entries
+        ]
     )
 
 
@@ -110,6 +156,8 @@ def _show(wiring: Wiring, screen: Screen) -> None:
     senders = {handler.sender for handler in handlers}
     if wiring.kind == "agent" and len(senders) == 1:
         screen.line(Styled(f"all hear {_speaker(senders.pop())}", "dim"))
+    if wiring.components:
+        _show_components(wiring.components, screen)
     for one in wiring.events:
         screen.line()
         screen.line(Styled(one.event, "strong"), right=[Styled(one.verb, "dim")])
@@ -118,6 +166,19 @@ def _show(wiring: Wiring, screen: Screen) -> None:
         screen.line()
         idle = f"{_count(len(wiring.idle), 'event')} without handlers: {', '.join(wiring.idle)}"
         screen.prose(idle, tone="dim")
+
+
+def _show_components(components: Sequence[ComponentWiring], screen: Screen) -> None:
+    screen.line()
+    screen.line(Styled("components", "strong"), right=[Styled("as installed", "dim")])
+    rows: list[tuple[Piece, ...]] = []
+    for at, one in enumerate(components, 1):
+        facts = [] if one.name == one.use else [one.use]
+        facts += [] if one.tools == ("*",) else [f"only {', '.join(one.tools)}"]
+        facts += [] if one.priority is None else [f"priority {one.priority}"]
+        place = f"{at:>4}" if one.enabled else " off"
+        rows.append((place, one.name, " · ".join(facts)))
+    screen.table(rows, indent=1, notes=[short_place(one.where) for one in components])
 
 
 def _show_event(one: EventWiring, screen: Screen, *, with_sender: bool) -> None:

@@ -53,6 +53,15 @@ def test_components_are_installed_and_closed(log, rules, capsys):
     assert capsys.readouterr().err == "installed\nclosed\n"
 
 
+def test_handlers_may_be_those_of_a_configuration(log, rules, tmp_path, capsys):
+    (tmp_path / "toolbus.toml").write_text('[[component]]\nuse = "./rules.py:Rules"\n')
+
+    code = run_replay(Output(StringIO()), [str(log)], f"{tmp_path}/toolbus.toml", Options())
+
+    assert code == 0
+    assert capsys.readouterr().err == "installed\nclosed\n"
+
+
 def test_a_component_that_cannot_be_installed_is_named(log, rules):
     rules.write_text(INSTALLED.replace('print("installed")', "1 // 0"))
 

@@ -1,0 +1,24 @@
+"""What was probably meant, for the end of an error."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST = 8
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return a hint at the one of *known* that looks like *word*, or ""."""
+    near = get_close_matches(word, list(known), 1, 0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return a hint at the one of *known* that looks like *word*, else at the first of them all."""
+    names = sorted(known)
+    more = ", …" if len(names) > _MOST else ""
+    return nearest(word, names) or f"; known: {', '.join(names[:_MOST]) or 'none'}{more}"
