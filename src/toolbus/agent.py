@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from toolbus.messages import JsonObject, Message
     from toolbus.models import Model
     from toolbus.store import Store
-    from toolbus.tools import Tool, ToolContext
+    from toolbus.tools import Tool, ToolContext, Toolset
     from toolbus.transcript import Messages
 
 
@@ -46,7 +46,7 @@ class Agent(Member):
 
     Args:
         model: answers; see `toolbus.models`.
-        tools: tools or plain functions.
+        tools: tools, plain functions, or toolsets, which may change later.
         components: installed in this order.
         bus: shared with other agents, if given; else its own.
         store: where messages are kept; in memory, if none is given.
@@ -68,7 +68,7 @@ class Agent(Member):
         self,
         model: Model,
         *,
-        tools: Iterable[Tool | Callable[..., Any]] = (),
+        tools: Iterable[Tool | Callable[..., Any] | Toolset] = (),
         components: Iterable[AgentComponent] = (),
         bus: EventBus | None = None,
         store: Store | None = None,

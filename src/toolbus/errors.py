@@ -14,6 +14,7 @@ ToolbusError
 ├── MessageDenied         a message was refused on its way into the transcript
 ├── AppendError           a message cannot enter the transcript now
 ├── ModelError            a model has no answer
+├── ToolServerError       a server of tools cannot be reached, or was lost
 ├── StoreError            the store cannot read or write
 │   └── WrongPathError    a path is that of no store, or a new file's and taken
 ├── LoadError             a file, or what it names, cannot be loaded
@@ -170,6 +171,23 @@ class ModelError(ToolbusError):
 
     def __str__(self) -> str:
         return f"model {self.model!r}: {self.reason}"
+
+
+class ToolServerError(ToolbusError):
+    """The server *where*, which has tools, cannot be used; *kind* is the `error_type` of calls."""
+
+    def __init__(self, where: str, reason: str, kind: str = "connection_failed") -> None:
+        self.where, self.reason, self.kind = where, reason, kind
+        super().__init__(where, reason, kind)
+
+    @classmethod
+    def lost(cls, where: str, reason: str) -> ToolServerError:
+        """Return the error of a call that was under way when the connection ended."""
+        fate = "the call may have had effects, and was not run again"
+        return cls(where, f"the connection was lost ({reason}); {fate}", "connection_lost")
+
+    def __str__(self) -> str:
+        return f"mcp server {self.where!r}: {self.reason}"
 
 
 class StoreError(ToolbusError):

@@ -50,7 +50,9 @@ class AgentTool(Tool):
 class AgentTools(Toolset):
     """The tools of an agent on *bus*; an agent of another bus cannot be one of them."""
 
-    def __init__(self, bus: EventBus, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
+    def __init__(
+        self, bus: EventBus, tools: Iterable[Tool | Callable[..., Any] | Toolset] = ()
+    ) -> None:
         self._bus = bus
         super().__init__(tools)
 
@@ -58,7 +60,16 @@ class AgentTools(Toolset):
         self, tool: Tool | Callable[..., Any], *, offered: Callable[[], bool] = lambda: True
     ) -> Tool:
         """Add *tool*; raises `RegistrationError` for one whose events the bus would miss."""
+        self._check(tool)
+        return super().add(tool, offered=offered)
+
+    def include(self, tools: Toolset) -> None:
+        """Include *tools*; raises `RegistrationError` as `add` does."""
+        for tool in tools:
+            self._check(tool)
+        super().include(tools)
+
+    def _check(self, tool: Tool | Callable[..., Any]) -> None:
         if isinstance(tool, AgentTool) and tool.agent.bus is not self._bus:
             reason = "a sub-agent shares its caller's bus; give both the same `bus=`"
             raise RegistrationError(f"tool {tool.name!r}", reason)
-        return super().add(tool, offered=offered)

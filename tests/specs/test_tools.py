@@ -13,10 +13,11 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from toolbus import EventBus, Scope, TextPart, Tool, ToolResponse, ToolRunner, tool
+from toolbus import Agent, EventBus, Scope, TextPart, Tool, ToolResponse, ToolRunner, tool
 from toolbus.errors import RegistrationError, ToolNotRunError
 from toolbus.immutable import FrozenDict, freeze
 from toolbus.messages import ImagePart, Resource, ResourcePart, encode
+from toolbus.models.scripted import ScriptedModel
 from toolbus.tools import ToolContext as Context
 from toolbus.tools import Toolset
 
@@ -740,6 +741,38 @@ async def test_a_tool_can_be_withheld():
     assert (list(toolset), toolset.specs, len(toolset), toolset.get("give")) == ([], (), 0, None)
     switch[0] = True
     assert toolset.get("give") is added
+
+
+def test_an_included_toolset_stays_alive():
+    first, second, third = [tool(lambda: None, name=name) for name in ("a", "b", "c")]
+    other = Toolset([second])
+    toolset = Toolset([first, other])
+    agent = Agent(ScriptedModel([]), tools=other)
+
+    other.add(third)
+    other.remove("b")
+
+    assert list(toolset) == [first, third]
+    assert list(agent.tools) == [third]
+    assert (toolset.get("b"), toolset.get("c"), agent.tools.get("c")) == (None, third, third)
+
+
+def test_an_included_name_stands_once():
+    first, second = returns(1), returns(2)
+    toolset, other = Toolset([first]), Toolset([second])
+    including = Toolset([other])
+
+    texts = [refusal(toolset.include, other), refusal(including.add, first)]
+    later = Toolset()
+    toolset.include(later)
+    later.add(second)
+
+    assert texts[0] == (
+        "tool 'give': there is one of that name already; give one of the sets a prefix"
+    )
+    assert texts[1] == "tool 'give': there is one of that name already"
+    assert (list(toolset), toolset.get("give")) == ([first], first)
+    assert list(including) == [second]
 
 
 async def test_text_becomes_a_text_part():

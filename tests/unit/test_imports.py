@@ -60,6 +60,13 @@ def test_only_the_sqlite_store_loads_sqlite3():
     assert "sqlite3" in loaded_by("import toolbus.store.sqlite")
 
 
+def test_only_the_tools_of_mcp_servers_load_the_mcp_sdk():
+    heavy = {"anyio", "httpx2", "mcp", "pydantic"}
+
+    assert not heavy & loaded_by("from toolbus import *; from toolbus.tools import Toolset")
+    assert heavy <= loaded_by("import toolbus.mcp_tools")
+
+
 def test_the_face_is_sorted_and_complete():
     assert toolbus.__all__ == sorted(toolbus.__all__)
     assert all(getattr(toolbus, name) is not None for name in toolbus.__all__)

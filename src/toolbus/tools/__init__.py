@@ -8,51 +8,26 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from math import inf
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack, overload
 
 from toolbus import schemas
 from toolbus.errors import FreezeError, RegistrationError, ToolNotRunError
-from toolbus.events import Scope, ToolSpec
+from toolbus.events import ToolSpec
 from toolbus.immutable import EMPTY, thaw
+from toolbus.tools.contexts import Progress as Progress
+from toolbus.tools.contexts import ToolContext as ToolContext
 from toolbus.tools.signatures import Signature, hints_of, injected, summary, what
 
 if TYPE_CHECKING:
-    from toolbus.messages import JsonObject, ToolResponse
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-Progress: TypeAlias = Callable[[str, str, float | None], None]
-"""Takes the call's id, a text for people, and the finished part between 0 and 1, if known."""
+    from toolbus.mcp_tools import McpOptions, McpTools
+    from toolbus.messages import JsonObject
 
 # As MCP has it (specification of 2025-11-25, tools, "Tool Names"), with "/" and ":" for namespaces.
 _NAME = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
-
-
-class ToolContext:
-    """What a tool may know of its call; the runner fills the parameter annotated with it."""
-
-    __slots__ = ("_call", "_progress", "call_id", "scope")
-
-    def __init__(
-        self,
-        scope: Scope,
-        call_id: str,
-        call: Callable[[str, Mapping[str, Any]], Awaitable[ToolResponse]],
-        progress: Progress,
-    ) -> None:
-        self.scope, self.call_id, self._call, self._progress = scope, call_id, call, progress
-
-    def progress(self, text: str, part: float | None = None) -> None:
-        """Tell whoever watches how far the tool is; *part* is between 0 and 1."""
-        self._progress(self.call_id, text, part)
-
-    async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolResponse:
-        """Call another tool through the same handlers and guards; return its response.
-
-        No message is appended for it, since no model asked. Only an async tool can wait for it.
-        """
-        return await self._call(name, arguments)
 
 
 class Tool:
@@ -237,16 +212,41 @@ def tool(
 
 
 class Toolset:
-    """The tools that an agent or a runner has, by name; may change while it is in use."""
+    """The tools that an agent or a runner has, by name; may change while it is in use.
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
+    One among *tools* that is a toolset itself is included: what it holds later counts as well.
+    """
+
+    def __init__(self, tools: Iterable[Tool | Callable[..., Any] | Toolset] = ()) -> None:
         self._lock = threading.Lock()
         self._tools: dict[str, tuple[Tool, Callable[[], bool]]] = {}
-        for one in tools:
-            self.add(one)
+        self._included: tuple[Toolset, ...] = ()
+        for one in (tools,) if isinstance(tools, Toolset) else tools:
+            if isinstance(one, Toolset):
+                self.include(one)
+            else:
+                self.add(one)
+
+    @classmethod
+    def from_mcp(
+        cls, server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]
+    ) -> McpTools:
+        """Return the tools of an MCP server, which is there in `async with`; needs `toolbus[mcp]`.
+
+        *server* is a command with *args*, or the `http(s)://` address of a streamable HTTP server;
+        for *options* see `toolbus.mcp_tools.McpOptions`.
+        """
+        # A door on the floor where people look for it; the room behind is above, and heavy.
+        from toolbus.mcp_tools import McpTools  # noqa: PLC0415
+
+        return McpTools(server, args, **options)
 
     def __iter__(self) -> Iterator[Tool]:
-        return iter([one for one, offered in self._tools.values() if offered()])
+        found = {name: one for name, (one, offered) in self._tools.items() if offered()}
+        for one in (one for other in self._included for one in other):
+            if one.spec.name not in self._tools:
+                found.setdefault(one.spec.name, one)
+        return iter(list(found.values()))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -259,25 +259,40 @@ class Toolset:
             tool = _tool(tool)
         name = tool.spec.name
         with self._lock:
-            if name in self._tools:
+            if name in self._tools or self._from_included(name):
                 raise RegistrationError(f"tool {name!r}", "there is one of that name already")
             self._tools = {**self._tools, name: (tool, offered)}
         return tool
 
+    def include(self, tools: Toolset) -> None:
+        """Have all that *tools* holds, now and later, as well; of equal names the first counts."""
+        names = [one.spec.name for one in tools]
+        with self._lock:
+            for name in names:
+                if name in self._tools or self._from_included(name):
+                    reason = "there is one of that name already; give one of the sets a prefix"
+                    raise RegistrationError(f"tool {name!r}", reason)
+            self._included = (*self._included, tools)
+
     def remove(self, name: str) -> None:
-        """Take the tool *name* out, if it is there; calls under way go on with it."""
+        """Take the tool *name* out, if it was added; calls under way go on with it."""
         with self._lock:
             self._tools = {key: value for key, value in self._tools.items() if key != name}
 
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None."""
-        found, offered = self._tools.get(name, (None, bool))
-        return found if offered() else None
+        found = self._tools.get(name)
+        if found is None:
+            return self._from_included(name)
+        return found[0] if found[1]() else None
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What a model is told of all of them."""
         return tuple([one.spec for one in self])
+
+    def _from_included(self, name: str) -> Tool | None:
+        return next((one for other in self._included if (one := other.get(name))), None)
 
 
 _tool = tool
