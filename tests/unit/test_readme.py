@@ -114,5 +114,5 @@ def delete(path: str) -> str:
     return f"deleted {path}"
 
 
-def test_it_has_fewer_than_200_lines():
-    assert len(README.splitlines()) < 200
+def test_it_has_fewer_than_220_lines():
+    assert len(README.splitlines()) < 220
