@@ -67,7 +67,7 @@ def begin_adapter(
         new = method(value, *more)
         if new is None or new is value:
             return Done(value)
-        if isawaitable(new):
+        if type(new) is not type(value) and isawaitable(new):
             return _awaited(adapter, event, value, new)
         return Done(_kept(adapter, event, value, new))
     except Exception as error:  # noqa: BLE001 - what passes is raised again
@@ -132,6 +132,9 @@ def _kept(adapter: ToolAdapter, event: Event, old: T, new: Any) -> T:
     """Return *new* if it is a real change of *old*, else *old*; raise if it is no such thing."""
     if new is None or new is old:
         return old
+    # Most often a response. Those that are not equal are not encoded alike either.
+    if type(new) is type(old) is ToolResponse and new != old:
+        return new
     if problem := _breach(old, new):
         raise HandlerContractError(event.name, adapter.name, problem)
     return new if changed(old, new) else old
