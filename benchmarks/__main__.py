@@ -29,6 +29,7 @@ FILES = (
     "import",
     "tap",
     "replay",
+    "proxy",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

@@ -12,7 +12,7 @@ import pytest
 
 COMMANDS = (
     *("check", "demo", "explain", "export", "forget"),
-    *("replay", "sessions", "show", "wiring"),
+    *("proxy", "replay", "sessions", "show", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on
@@ -77,8 +77,8 @@ async def test_each_command_has_examples(command, name):
     done = command(name, "--help")
 
     assert (done.returncode, done.stderr) == (0, "")
-    # What export writes is JSON anyway.
-    assert name == "export" or re.search(r"^  --json +\w", done.stdout, re.MULTILINE)
+    # What these two write is JSON anyway.
+    assert name in {"export", "proxy"} or re.search(r"^  --json +\w", done.stdout, re.MULTILINE)
     assert done.stdout.count(f"\n  toolbus {name} ") >= 3
     assert max(map(len, done.stdout.splitlines())) <= 80
 

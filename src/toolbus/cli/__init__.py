@@ -12,6 +12,7 @@ from toolbus.cli import (
     explain,
     export,
     forget,
+    proxy,
     replay,
     sessions,
     show,
@@ -31,6 +32,7 @@ _COMMANDS: dict[str, Callable[[], Command]] = {
     "explain": explain.command,
     "export": export.command,
     "forget": forget.command,
+    "proxy": proxy.command,
     "replay": replay.command,
     "sessions": sessions.command,
     "show": show.command,
@@ -44,6 +46,7 @@ commands:
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept
+  proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
   sessions  list the sessions of a store
   show      read a session: what was said and done
@@ -59,6 +62,7 @@ examples:
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
+  toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
   toolbus forget agent.db 3f9a       delete what its handlers took out
 
 exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,

@@ -36,6 +36,14 @@ class Offer:
         }
         return cls(() if context.denied else context.value, given)
 
+    def joined(self, other: Offer) -> Offer:
+        """Return this offer and *other*: what a model was told in several pages."""
+        given = {
+            actor: {**self._given.get(actor, {}), **other._given.get(actor, {})}
+            for actor in (*self._given, *other._given)
+        }
+        return Offer((*self.specs.values(), *other.specs.values()), given)
+
     def given(self, actor: object, call: ToolCall) -> ToolSpec | None:
         """Return the spec that *actor*, an adapter, was given for the tool of *call*, or None."""
         return self._given.get(actor, {}).get(call.name)

@@ -1,0 +1,1 @@
+"""Programs that the benchmark of the proxy starts: a server, a forwarder, and handlers."""

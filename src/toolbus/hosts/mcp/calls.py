@@ -1,0 +1,190 @@
+"""One tool call of a client on the bus: judged, run by the server, judged again."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Raw
+
+from toolbus import schemas
+from toolbus.errors import MessageDenied
+from toolbus.hosts.mcp.frames import (
+    INTERNAL_ERROR,
+    Frame,
+    error_frame,
+    is_exact,
+    read_json,
+    write_frame,
+)
+from toolbus.hosts.mcp.screening import UNCHANGED, Refused, explained, is_same, is_withheld
+from toolbus.hosts.mcp.texts import CALL, ERROR, Seen, refusal, rendered, see
+from toolbus.ids import new_id
+from toolbus.immutable import thaw
+from toolbus.lifecycle import ToolRunner
+from toolbus.messages import AssistantMessage, encode
+from toolbus.tools import Tool, Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+    from toolbus.events import Scope, ToolCallOutcome, ToolSpec
+    from toolbus.hosts.mcp.exchanges import Answer
+    from toolbus.hosts.mcp.keeping import Keeper
+    from toolbus.hosts.mcp.requests import Request
+    from toolbus.hosts.mcp.screening import Screen
+    from toolbus.lifecycle.approvals import Approvals
+    from toolbus.lifecycle.offers import Offer
+    from toolbus.messages import JsonObject, ToolResponse
+    from toolbus.tools import ToolContext
+
+    Ask = Callable[[Any, bytes], Awaitable[Answer]]
+
+
+class CallOnBus:
+    """One call on its way; `answer` returns the line for the client."""
+
+    def __init__(
+        self, request: Request, ask: Ask, screen: Screen, keeper: Keeper, timeout: float | None
+    ) -> None:
+        self.request, self.timeout = request, timeout
+        self._ask, self._screen, self._keeper = ask, screen, keeper
+        self._ids: Iterator[Any] = iter([request.id])
+        self._seen: dict[str, tuple[Seen, Answer]] = {}
+
+    async def answer(
+        self, toolset: Toolset, offer: Offer, scope: Scope, approvals: Approvals
+    ) -> bytes:
+        """Take the call past the handlers and to the server; a denial is a result as well."""
+        own = self.request.id
+        transcript = self._keeper.transcript()
+        asking = AssistantMessage(id=new_id(), tool_calls=(self.request.call,))
+        runner = ToolRunner(
+            self._screen.bus,
+            toolset,
+            scope,
+            approver=approvals,
+            append=partial(transcript.append, sheltered=True),
+        )
+        try:
+            # Without a store nothing is waited for in it, so nothing can be cancelled there.
+            sheltered = not self._keeper.stores
+            asked = await transcript.append(asking, scope, sheltered=sheltered)
+            calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
+            outcomes = await runner.call_all(calls, offer)
+            outcome = next(
+                (one for one in outcomes if one.requested.id == self.request.call.id), None
+            )
+            if outcome is None:
+                return write_frame(id=own, result=refusal("a handler took the call away"))
+            return await self._rendered(outcome, toolset)
+        except (Refused, MessageDenied) as error:
+            return write_frame(id=own, result=refusal(error.reason))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+            return error_frame(
+                own, INTERNAL_ERROR, explained(f"tool {self.request.call.name!r}", error)
+            )
+
+    async def run(self, name: str, arguments: JsonObject) -> ToolResponse:
+        """Let the server run its tool *name*; return what handlers see of the answer."""
+        own = next(self._ids, f"toolbus-{new_id()}")
+        answer = await self._ask(own, self.request.line_for(own, name, arguments))
+        kind, raw = said(answer.frame)
+        try:
+            seen = see(CALL if kind == "result" else ERROR, read_json(raw))
+        except ValueError as error:
+            raise Refused(explained(f"the result of {name!r}", error)) from None
+        self._seen[name] = seen, answer
+        return seen.response
+
+    async def _rendered(self, outcome: ToolCallOutcome, toolset: Toolset) -> bytes:
+        """Return the line that says *outcome*: the server's own, if no handler changed a thing."""
+        own, response = self.request.id, outcome.response
+        ran = None if outcome.executed is None else self._seen.get(outcome.executed.name)
+        if ran is None or is_withheld(response):
+            return write_frame(id=own, result=rendered(response))
+        seen, answer = ran
+        rest = await self._rest(seen, outcome)
+        if rest is UNCHANGED and is_same(response, seen.response):
+            same = answer.frame.id == own and is_exact(answer.line)
+            return answer.line if same else write_frame(id=own, **dict([said(answer.frame)]))
+        if answer.frame.failed:
+            return write_frame(id=own, error=seen.body(response, response.structured))
+        rest = seen.rest if rest is UNCHANGED else rest
+        result = seen.result(response, rest)
+        spec = toolset.get(outcome.response.tool_name or "")
+        lost = seen.response.structured is not None and response.structured is None
+        if lost and spec is not None and spec.spec.output_schema is not None:
+            # A client refuses a result without the structure that the tool promises.
+            result["isError"] = True
+        return write_frame(id=own, result=result)
+
+    async def _rest(self, seen: Seen, outcome: ToolCallOutcome) -> Any:
+        if seen.rest is None or seen.bare:
+            return UNCHANGED
+        executed = outcome.executed or outcome.requested
+        return await self._screen.rest(executed.name, seen.rest, executed.arguments)
+
+
+class ServerTool(Tool):
+    """A tool of the server, for one call."""
+
+    def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: CallOnBus) -> None:
+        self._own, self._offered, self._call = spec, offered or spec, call
+        self.timeout = call.timeout
+        self.idempotent = spec.annotations.get("idempotentHint") is True
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """What the server says of it."""
+        return self._own
+
+    async def run(self, /, **arguments: Any) -> ToolResponse:
+        """Let the server run it."""
+        original = self._call.request.call.arguments
+        # Not `==`, by which 1 is True.
+        same = encode(arguments) == encode(original)
+        return await self._call.run(self._own.name, original if same else arguments)
+
+    def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:  # noqa: ARG002
+        """Return `run`, ready with *values*; the server has no use for *context*."""
+        return partial(self.run, **values)
+
+    def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
+        """Return *arguments*, and what a handler broke; the client's own the server judges."""
+        original = self._call.request.call.arguments
+        values = thaw(arguments)
+        if arguments is original or not self._fits(original):
+            return values, None
+        return values, schemas.problem(self._own.input_schema, arguments)
+
+    def _fits(self, arguments: JsonObject) -> bool:
+        specs = (self._own, self._offered)
+        return any(schemas.problem(one.input_schema, arguments) is None for one in specs)
+
+
+class ServerTools(Toolset):
+    """The tools that a call may find: those of the server *specs*, and the *own* of components."""
+
+    def __init__(
+        self, specs: dict[str, ToolSpec], offer: Offer, call: CallOnBus, own: Toolset
+    ) -> None:
+        super().__init__()
+        self._specs, self._offer, self._call, self._components = specs, offer, call, own
+
+    def __iter__(self) -> Iterator[Tool]:
+        names = [*self._specs, *[one.spec.name for one in self._components]]
+        return iter([one for name in dict.fromkeys(names) if (one := self.get(name)) is not None])
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool *name*, or None; the server's hides one of a component."""
+        spec = self._specs.get(name)
+        if spec is None:
+            return self._components.get(name)
+        return ServerTool(spec, self._offer.specs.get(name), self._call)
+
+
+def said(frame: Frame) -> tuple[str, Raw]:
+    """Return the member of an answer that it is about: `error` or `result`, and what it holds."""
+    raw = frame.error if frame.failed else frame.result
+    return "error" if frame.failed else "result", Raw(b"null") if raw is UNSET else raw

@@ -1,0 +1,92 @@
+"""Requests under way: who asked what, and where the answer goes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import UNSET
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from toolbus.hosts.mcp.frames import Frame
+
+_MOST_ABANDONED = 1_000
+"""How many cancelled requests are remembered, whose answers may still come."""
+
+
+class Answer(NamedTuple):
+    """The frame that answers a request, and its line."""
+
+    frame: Frame
+    line: bytes
+
+
+class Asked(NamedTuple):
+    """A request: *send* takes the line that answers it, or *future* the frame, for the proxy."""
+
+    id: Any
+    method: str
+    send: Callable[[bytes], object]
+    future: asyncio.Future[Answer] | None = None
+    params: Any = UNSET
+
+
+class Exchanges:
+    """The requests that one side has asked and the other has not answered."""
+
+    def __init__(self) -> None:
+        # A client that gives one id to two requests gets both answers, in the order of asking.
+        self._open: dict[Any, deque[Asked]] = {}
+        self._abandoned: OrderedDict[Any, Asked] = OrderedDict()
+
+    def add(self, asked: Asked) -> None:
+        """Remember a request until its answer comes."""
+        self._open.setdefault(asked.id, deque()).append(asked)
+
+    def take(self, own: Any) -> Asked | None:
+        """Return the request that is answered with the id *own*, and forget it; None: nobody's."""
+        return self._take(own) or self._abandoned.pop(own, None)
+
+    def is_open(self, own: Any) -> bool:
+        """Tell whether a request *own* waits for its answer."""
+        return own in self._open
+
+    def abandon(self, own: Any) -> Asked | None:
+        """Expect no answer any more to a request, though one may still come; return it."""
+        if (asked := self._take(own)) is not None:
+            self._abandoned[own] = asked
+            if len(self._abandoned) > _MOST_ABANDONED:
+                self._abandoned.popitem(last=False)
+        return asked
+
+    def _take(self, own: Any) -> Asked | None:
+        waiting = self._open.get(own)
+        if not waiting:
+            return None
+        asked = waiting.popleft()
+        if not waiting:
+            del self._open[own]
+        return asked
+
+    def take_all(self) -> list[Asked]:
+        """Return all requests, and forget them."""
+        asked = [one for waiting in self._open.values() for one in waiting]
+        self._open.clear()
+        return asked
+
+
+class Batch:
+    """The answers to the *count* requests of a batch, sent as one array when all are there."""
+
+    def __init__(self, count: int, send: Callable[[bytes], object]) -> None:
+        self._count, self._send = count, send
+        self._answers: list[bytes] = []
+
+    def add(self, line: bytes) -> None:
+        """Take one answer."""
+        self._answers.append(line.strip())
+        if len(self._answers) == self._count:
+            self._send(b"[" + b",".join(self._answers) + b"]\n")

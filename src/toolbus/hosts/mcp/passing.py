@@ -1,0 +1,102 @@
+"""What a server says, on its way past the handlers to the client."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.hosts.mcp.calls import said
+from toolbus.hosts.mcp.frames import (
+    REFUSED,
+    Frame,
+    error_frame,
+    is_exact,
+    read_json,
+    write_frame,
+)
+from toolbus.hosts.mcp.offering import LIST
+from toolbus.hosts.mcp.screening import UNCHANGED, Refused
+from toolbus.hosts.mcp.texts import ERROR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.hosts.mcp.exchanges import Asked
+    from toolbus.hosts.mcp.keeping import Keeper
+    from toolbus.hosts.mcp.offering import Offering
+    from toolbus.hosts.mcp.screening import Screen
+
+logger = logging.getLogger("toolbus")
+
+_RECORDED = frozenset({"resources/read", "prompts/get"})
+
+
+class Passing:
+    """Lets handlers see what is no answer to a tool call, and sends on what they leave of it."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        offering: Offering,
+        keeper: Keeper,
+        to_client: Callable[[bytes], object],
+        to_server: Callable[[bytes], object],
+    ) -> None:
+        self._screen, self._offering, self._keeper = screen, offering, keeper
+        self._to_client, self._to_server = to_client, to_server
+
+    async def answer(self, asked: Asked, frame: Frame, line: bytes) -> None:
+        """Send an answer to the client as handlers leave it."""
+        kind, raw = said(frame)
+        try:
+            if kind == "error":
+                body = await self._screen.body(ERROR, raw, name=asked.method)
+            elif asked.method == LIST:
+                body = await self._offering.relist(raw, first=_first(asked.params))
+            elif asked.method in _RECORDED:
+                body = await self._recorded(asked, raw)
+            else:
+                body = await self._screen.body(asked.method, raw)
+        except Refused as error:
+            asked.send(error_frame(asked.id, REFUSED, error.reason))
+            return
+        exact = is_exact(line)
+        if body is UNCHANGED:
+            asked.send(line if exact else write_frame(id=asked.id, **{kind: raw}))
+        else:
+            asked.send(write_frame(id=asked.id, **{kind: body}))
+
+    async def _recorded(self, asked: Asked, raw: Any) -> Any:
+        """Return what handlers leave of a text that the model will read; it is kept as well."""
+        params = read_json(asked.params) if asked.params is not UNSET else {}
+        return await self._screen.recorded(self._keeper.transcript(), asked.method, raw, params)
+
+    async def words(self, frame: Frame, line: bytes) -> None:
+        """Take a notification or a request of the server."""
+        assert isinstance(frame.method, str)  # noqa: S101 - it has one
+        if frame.method.endswith("list_changed"):
+            self._offering.forget()
+        try:
+            body = UNCHANGED
+            if frame.params is not UNSET:
+                body = await self._screen.body(frame.method, frame.params)
+        except Refused as error:
+            logger.warning("%s of the server was withheld: %s", frame.method, error.reason)
+            if frame.is_request:
+                self._to_server(error_frame(frame.id, REFUSED, error.reason))
+            return
+        if body is UNCHANGED and is_exact(line):
+            self._to_client(line)
+            return
+        params = frame.params if body is UNCHANGED else body
+        own = {"id": frame.id} if frame.is_request else {}
+        given = {} if params is UNSET else {"params": params}
+        self._to_client(write_frame(**own, method=frame.method, **given))
+
+
+def _first(params: Any) -> bool:
+    """Tell whether *params* ask for the first page of a list."""
+    found = read_json(params) if params is not UNSET else None
+    return not (isinstance(found, dict) and found.get("cursor"))

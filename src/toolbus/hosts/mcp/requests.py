@@ -1,0 +1,42 @@
+"""A tool call as the client wrote it, and as a handler rewrote it, for the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.hosts.mcp.frames import Frame, read_json, write_frame
+from toolbus.hosts.mcp.texts import CALL
+from toolbus.ids import new_id
+from toolbus.immutable import thaw
+from toolbus.messages import ToolCall
+
+if TYPE_CHECKING:
+    from toolbus.messages import JsonObject
+
+
+class Request:
+    """A `tools/call` of the client: its *line* and what it says.
+
+    Raises `FreezeError` and `ValueError` for what is no call of a tool.
+    """
+
+    def __init__(self, frame: Frame, line: bytes) -> None:
+        self.id, self.line = frame.id, line
+        params = {} if frame.params is UNSET else read_json(frame.params)
+        name = params.get("name") if isinstance(params, dict) else None
+        if not isinstance(name, str):
+            raise ValueError("it needs a `name`")  # noqa: TRY004 - of what came, not of an argument
+        arguments = params.get("arguments")
+        if not (arguments is None or isinstance(arguments, dict)):
+            raise ValueError("`arguments` must be an object")
+        self.params: dict[str, Any] = params
+        self.call = ToolCall(id=new_id(), name=name, arguments=arguments or {})
+
+    def line_for(self, own: Any, name: str, arguments: JsonObject) -> bytes:
+        """Return the line that asks for *name* with *arguments* under the id *own*."""
+        if own is self.id and name == self.call.name and arguments is self.call.arguments:
+            return self.line
+        params = {**self.params, "name": name, "arguments": thaw(arguments)}
+        return write_frame(id=own, method=CALL, params=params)

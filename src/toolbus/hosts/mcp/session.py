@@ -1,0 +1,256 @@
+"""One client session: it takes each frame of either side, and sends on what may go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from toolbus.eager import Begun
+from toolbus.hosts.mcp.asking import can_elicit
+from toolbus.hosts.mcp.calls import CallOnBus, ServerTools
+from toolbus.hosts.mcp.exchanges import Asked, Batch
+from toolbus.hosts.mcp.frames import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    SERVER_GONE,
+    Frame,
+    error_frame,
+    guess_id,
+    read_batch,
+    read_frame,
+    read_json,
+)
+from toolbus.hosts.mcp.keeping import Keeper
+from toolbus.hosts.mcp.offering import Offering
+from toolbus.hosts.mcp.passing import Passing
+from toolbus.hosts.mcp.questions import Questions
+from toolbus.hosts.mcp.requests import Request
+from toolbus.hosts.mcp.screening import Screen, explained
+from toolbus.hosts.mcp.texts import ERROR
+from toolbus.ids import new_id
+from toolbus.lifecycle.approvals import Approvals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from toolbus.events import Scope
+    from toolbus.hosts.mcp.proxy import Proxy
+
+    Send = Callable[[bytes], object]
+
+logger = logging.getLogger("toolbus")
+
+
+class Session:
+    """One client's session with a server; *to_client* and *to_server* send a line."""
+
+    def __init__(self, proxy: Proxy, to_client: Send, to_server: Send) -> None:
+        self._proxy, self._to_client, self._to_server = proxy, to_client, to_server
+        self.scope: Scope = replace(proxy.scope, session_id=new_id())
+        self.judging = proxy.judging
+        self._keeper = Keeper(proxy.bus, self.scope.session_id, proxy.store)
+        self._screen = Screen(proxy.bus, self.scope)
+        questions = self._questions = Questions(to_client, to_server)
+        self._asked = questions.asked
+        self._offering = Offering(proxy.bus, self.scope, proxy.tools, questions.ask_list)
+        self._passing = Passing(self._screen, self._offering, self._keeper, to_client, to_server)
+        self._approvals = Approvals()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._calls: dict[Any, asyncio.Task[Any]] = {}
+
+    def from_client(self, line: bytes) -> None:
+        """Take a line of the client."""
+        frame = read_frame(line)
+        if frame is not None:
+            self._take_request(frame, line, self._to_client)
+        elif (batch := read_batch(line)) is not None:
+            self._take_batch(batch, line)
+        elif self.judging and line.strip():
+            logger.warning("the client sent %d bytes that are no JSON-RPC", len(line))
+            self._to_client(error_frame(None, PARSE_ERROR, "expected one JSON-RPC frame a line"))
+        else:
+            self._to_server(line)
+
+    async def from_server(self, line: bytes) -> None:
+        """Take a line of the server; returns when what comes after it may follow."""
+        frame = read_frame(line)
+        if frame is None:
+            await self._take_no_frame(line)
+        elif frame.is_answer:
+            await self._take_answer(frame, line)
+        elif not self.judging:
+            self._to_client(line)
+        elif frame.method is UNSET or frame.result is not UNSET or frame.error is not UNSET:
+            self._take_broken(line)
+        else:
+            await self._passing.words(frame, line)
+
+    def is_open(self, own: Any) -> bool:
+        """Tell whether the server owes an answer to the request *own*."""
+        return self._asked.is_open(own)
+
+    def server_gone(self, reason: str) -> None:
+        """Answer what the server will never answer."""
+        self._questions.server_gone(reason)
+
+    def client_gone(self) -> None:
+        """Let nobody wait for the client any more."""
+        self._questions.client_gone()
+
+    async def settle(self, seconds: float) -> None:
+        """Wait at most *seconds* for what is being judged."""
+        if tasks := tuple(self._tasks):
+            await asyncio.wait(tasks, timeout=seconds)
+
+    async def close(self) -> None:
+        """Cancel what is under way, and write what is to be kept."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._keeper.close()
+
+    # --- what the client sends -----------------------------------------------------------------
+
+    def _take_request(self, frame: Frame, line: bytes, send: Send) -> None:
+        match frame.method:
+            case "tools/call" if self.judging:
+                self._take_call(frame, line, send)
+                return
+            case "initialize" if self.judging and can_elicit(_params(frame)):
+                self._approvals = Approvals(self._questions.elicit)
+            case "notifications/cancelled":
+                self._take_cancellation(frame, line)
+                return
+        if frame.is_answer and self._questions.take_elicited(frame, line):
+            return
+        if frame.is_request:
+            assert isinstance(frame.method, str)  # noqa: S101 - a request has one
+            if self._questions.gone is not None:
+                send(error_frame(frame.id, SERVER_GONE, self._questions.gone))
+                return
+            self._asked.add(Asked(frame.id, frame.method, send, None, frame.params))
+        self._to_server(line)
+
+    def _take_batch(self, batch: list[bytes], line: bytes) -> None:
+        """Take a batch apart if its frames are judged: each may be answered at another time."""
+        frames = [read_frame(one) for one in batch]
+        requests = [one for one in frames if one is not None and one.is_request]
+        if not self.judging:
+            for asking in requests:
+                self._asked.add(Asked(asking.id, str(asking.method), self._to_client))
+            self._to_server(line)
+            return
+        gathered = Batch(len(requests) + frames.count(None), self._to_client)
+        for one, part in zip(frames, batch, strict=True):
+            if one is None:
+                gathered.add(error_frame(None, INVALID_REQUEST, "expected a JSON-RPC frame"))
+            else:
+                self._take_request(one, part.strip() + b"\n", gathered.add)
+
+    def _take_call(self, frame: Frame, line: bytes, send: Send) -> None:
+        if frame.id is UNSET or frame.id is None:
+            logger.warning("the client sent a tool call without an id; it is dropped")
+            if frame.id is None:
+                send(error_frame(None, INVALID_REQUEST, "a tool call needs an id"))
+            return
+        try:
+            request = Request(frame, line)
+        except ValueError as error:
+            send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
+            return
+        self._calls[frame.id] = self._begin(self._call(request, send))
+
+    async def _call(self, request: Request, send: Send) -> None:
+        call = CallOnBus(
+            request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
+        )
+        try:
+            offer = await self._offering.offer(request)
+            tools = ServerTools(self._offering.specs, offer, call, self._proxy.tools)
+            send(await call.answer(tools, offer, self.scope, self._approvals))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+            reason = explained(f"tool {request.call.name!r}", error)
+            send(error_frame(request.id, INTERNAL_ERROR, reason))
+        finally:
+            if self._calls.get(request.id) is asyncio.current_task():
+                del self._calls[request.id]
+
+    def _take_cancellation(self, frame: Frame, line: bytes) -> None:
+        """Pass it on; a call that has not come to the server ends here."""
+        params = _params(frame)
+        own = params.get("requestId") if isinstance(params, dict) else None
+        if not isinstance(own, str | int):
+            own = None
+        task, forwarded = self._calls.pop(own, None), self._asked.abandon(own)
+        if task is None or forwarded is not None:
+            self._to_server(line)
+        if task is not None:
+            task.cancel()
+
+    # --- what the server sends -----------------------------------------------------------------
+
+    async def _take_no_frame(self, line: bytes) -> None:
+        if not line.strip():
+            self._to_client(line)
+            return
+        if (batch := read_batch(line)) is None:
+            self._take_broken(line)
+            return
+        frames = [read_frame(one) for one in batch]
+        if self.judging or None in frames:
+            for part in batch:
+                await self.from_server(part.strip() + b"\n")
+            return
+        for one in frames:
+            if one is not None and one.is_answer:
+                self._asked.take(one.id)
+        self._to_client(line)
+
+    def _take_broken(self, line: bytes) -> None:
+        """Drop what nobody can read; if it is the answer to a request, say so."""
+        logger.warning("the server wrote %d bytes that are no JSON-RPC; dropped", len(line))
+        if (asked := self._asked.take(guess_id(line))) is not None:
+            reason = "the server's answer is no JSON-RPC"
+            self._questions.give(asked, error_frame(asked.id, SERVER_GONE, reason))
+
+    async def _take_answer(self, frame: Frame, line: bytes) -> None:
+        asked = self._asked.take(frame.id)
+        if asked is not None and asked.future is not None:
+            self._questions.give(asked, line)
+        elif not self.judging and (asked is not None or frame.id is None):
+            (self._to_client if asked is None else asked.send)(line)
+        elif asked is not None:
+            self._begin(self._passing.answer(asked, frame, line))
+        elif frame.id is None:
+            await self._passing.answer(Asked(None, ERROR, self._to_client), frame, line)
+        else:
+            logger.warning(
+                "the server answered %r, which nobody asked or it answered before; dropped",
+                frame.id,
+            )
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        begun = Begun(work)
+        self._tasks.add(begun.task)
+        begun.task.add_done_callback(self._ended)
+        return begun.task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a frame could not be handled", exc_info=error)
+
+
+def _params(frame: Frame) -> Any:
+    try:
+        return None if frame.params is UNSET else read_json(frame.params)
+    except ValueError:
+        return None

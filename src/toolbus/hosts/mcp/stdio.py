@@ -1,0 +1,238 @@
+"""The proxy on pipes: the client at standard input and output, the server a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.hosts.mcp.frames import (
+    INVALID_REQUEST,
+    FrameTooLongError,
+    Lines,
+    error_frame,
+)
+from toolbus.hosts.mcp.pipes import open_input, open_output
+from toolbus.hosts.mcp.session import Session
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from toolbus.hosts.mcp.pipes import Input, Output
+    from toolbus.hosts.mcp.proxy import Proxy
+
+logger = logging.getLogger("toolbus")
+
+_PIECE = 2**18
+_PDEATHSIG = 1
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Limits(NamedTuple):
+    """How long a frame may be, in bytes, and how long a server may take to end, in seconds."""
+
+    frame: int = 2**28
+    grace: float = 5.0
+
+
+async def run_stdio(
+    proxy: Proxy, command: Sequence[str], limits: Limits | None = None, *, output: int = 1
+) -> int:
+    """Stand between standard input and output and the server that *command* starts.
+
+    Returns the server's exit code, 128 and the signal's number if one ended it. Raises `OSError`
+    if it cannot be started.
+    """
+    limits = limits or Limits()
+    process = await _start(command)
+    sink = await open_output(output)
+    try:
+        server = _Server(process)
+        session = Session(proxy, sink.write, server.write)
+        return await _Run(session, server, sink, limits).to_its_end()
+    finally:
+        _send(process, signal.SIGKILL)
+        await process.wait()
+
+
+class _Server:
+    """A server that was started; what it is sent after its end is dropped."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None  # noqa: S101 - for mypy: it is a pipe
+        assert process.stdout is not None  # noqa: S101 - as above
+        self.process, self._in, self.out = process, process.stdin, process.stdout
+
+    def write(self, line: bytes) -> None:
+        if not self._in.is_closing():
+            self._in.write(line)
+
+    async def drain(self) -> None:
+        with suppress(ConnectionError):
+            await self._in.drain()
+
+    async def finish(self) -> None:
+        """Tell it that nothing more comes."""
+        with suppress(OSError):
+            self._in.close()
+            await self._in.wait_closed()
+
+
+class _Run:
+    """One run of the proxy on pipes."""
+
+    def __init__(self, session: Session, server: _Server, output: Output, limits: Limits) -> None:
+        self._session, self._server, self._output = session, server, output
+        self._limits, self._signal = limits, 0
+
+    async def to_its_end(self) -> int:
+        """Pass lines on until one side or a signal ends it; return the exit code."""
+        source = await open_input(0)
+        asking = asyncio.create_task(
+            pass_requests(
+                source, self._session, self._output, self._server.drain, self._limits.frame
+            )
+        )
+        answering = asyncio.create_task(self._pass_answers())
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def stop(number: int) -> None:
+            self._signal = number
+            if not stopped.done():
+                stopped.set_result(None)
+            else:
+                _send(self._server.process, number)
+
+        with listening(stop):
+            lost = asyncio.ensure_future(self._output.lost)
+            ends: set[asyncio.Future[Any]] = {asking, answering, stopped, lost}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                await self._client_gone(answering)
+            code = await self._server_gone(answering)
+        ends.remove(stopped)
+        for one in ends:
+            one.cancel()
+        await asyncio.wait(ends)
+        source.close()
+        await self._session.close()
+        await self._output.close()
+        return code
+
+    async def _pass_answers(self) -> str:
+        """Return why there are no more."""
+        lines = Lines(self._limits.frame)
+        try:
+            while data := await self._server.out.read(_PIECE):
+                for line in lines.feed(data):
+                    await self._session.from_server(line)
+                await self._output.drain()
+        except FrameTooLongError as error:
+            return str(error)
+        if lines.left.strip():
+            logger.warning("the server ended within a frame of %d bytes", len(lines.left))
+        return ""
+
+    async def _client_gone(self, answering: asyncio.Task[str]) -> None:
+        """Let the server end by itself; who does not is told to."""
+        self._session.client_gone()
+        if self._signal:
+            _send(self._server.process, self._signal)
+        else:
+            await self._session.settle(self._limits.grace)
+        await self._server.finish()
+        await asyncio.wait({answering}, timeout=self._limits.grace)
+
+    async def _server_gone(self, answering: asyncio.Task[str]) -> int:
+        """See to it that the server has ended, and answer what it has not; return its code."""
+        process, grace = self._server.process, self._limits.grace
+        why = answering.result() if answering.done() else "it did not end by itself"
+        if why:
+            logger.error("the server is stopped: %s", why)
+        await self._server.finish()
+        for number in (0, signal.SIGTERM, signal.SIGKILL):
+            if not why or number:
+                _send(process, number)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), grace)
+                    break
+        code = _exit_code(process.returncode or 0)
+        reason = why or f"the server ended with exit code {code}"
+        self._session.server_gone(f"{reason}; the request has no answer, and may have had effects")
+        await self._session.settle(grace)
+        return code
+
+
+async def pass_requests(
+    source: Input,
+    session: Session,
+    output: Output,
+    drain: Callable[[], Awaitable[None]],
+    limit: int,
+) -> None:
+    """Give the lines of *source* to *session* until it ends; *drain* waits for the server."""
+    lines = Lines(limit)
+    try:
+        while data := await source.read(_PIECE):
+            for line in lines.feed(data):
+                session.from_client(line)
+            await drain()
+    except FrameTooLongError as error:
+        output.write(error_frame(None, INVALID_REQUEST, str(error)))
+        return
+    if lines.left:
+        session.from_client(lines.left)
+
+
+async def _start(command: Sequence[str]) -> Process:
+    # A group of its own, so that what the server starts can be ended with it.
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=_PIECE,
+        process_group=0,
+        preexec_fn=_end_with_parent(),
+    )
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Return what makes a child end when we are killed; only Linux can, elsewhere None."""
+    if sys.platform != "linux":
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def end_with_parent() -> None:
+        prctl(_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return end_with_parent
+
+
+def _send(process: Process, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _exit_code(returncode: int) -> int:
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+@contextmanager
+def listening(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call *stop* with the number of each signal that asks us to end."""
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

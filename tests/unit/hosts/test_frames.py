@@ -1,0 +1,100 @@
+"""Frames and lines, also broken ones."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from toolbus.hosts.mcp.exchanges import Asked, Exchanges
+from toolbus.hosts.mcp.frames import (
+    FrameTooLongError,
+    Lines,
+    guess_id,
+    is_exact,
+    read_batch,
+    read_frame,
+    read_json,
+)
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 60)))
+def test_lines_are_the_stream_however_it_is_cut(data, cuts):
+    lines, found, at = Lines(100), [], 0
+    for cut in sorted(cuts):
+        found += lines.feed(data[at:cut])
+        at = max(at, cut)
+    found += lines.feed(data[at:])
+
+    whole = data.splitlines(keepends=True) if b"\r" not in data else None
+    assert b"".join(found) + lines.left == data
+    assert all(one.count(b"\n") == 1 and one.endswith(b"\n") for one in found)
+    assert whole is None or b"\n" not in lines.left
+
+
+def test_a_line_beyond_the_limit_is_an_error():
+    lines = Lines(4)
+
+    assert lines.feed(b"1234\n12") == [b"1234\n"]
+    with pytest.raises(FrameTooLongError, match="more than 4 bytes; raise the limit"):
+        lines.feed(b"345")
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"1", b'{"id":{}}', b'{"id":[1]}', b"{", b"\xff"])
+def test_what_is_no_frame_is_none(line):
+    assert read_frame(line) is None
+
+
+def test_what_is_nested_too_deeply_is_no_json():
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_json(b"[" * 100_000 + b"]" * 100_000)
+    assert read_batch(b"[" * 100_000) is None
+    assert read_batch(b"[1") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "exact"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{}}', True),
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"error":null}', True),
+        (b'{"jsonrpc":"2.0","method":"x","params":{}}', True),
+        (b'{"id":1,"result":{}}', True),
+        (b"{", False),
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"more":1}', False),
+        (b'{"jsonrpc":"2.0","id":1,"result":"a","error":{}}', False),
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"params":"a"}', False),
+        (b'{"jsonrpc":"a","id":1,"result":{}}', False),
+        (b'{"jsonrpc":["a"],"id":1,"result":{}}', False),
+    ],
+)
+def test_a_frame_may_say_more_than_json_rpc_knows(line, exact):
+    assert is_exact(line) is exact
+
+
+@pytest.mark.parametrize(
+    ("line", "own"),
+    [
+        (b'{"id":1,"res', 1),
+        (b'{"id" : "a\\"b","res', 'a"b'),
+        (b'{"id":1,"id":2', UNSET),
+        (b"nothing", UNSET),
+        (b'{"id":"\\x"', UNSET),
+    ],
+)
+def test_a_broken_line_may_tell_its_id(line, own):
+    assert guess_id(line) == own
+
+
+def test_abandoned_requests_are_remembered_for_a_while():
+    exchanges = Exchanges()
+    for own in range(1_001):
+        exchanges.add(Asked(own, "x", print))
+        exchanges.abandon(own)
+    exchanges.add(Asked("a", "x", print))
+    exchanges.add(Asked("a", "y", print))
+
+    assert exchanges.abandon("nobody") is None
+    assert exchanges.take(0) is None
+    assert exchanges.take(1) is not None
+    assert [exchanges.take("a").method, exchanges.take("a").method] == ["x", "y"]
+    assert exchanges.take("a") is None
+    assert exchanges.take_all() == []

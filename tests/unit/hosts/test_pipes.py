@@ -1,0 +1,72 @@
+"""The proxy where standard input and output are no pipes, and handlers that cannot be its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from toolbus import AgentComponent, EventBus, events
+from toolbus.proxying import load_components
+from toolbus.terminal import UsageError
+
+PROXY = [sys.executable, "-m", "toolbus", "proxy"]
+HANDLERS = """
+from toolbus import AgentComponent, EventBus
+bus, other = EventBus(), EventBus()
+class Whole(AgentComponent): ...
+class Lacking(AgentComponent):
+    requires = (Whole,)
+"""
+
+
+def test_files_are_read_and_written_to_their_end(tmp_path):
+    lines = b'{"jsonrpc":"2.0","method":"x"}\n' * 50_000
+    (tmp_path / "in").write_bytes(lines + b"no line end")
+
+    with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as target:
+        command = [*PROXY, "--", "cat"]
+        done = subprocess.run(
+            command, stdin=source, stdout=target, timeout=60, check=False, stderr=subprocess.PIPE
+        )
+
+    # What `cat` says are notifications again, so they pass to the client as they are.
+    assert (done.returncode, (tmp_path / "out").read_bytes()) == (0, lines)
+    assert b"ended within a frame of 11 bytes" in done.stderr
+
+
+def test_a_client_that_reads_no_more_ends_the_proxy(tmp_path):
+    command = [*PROXY, "--grace", "0.2", "--", "yes", '{"method":"x"}']
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proxy:
+        assert proxy.stdout.readline() == b'{"method":"x"}\n'
+        proxy.stdout.close()
+        assert proxy.wait(30) in {141, 143}
+
+
+def test_one_bus_and_components_are_the_handlers(tmp_path):
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    file = tmp_path / "handlers.py"
+
+    bus, components = load_components([f"{file}:bus", f"{file}:Whole"])
+
+    assert isinstance(bus, EventBus)
+    assert not bus.handlers(events.TOOL_CALL_BEFORE)
+    assert [one.name for one in components if isinstance(one, AgentComponent)] == ["Whole"]
+    with pytest.raises(UsageError, match="is a second bus; give one, and components"):
+        load_components([f"{file}:bus", f"{file}:other"])
+
+
+def test_components_that_lack_another_are_wrong_use(tmp_path):
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+
+    done = subprocess.run(
+        [*PROXY, "--with", "handlers.py:Lacking", "--", "cat"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "it requires Whole" in done.stderr
