@@ -329,6 +329,16 @@ async def test_a_denied_call_never_reaches_the_server(proxied, policy):
     assert peer.called() == []
 
 
+async def test_stateless_clients_get_whole_results(proxied, policy):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    async with proxied("--with", policy(NO_RM)) as peer:
+        params = {"name": "rm", "arguments": {"path": "/"}, "_meta": meta}
+        peer.send(id=1, method="tools/call", params=params)
+        result = (await peer.answer(1))["result"]
+
+    assert (result["isError"], result["resultType"]) == (True, "complete")
+
+
 async def test_a_configuration_names_the_handlers(proxied, policy, here):
     policy(name="redaction.py")
     (here / "toolbus.toml").write_text(

@@ -76,10 +76,10 @@ class CallOnBus:
                 (one for one in outcomes if one.requested.id == self.request.call.id), None
             )
             if outcome is None:
-                return write_frame(id=own, result=refusal("a handler took the call away"))
+                return self.request.line_of(refusal("a handler took the call away"))
             return await self._rendered(outcome, toolset)
         except (Refused, MessageDenied) as error:
-            return write_frame(id=own, result=refusal(error.reason))
+            return self.request.line_of(refusal(error.reason))
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
             return error_frame(
                 own, INTERNAL_ERROR, explained(f"tool {self.request.call.name!r}", error)
@@ -102,7 +102,7 @@ class CallOnBus:
         own, response = self.request.id, outcome.response
         ran = None if outcome.executed is None else self._seen.get(outcome.executed.name)
         if ran is None or is_withheld(response):
-            return write_frame(id=own, result=rendered(response))
+            return self.request.line_of(rendered(response))
         seen, answer = ran
         rest = await self._rest(seen, outcome)
         if rest is UNCHANGED and is_same(response, seen.response):

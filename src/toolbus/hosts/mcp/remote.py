@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-_VERSION = "io.modelcontextprotocol/protocolVersion"
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _CONNECT = 30.0
 _RESUMES = 10

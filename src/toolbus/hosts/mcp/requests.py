@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from toolbus.messages import JsonObject
 
 
+VERSION = "io.modelcontextprotocol/protocolVersion"
+"""Where each request of the stateless revision, 2026-07-28, names its revision."""
+
+
 class Request:
     """A `tools/call` of the client: its *line* and what it says.
 
@@ -33,6 +37,14 @@ class Request:
             raise ValueError("`arguments` must be an object")
         self.params: dict[str, Any] = params
         self.call = ToolCall(id=new_id(), name=name, arguments=arguments or {})
+
+    def line_of(self, result: dict[str, Any]) -> bytes:
+        """Return the line that answers with *result*, which no server gave."""
+        meta = self.params.get("_meta")
+        # The stateless revision tells results that are whole from those that ask back.
+        if isinstance(meta, dict) and VERSION in meta:
+            result = {"resultType": "complete", **result}
+        return write_frame(id=self.id, result=result)
 
     def line_for(self, own: Any, name: str, arguments: JsonObject) -> bytes:
         """Return the line that asks for *name* with *arguments* under the id *own*."""
