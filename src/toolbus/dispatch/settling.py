@@ -147,11 +147,7 @@ class Settling:
             context._mine = None
             return context
         if result is None and context._mine is STEPPED and more and more.rejected is None:
-            # Adapters that left all as it is, or a handler whose steps led nowhere.
-            if trace is not None:
-                trace.add_steps(binding, more.own, "ran", since, None)
-            more = replace(more, steps=more.steps + more.own, own=())
-            return following(context, before, context._output, more)
+            return _stepped(binding, context, more, trace, since)
         return self.judge(binding, context, result, trace, since)
 
     def _checked(
@@ -261,6 +257,16 @@ class Settling:
 
     def _breach(self, turn: Turn, problem: str) -> HandlerContractError:
         return HandlerContractError(self._event.name, turn.binding.name, problem)
+
+
+def _stepped(
+    binding: Binding, context: EventContext[Any], more: Details, trace: Trace | None, since: int
+) -> EventContext[Any]:
+    """Return the next context after adapters that left all as it is, or steps that led nowhere."""
+    if trace is not None:
+        trace.add_steps(binding, more.own, "ran", since, None)
+    more = replace(more, steps=more.steps + more.own, own=())
+    return following(context, context._value, context._output, more)
 
 
 def outcome_of(
