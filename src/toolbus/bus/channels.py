@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from types import CellType
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 
 from toolbus.dispatch.bindings import Binding
 from toolbus.dispatch.contexts import shown
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from toolbus.dispatch.contexts import EventContext
     from toolbus.events import Event
+
+T = TypeVar("T")
 
 MAX_DEPTH = 2 * CROWD
 """How often an event may be dispatched inside itself at most; `CROWD` times it always may."""
@@ -102,7 +104,7 @@ class Channel:
     def bindings(self) -> tuple[Binding, ...]:
         """All handlers in the order in which they run."""
         bindings = self._bindings
-        return self._sorted() if bindings is None else bindings
+        return self._keep("_bindings", self._sorted) if bindings is None else bindings
 
     def add(self, binding: Binding) -> None:
         """Put *binding* into its place."""
@@ -129,13 +131,7 @@ class Channel:
 
     def listen(self, ask: Callable[[Channel], bool]) -> bool:
         """Return what *ask* says of this channel; it is *heard* until the next change."""
-        with self._lock:
-            version = self._version
-            heard = self.heard = ask(self)
-            # Not all changes take the lock, see `_dispatch_first`.
-            if self._version is not version:
-                self.heard = None
-            return heard
+        return self._keep("heard", lambda: ask(self))
 
     def strangers(self) -> list[Callable[..., Any]]:
         """Return the plain blinker receivers, whomever they hear."""
@@ -165,29 +161,28 @@ class Channel:
         if verb not in self.verbs:
             instead = "` or `".join(self.verbs)
             raise DispatchError(self.event.name, f"use `{instead}`, not `{verb}`")
+        return self._keep(verb, lambda: self._planner(self, verb))(*arguments)
+
+    def _keep(self, name: str, make: Callable[[], T]) -> T:
+        """Return what *make* gives, and keep it as the attribute *name* until the next change."""
         with self._lock:
             version = self._version
-            plan = self._planner(self, verb)
-            setattr(self, verb, plan)
+            made = make()
+            setattr(self, name, made)
             # Without the lock, the garbage collector may have ended a weak handler meanwhile.
             if self._version is not version:
                 self.outdate()
-        return plan(*arguments)
+            return made
 
     def _sorted(self) -> tuple[Binding, ...]:
         # Sorted at the first dispatch after a change, and swapped in whole under the lock, so that
         # a dispatch neither sorts nor locks, and no change is lost to a sort under way.
-        with self._lock:
-            version = self._version
-            held = [one for one in self._receivers() if isinstance(one, Binding)]
-            for binding in held:
-                if binding.ended:
-                    self._disconnect(binding)
-            mine = [binding for binding in held if not binding.ended]
-            bindings = tuple(sorted(mine, key=lambda binding: binding.rank))
-            if self._version is version:
-                self._bindings = bindings
-            return bindings
+        held = [one for one in self._receivers() if isinstance(one, Binding)]
+        for binding in held:
+            if binding.ended:
+                self._disconnect(binding)
+        mine = [binding for binding in held if not binding.ended]
+        return tuple(sorted(mine, key=lambda binding: binding.rank))
 
     def _receivers(self) -> list[Callable[..., Any]]:
         return list(self.signal.receivers.values())

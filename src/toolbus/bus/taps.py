@@ -69,13 +69,8 @@ class Taps:
     def recording(self, event: Event, bindings: Sequence[Binding]) -> Recording:
         """Return what records the dispatches of *event* to *bindings*."""
         wanting = [tap for tap in self._taps if tap.wants(event, bindings)]
-        return Recording(self, event, bindings, wanting)
-
-    def begin(
-        self, event: Event, value: object, scope: Scope, *, values: bool, digests: bool
-    ) -> Trace:
-        """Begin a trace of a dispatch."""
-        return Trace(event.name, value, scope, self._digests if digests else None, values=values)
+        digests = self._digests if any(tap.digests for tap in wanting) else None
+        return Recording(self, event, bindings, wanting, digests)
 
     def has(self, tap: Tap) -> bool:
         """Tell whether *tap* was not taken away."""
@@ -88,17 +83,19 @@ class Recording:
     __slots__ = ("_bindings", "_digests", "_event", "_taps", "_values", "_wanting")
 
     def __init__(
-        self, taps: Taps, event: Event, bindings: Sequence[Binding], wanting: Sequence[Tap]
+        self,
+        taps: Taps,
+        event: Event,
+        bindings: Sequence[Binding],
+        wanting: Sequence[Tap],
+        digests: Digests | None,
     ) -> None:
         self._taps, self._event, self._bindings, self._wanting = taps, event, bindings, wanting
-        self._values = any(tap.values for tap in wanting)
-        self._digests = any(tap.digests for tap in wanting)
+        self._values, self._digests = any(tap.values for tap in wanting), digests
 
     def begin(self, value: object, scope: Scope) -> Trace:
         """Begin a trace of a dispatch."""
-        return self._taps.begin(
-            self._event, value, scope, values=self._values, digests=self._digests
-        )
+        return Trace(self._event.name, value, scope, self._digests, values=self._values)
 
     def finished(self, trace: Trace, context: EventContext[Any]) -> None:
         """Give the record of *trace*, of a dispatch that came to its end, to the taps."""
