@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from toolbus.files import replacing
+from toolbus.hints import nearest
 from toolbus.interchange.native import (
     EndLine,
     Header,
@@ -91,7 +91,6 @@ def _chosen(known: Sequence[SessionInfo], wanted: Sequence[str]) -> list[Session
     ids = [info.id for info in known]
     for one in wanted:
         if one not in ids:
-            near = get_close_matches(one, ids, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {len(ids)}"
-            raise UsageError(f"there is no session {one!r}; {hint}")
+            hint = nearest(one, ids) or f"; there are {len(ids)}"
+            raise UsageError(f"there is no session {one!r}{hint}")
     return [info for info in known if not wanted or info.id in wanted]
