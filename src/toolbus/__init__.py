@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolbus import events as events
-    from toolbus.adapters import ToolAdapter as ToolAdapter
+    from toolbus.adapting import ToolAdapter as ToolAdapter
     from toolbus.agent import Agent as Agent
     from toolbus.bus import EventBus as EventBus
     from toolbus.components import AgentComponent as AgentComponent
@@ -48,7 +48,7 @@ _FACE = {
     "SystemMessage": "messages",
     "TextPart": "messages",
     "Tool": "tools",
-    "ToolAdapter": "adapters",
+    "ToolAdapter": "adapting",
     "ToolCall": "messages",
     "ToolMessage": "messages",
     "ToolResponse": "messages",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from toolbus.adapters import ToolAdapter
+from toolbus.adapting import ToolAdapter
 from toolbus.admission import admit, parameters_of, refused, without_stale_content
 from toolbus.bus import EventBus
 from toolbus.components import AgentComponent

@@ -6,8 +6,8 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from toolbus.adapters import ToolAdapter
-from toolbus.adapters.running import (
+from toolbus.adapting import ToolAdapter
+from toolbus.adapting.running import (
     Done,
     answered_call,
     begin_adapter,

@@ -1,12 +1,12 @@
-"""What happens behind the doors of `toolbus.adapters.running`."""
+"""What happens behind the doors of `toolbus.adapting.running`."""
 
 import asyncio
 
 import pytest
 from msgspec.structs import replace
 
-from toolbus.adapters import ToolAdapter, running
-from toolbus.adapters.running import Done, answered_call, left, promised, run_adapter
+from toolbus.adapting import ToolAdapter, running
+from toolbus.adapting.running import Done, answered_call, left, promised, run_adapter
 from toolbus.errors import DeadlineError, DispatchDepthError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE, ToolSpec
 from toolbus.messages import ToolCall, ToolMessage, ToolResponse

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from toolbus.adapters import ToolAdapter
+from toolbus.adapting import ToolAdapter
 from toolbus.bus import EventBus
 from toolbus.components import AgentComponent
 from toolbus.events import (

@@ -19,7 +19,7 @@ from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse, chan
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from toolbus.adapters import ToolAdapter
+    from toolbus.adapting import ToolAdapter
     from toolbus.events import Event
 
 T = TypeVar("T")
