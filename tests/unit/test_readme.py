@@ -2,7 +2,9 @@ import asyncio
 import importlib
 import inspect
 import io
+import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from zipfile import ZipFile
@@ -10,6 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, events
+from toolbus.cli import proxy
 from toolbus.configuration import load
 from toolbus.models.scripted import ScriptedModel
 from toolbus.reading import explain
@@ -114,5 +117,32 @@ def delete(path: str) -> str:
     return f"deleted {path}"
 
 
-def test_it_has_fewer_than_220_lines():
-    assert len(README.splitlines()) < 220
+CLIENTS = dict(re.findall(r"^\| ([\w ]+) \| .+ \| `(.+)` \|$", README, re.MULTILINE))
+
+
+def read_entry(client: str) -> list[str]:
+    """Return the words with which *client* starts its server, as its settings have them."""
+    if client in {"Claude Code", "Codex"}:
+        return shlex.split(CLIENTS[client])[5:]
+    (entry,) = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    settings = json.loads(CLIENTS[client].replace("ENTRY", entry))
+    (servers,) = settings.values()
+    return [servers["files"]["command"], *servers["files"]["args"]]
+
+
+@pytest.mark.parametrize(
+    "client", ["Claude Code", "Codex", "Claude Desktop", "Cursor", "Gemini CLI", "VS Code"]
+)
+def test_the_line_of_a_client_starts_a_proxy(client: str):
+    program, name, *words = read_entry(client)
+
+    parser, _ = proxy.command()
+    found = parser.parse_all(words)
+
+    assert (Path(program).name, name) == ("toolbus", "proxy")
+    assert found.config == "/home/me/toolbus.toml"
+    assert found.command[:3] == ["--", "npx", "-y"]
+
+
+def test_it_has_fewer_than_250_lines():
+    assert len(README.splitlines()) < 250
