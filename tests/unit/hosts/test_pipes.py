@@ -1,5 +1,7 @@
 """The proxy where standard input and output are no pipes, and handlers that cannot be its own."""
 
+import os
+import select
 import subprocess
 import sys
 
@@ -40,6 +42,38 @@ def test_a_client_that_reads_no_more_ends_the_proxy(tmp_path):
         assert proxy.stdout.readline() == b'{"method":"x"}\n'
         proxy.stdout.close()
         assert proxy.wait(30) in {141, 143}
+
+
+def test_a_server_that_never_reads_cannot_hold_a_client_that_leaves():
+    command = [*PROXY, "--grace", "0.2", "--", "sleep", "1000"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proxy:
+        os.set_blocking(proxy.stdin.fileno(), False)
+        line = b'{"jsonrpc":"2.0","method":"%b"}\n' % (b"x" * 50_000)
+        full = 0
+        while full < 20:
+            # Until the pipes on both sides of the proxy have been full for a while.
+            try:
+                os.write(proxy.stdin.fileno(), line)
+                full = 0
+            except BlockingIOError:
+                full += 1
+                select.select([], [proxy.stdin], [], 0.05)
+        proxy.stdin.close()
+        proxy.stdout.close()
+
+        assert proxy.wait(30) == 143
+
+
+def test_an_input_that_has_ended_before_it_began_ends_the_proxy():
+    done = subprocess.run(
+        [*PROXY, "--", "cat"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_one_bus_and_components_are_the_handlers(tmp_path):

@@ -79,17 +79,23 @@ class Session:
 
     async def from_server(self, line: bytes) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
+        if (rest := self.hear(line)) is not None:
+            await rest
+
+    def hear(self, line: bytes) -> Coroutine[Any, Any, None] | None:
+        """Do as `from_server` does; return what to await before the next line, or None."""
         frame = read_frame(line)
         if frame is None:
-            await self._take_no_frame(line)
-        elif frame.is_answer:
-            await self._take_answer(frame, line)
-        elif not self.judging:
+            return self._take_no_frame(line)
+        if frame.is_answer:
+            return self._take_answer(frame, line)
+        if not self.judging:
             self._to_client(line)
         elif frame.method is UNSET or frame.result is not UNSET or frame.error is not UNSET:
             self._take_broken(line)
         else:
-            await self._passing.words(frame, line)
+            return self._passing.words(frame, line)
+        return None
 
     def is_open(self, own: Any) -> bool:
         """Tell whether the server owes an answer to the request *own*."""
@@ -221,7 +227,7 @@ class Session:
             reason = "the server's answer is no JSON-RPC"
             self._questions.give(asked, error_frame(asked.id, SERVER_GONE, reason))
 
-    async def _take_answer(self, frame: Frame, line: bytes) -> None:
+    def _take_answer(self, frame: Frame, line: bytes) -> Coroutine[Any, Any, None] | None:
         asked = self._asked.take(frame.id)
         if asked is not None and asked.future is not None:
             self._questions.give(asked, line)
@@ -230,12 +236,13 @@ class Session:
         elif asked is not None:
             self._begin(self._passing.answer(asked, frame, line))
         elif frame.id is None:
-            await self._passing.answer(Asked(None, ERROR, self._to_client), frame, line)
+            return self._passing.answer(Asked(None, ERROR, self._to_client), frame, line)
         else:
             logger.warning(
                 "the server answered %r, which nobody asked or it answered before; dropped",
                 frame.id,
             )
+        return None
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         begun = Begun(work)

@@ -17,19 +17,18 @@ from toolbus.hosts.mcp.frames import (
     Lines,
     error_frame,
 )
-from toolbus.hosts.mcp.pipes import open_input, open_output
+from toolbus.hosts.mcp.pipes import open_output, pour
 from toolbus.hosts.mcp.session import Session
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from toolbus.hosts.mcp.pipes import Input, Output
+    from toolbus.hosts.mcp.pipes import Output
     from toolbus.hosts.mcp.proxy import Proxy
 
 logger = logging.getLogger("toolbus")
 
-_PIECE = 2**18
 _PDEATHSIG = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -50,38 +49,23 @@ async def run_stdio(
     if it cannot be started.
     """
     limits = limits or Limits()
-    process = await _start(command)
-    sink = await open_output(output)
+    server = await _start(command)
     try:
-        server = _Server(process)
-        session = Session(proxy, sink.write, server.write)
+        sink = await open_output(output)
+        session = Session(proxy, sink.write, server.sink.write)
         return await _Run(session, server, sink, limits).to_its_end()
     finally:
-        _send(process, signal.SIGKILL)
-        await process.wait()
+        _send(server.process, signal.SIGKILL)
+        await server.process.wait()
+        os.close(server.source)
 
 
-class _Server:
-    """A server that was started; what it is sent after its end is dropped."""
+class _Server(NamedTuple):
+    """A server that was started: the *source* of what it says, and the *sink* of what it hears."""
 
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None  # noqa: S101 - for mypy: it is a pipe
-        assert process.stdout is not None  # noqa: S101 - as above
-        self.process, self._in, self.out = process, process.stdin, process.stdout
-
-    def write(self, line: bytes) -> None:
-        if not self._in.is_closing():
-            self._in.write(line)
-
-    async def drain(self) -> None:
-        with suppress(ConnectionError):
-            await self._in.drain()
-
-    async def finish(self) -> None:
-        """Tell it that nothing more comes."""
-        with suppress(OSError):
-            self._in.close()
-            await self._in.wait_closed()
+    process: Process
+    source: int
+    sink: Output
 
 
 class _Run:
@@ -93,12 +77,8 @@ class _Run:
 
     async def to_its_end(self) -> int:
         """Pass lines on until one side or a signal ends it; return the exit code."""
-        source = await open_input(0)
-        asking = asyncio.create_task(
-            pass_requests(
-                source, self._session, self._output, self._server.drain, self._limits.frame
-            )
-        )
+        drain, limit = self._server.sink.drain, self._limits.frame
+        asking = asyncio.create_task(pass_requests(self._session, self._output, drain, limit))
         answering = asyncio.create_task(self._pass_answers())
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -120,24 +100,32 @@ class _Run:
         for one in ends:
             one.cancel()
         await asyncio.wait(ends)
-        source.close()
         await self._session.close()
-        await self._output.close()
+        await self._output.close(self._limits.grace)
         return code
 
     async def _pass_answers(self) -> str:
         """Return why there are no more."""
         lines = Lines(self._limits.frame)
         try:
-            while data := await self._server.out.read(_PIECE):
-                for line in lines.feed(data):
-                    await self._session.from_server(line)
-                await self._output.drain()
+            await pour(self._server.source, lambda data: self._take(lines.feed(data)))
         except FrameTooLongError as error:
             return str(error)
         if lines.left.strip():
             logger.warning("the server ended within a frame of %d bytes", len(lines.left))
         return ""
+
+    def _take(self, lines: list[bytes]) -> Coroutine[Any, Any, None] | None:
+        for number, line in enumerate(lines):
+            if (rest := self._session.hear(line)) is not None:
+                return self._take_slowly(rest, lines[number + 1 :])
+        return self._output.drain()
+
+    async def _take_slowly(self, rest: Coroutine[Any, Any, None], lines: list[bytes]) -> None:
+        """Take *lines* when the *rest* of the line before them is done."""
+        await rest
+        if (after := self._take(lines)) is not None:
+            await after
 
     async def _client_gone(self, answering: asyncio.Task[str]) -> None:
         """Let the server end by itself; who does not is told to."""
@@ -146,7 +134,7 @@ class _Run:
             _send(self._server.process, self._signal)
         else:
             await self._session.settle(self._limits.grace)
-        await self._server.finish()
+        await self._server.sink.close(self._limits.grace)
         await asyncio.wait({answering}, timeout=self._limits.grace)
 
     async def _server_gone(self, answering: asyncio.Task[str]) -> int:
@@ -155,7 +143,7 @@ class _Run:
         why = answering.result() if answering.done() else "it did not end by itself"
         if why:
             logger.error("the server is stopped: %s", why)
-        await self._server.finish()
+        await self._server.sink.close(grace)
         for number in (0, signal.SIGTERM, signal.SIGKILL):
             if not why or number:
                 _send(process, number)
@@ -170,19 +158,21 @@ class _Run:
 
 
 async def pass_requests(
-    source: Input,
     session: Session,
     output: Output,
-    drain: Callable[[], Awaitable[None]],
+    drain: Callable[[], Coroutine[Any, Any, None] | None],
     limit: int,
 ) -> None:
-    """Give the lines of *source* to *session* until it ends; *drain* waits for the server."""
+    """Give the lines of standard input to *session* until its end; *drain* is for the server's."""
     lines = Lines(limit)
+
+    def take(data: bytes) -> Coroutine[Any, Any, None] | None:
+        for line in lines.feed(data):
+            session.from_client(line)
+        return drain()
+
     try:
-        while data := await source.read(_PIECE):
-            for line in lines.feed(data):
-                session.from_client(line)
-            await drain()
+        await pour(0, take)
     except FrameTooLongError as error:
         output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return
@@ -190,16 +180,30 @@ async def pass_requests(
         session.from_client(lines.left)
 
 
-async def _start(command: Sequence[str]) -> Process:
-    # A group of its own, so that what the server starts can be ended with it.
-    return await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=_PIECE,
-        process_group=0,
-        preexec_fn=_end_with_parent(),
-    )
+async def _start(command: Sequence[str]) -> _Server:
+    """Start a server at pipes of ours: those of asyncio give a piece in the loop's next turn."""
+    its_input, sink = os.pipe()
+    source, its_output = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=its_input,
+            stdout=its_output,
+            # A group of its own, so that what the server starts can be ended with it.
+            process_group=0,
+            preexec_fn=_end_with_parent(),
+        )
+    except BaseException:
+        os.close(sink)
+        os.close(source)
+        raise
+    finally:
+        os.close(its_input)
+        os.close(its_output)
+    try:
+        return _Server(process, source, await open_output(sink))
+    finally:
+        os.close(sink)
 
 
 def _end_with_parent() -> Callable[[], None] | None:
