@@ -49,6 +49,7 @@ class ToolRunner:
         append: takes each tool message into a transcript and returns it as it was appended, in
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
+        sheltered: says that no cancellation reaches whoever calls; they use `stop`.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         progress: gets what tools tell of their progress.
         ids: makes the ids of calls and messages.
@@ -63,13 +64,15 @@ class ToolRunner:
         *,
         approver: Approver | Approvals | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
+        sheltered: bool = False,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self._bus, self._scope, self._ids = bus, scope or Scope(), ids
-        self._append = append or partial(admit, bus)
+        self._append, self._sheltered = append or partial(admit, bus), sheltered
+        self._under_way: list[CallInProgress] = []
         self._means = Means(
             bus,
             toolset,
@@ -110,6 +113,11 @@ class ToolRunner:
             ]
         )
 
+    def stop(self) -> None:
+        """Cancel the tools of all calls under way; every call still gets its message."""
+        for one in self._under_way:
+            one.stop()
+
     async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
         """Answer *calls*, which a former process left open, as interrupted; run none of them."""
         under_way = [CallInProgress(call, self._means, None) for call in calls]
@@ -118,6 +126,13 @@ class ToolRunner:
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
+        if self._sheltered:
+            self._under_way += under_way
+            try:
+                return await self._append_all(under_way)
+            finally:
+                self._under_way = [one for one in self._under_way if one not in under_way]
+
         def cancel() -> None:
             for one in under_way:
                 one.stop()

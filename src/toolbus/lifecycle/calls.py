@@ -209,6 +209,7 @@ class CallInProgress:
                 tool.bind(self._values, context),
                 is_async=tool.is_async,
                 seconds=tool.timeout,
+                in_place=tool.in_place,
             )
         except DeadlineError as error:
             self._fail(f"the tool {error}", "timeout")

@@ -26,7 +26,8 @@ from toolbus.messages import AssistantMessage, encode
 from toolbus.tools import Tool, Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    import asyncio
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from toolbus.events import Scope, ToolCallOutcome, ToolSpec
     from toolbus.hosts.mcp.exchanges import Answer
@@ -35,14 +36,16 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.screening import Screen
     from toolbus.lifecycle.approvals import Approvals
     from toolbus.lifecycle.offers import Offer
-    from toolbus.messages import JsonObject, ToolResponse
+    from toolbus.messages import JsonObject, ToolCall, ToolResponse
     from toolbus.tools import ToolContext
 
     Ask = Callable[[Any, bytes], Awaitable[Answer]]
 
 
 class CallOnBus:
-    """One call on its way; `answer` returns the line for the client."""
+    """One call on its way, in *task*; `answer` returns the line for the client."""
+
+    task: asyncio.Task[None]
 
     def __init__(
         self, request: Request, ask: Ask, screen: Screen, keeper: Keeper, timeout: float | None
@@ -51,11 +54,24 @@ class CallOnBus:
         self._ask, self._screen, self._keeper = ask, screen, keeper
         self._ids: Iterator[Any] = iter([request.id])
         self._seen: dict[str, tuple[Seen, Answer]] = {}
+        self._runner: ToolRunner | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Cancel it; one that the handlers have seen still takes its way to the end."""
+        self._stopped = True
+        if self._runner is None:
+            self.task.cancel()
+        else:
+            self._runner.stop()
 
     async def answer(
         self, toolset: Toolset, offer: Offer, scope: Scope, approvals: Approvals
-    ) -> bytes:
-        """Take the call past the handlers and to the server; a denial is a result as well."""
+    ) -> bytes | None:
+        """Take the call past the handlers and to the server; a denial is a result as well.
+
+        Returns None if it was stopped: nobody waits for an answer.
+        """
         own = self.request.id
         transcript = self._keeper.transcript()
         asking = AssistantMessage(id=new_id(), tool_calls=(self.request.call,))
@@ -65,13 +81,16 @@ class CallOnBus:
             scope,
             approver=approvals,
             append=partial(transcript.append, sheltered=True),
+            sheltered=True,
         )
         try:
             # Without a store nothing is waited for in it, so nothing can be cancelled there.
             sheltered = not self._keeper.stores
             asked = await transcript.append(asking, scope, sheltered=sheltered)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
-            outcomes = await runner.call_all(calls, offer)
+            outcomes = await self._run_all(runner, calls, offer)
+            if self._stopped:
+                return None
             outcome = next(
                 (one for one in outcomes if one.requested.id == self.request.call.id), None
             )
@@ -84,6 +103,15 @@ class CallOnBus:
             return error_frame(
                 own, INTERNAL_ERROR, explained(f"tool {self.request.call.name!r}", error)
             )
+
+    async def _run_all(
+        self, runner: ToolRunner, calls: Sequence[ToolCall], offer: Offer
+    ) -> Sequence[ToolCallOutcome]:
+        self._runner = runner
+        try:
+            return await runner.call_all(calls, offer)
+        finally:
+            self._runner = None
 
     async def run(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Let the server run its tool *name*; return what handlers see of the answer."""
@@ -128,6 +156,8 @@ class CallOnBus:
 
 class ServerTool(Tool):
     """A tool of the server, for one call."""
+
+    in_place = True
 
     def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: CallOnBus) -> None:
         self._own, self._offered, self._call = spec, offered or spec, call

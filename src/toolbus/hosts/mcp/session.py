@@ -61,8 +61,9 @@ class Session:
         self._offering = Offering(proxy.bus, self.scope, proxy.tools, questions.ask_list)
         self._passing = Passing(self._screen, self._offering, self._keeper, to_client, to_server)
         self._approvals = Approvals()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._calls: dict[Any, asyncio.Task[Any]] = {}
+        # Each task with what ends it.
+        self._tasks: dict[asyncio.Task[Any], Callable[[], object]] = {}
+        self._calls: dict[Any, CallOnBus] = {}
 
     def from_client(self, line: bytes) -> None:
         """Take a line of the client."""
@@ -117,8 +118,8 @@ class Session:
     async def close(self) -> None:
         """Cancel what is under way, and write what is to be kept."""
         tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
+        for stop in tuple(self._tasks.values()):
+            stop()
         if tasks:
             await asyncio.wait(tasks)
         await self._keeper.close()
@@ -172,21 +173,24 @@ class Session:
         except ValueError as error:
             send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return
-        self._calls[frame.id] = self._begin(self._call(request, send))
-
-    async def _call(self, request: Request, send: Send) -> None:
-        call = CallOnBus(
+        call = self._calls[frame.id] = CallOnBus(
             request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
         )
+        call.task = self._begin(self._call(call, send), call.stop)
+
+    async def _call(self, call: CallOnBus, send: Send) -> None:
+        request = call.request
         try:
             offer = await self._offering.offer(request)
             tools = ServerTools(self._offering.specs, offer, call, self._proxy.tools)
-            send(await call.answer(tools, offer, self.scope, self._approvals))
+            line = await call.answer(tools, offer, self.scope, self._approvals)
+            if line is not None:
+                send(line)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
             reason = explained(f"tool {request.call.name!r}", error)
             send(error_frame(request.id, INTERNAL_ERROR, reason))
         finally:
-            if self._calls.get(request.id) is asyncio.current_task():
+            if self._calls.get(request.id) is call:
                 del self._calls[request.id]
 
     def _take_cancellation(self, frame: Frame, line: bytes) -> None:
@@ -195,11 +199,11 @@ class Session:
         own = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(own, str | int):
             own = None
-        task, forwarded = self._calls.pop(own, None), self._asked.abandon(own)
-        if task is None or forwarded is not None:
+        call, forwarded = self._calls.pop(own, None), self._asked.abandon(own)
+        if call is None or forwarded is not None:
             self._to_server(line)
-        if task is not None:
-            task.cancel()
+        if call is not None:
+            call.stop()
 
     # --- what the server sends -----------------------------------------------------------------
 
@@ -244,14 +248,17 @@ class Session:
             )
         return None
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        begun = Begun(work)
-        self._tasks.add(begun.task)
-        begun.task.add_done_callback(self._ended)
-        return begun.task
+    def _begin(
+        self, work: Coroutine[Any, Any, None], stop: Callable[[], object] | None = None
+    ) -> asyncio.Task[None]:
+        """Begin *work*; *stop* ends it, if that takes more than to cancel its task."""
+        task = Begun(work).task
+        self._tasks[task] = stop or task.cancel
+        task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a frame could not be handled", exc_info=error)
 
