@@ -75,7 +75,9 @@ class CallInProgress:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
             while self._state not in ENDS:
                 state = cast("State", self._state)
-                signal = await self._steps[state](self)
+                signal = self._steps[state](self)
+                if not isinstance(signal, str):
+                    signal = await signal
                 self._state = TRANSITIONS[state][signal]
         except asyncio.CancelledError:
             self._fail("the call was cancelled", "cancelled")
@@ -179,7 +181,7 @@ class CallInProgress:
         self._response = self._answer
         return "answered"
 
-    async def _find(self) -> Signal:
+    def _find(self) -> Signal:
         self._tool = self._look_up(self.call.name)
         if self._tool is not None:
             return "known"
@@ -188,7 +190,7 @@ class CallInProgress:
         self._fail(text, "unknown_tool")
         return "unknown"
 
-    async def _validate(self) -> Signal:
+    def _validate(self) -> Signal:
         self._values, problem = self._means.check.fit(self.call)
         if problem is None:
             return "valid"
@@ -200,7 +202,7 @@ class CallInProgress:
         self._attempts += 1
         self.executed = self.call
         # What it got the first time it may have changed.
-        if self._attempts > 1 and await self._validate() != "valid":
+        if self._attempts > 1 and self._validate() != "valid":
             return "failed"
         context = ToolContext(means.scope, self.call.id, means.nested, means.progress)
         try:
@@ -251,7 +253,7 @@ class CallInProgress:
     def _fail(self, text: str, error_type: str) -> None:
         self._response = failure(text, error_type)
 
-    _steps: ClassVar[dict[State, Callable[[CallInProgress], Awaitable[Signal]]]] = {
+    _steps: ClassVar[dict[State, Callable[[CallInProgress], Signal | Awaitable[Signal]]]] = {
         "requested": _judge,
         "asking": _ask_person,
         "permitted": _find,

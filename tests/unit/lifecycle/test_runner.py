@@ -443,7 +443,7 @@ async def test_a_retry_may_find_arguments_that_fit_no_more():
 
 
 async def test_a_call_may_be_stopped_before_it_begins():
-    seen, means = [], ToolRunner(EventBus(), Toolset([count]))._means
+    seen, means = [], ToolRunner(EventBus(), Toolset([count]))
     means.bus.on(TOOL_CALL_BEFORE, lambda ctx: seen.append(ctx.value.id))
     fresh, ended = [CallInProgress(call, means, None) for call in calls_of("count", "count")]
     ended.interrupt()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
@@ -80,13 +80,13 @@ class CallOnBus:
             toolset,
             scope,
             approver=approvals,
-            append=partial(transcript.append, sheltered=True),
+            append=transcript.enter,
             sheltered=True,
         )
         try:
             # Without a store nothing is waited for in it, so nothing can be cancelled there.
             sheltered = not self._keeper.stores
-            asked = await transcript.append(asking, scope, sheltered=sheltered)
+            asked = await transcript.enter(asking, scope, sheltered=sheltered)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
             outcomes = await self._run_all(runner, calls, offer)
             if self._stopped:
@@ -134,7 +134,7 @@ class CallOnBus:
         seen, answer = ran
         rest = await self._rest(seen, outcome)
         if rest is UNCHANGED and is_same(response, seen.response):
-            same = answer.frame.id == own and is_exact(answer.line)
+            same = answer.frame.id == own and is_exact(answer.frame)
             return answer.line if same else write_frame(id=own, **dict([said(answer.frame)]))
         if answer.frame.failed:
             return write_frame(id=own, error=seen.body(response, response.structured))
@@ -158,23 +158,20 @@ class ServerTool(Tool):
     """A tool of the server, for one call."""
 
     in_place = True
+    is_async = True
 
     def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: CallOnBus) -> None:
-        self._own, self._offered, self._call = spec, offered or spec, call
+        # Not found by looking at `run`: there is one of these for each call.
+        self.spec, self._offered, self._call = spec, offered or spec, call
         self.timeout = call.timeout
         self.idempotent = spec.annotations.get("idempotentHint") is True
-
-    @cached_property
-    def spec(self) -> ToolSpec:
-        """What the server says of it."""
-        return self._own
 
     async def run(self, /, **arguments: Any) -> ToolResponse:
         """Let the server run it."""
         original = self._call.request.call.arguments
         # Not `==`, by which 1 is True.
         same = encode(arguments) == encode(original)
-        return await self._call.run(self._own.name, original if same else arguments)
+        return await self._call.run(self.spec.name, original if same else arguments)
 
     def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:  # noqa: ARG002
         """Return `run`, ready with *values*; the server has no use for *context*."""
@@ -186,10 +183,10 @@ class ServerTool(Tool):
         values = thaw(arguments)
         if arguments is original or not self._fits(original):
             return values, None
-        return values, schemas.problem(self._own.input_schema, arguments)
+        return values, schemas.problem(self.spec.input_schema, arguments)
 
     def _fits(self, arguments: JsonObject) -> bool:
-        specs = (self._own, self._offered)
+        specs = (self.spec, self._offered)
         return any(schemas.problem(one.input_schema, arguments) is None for one in specs)
 
 
@@ -201,6 +198,7 @@ class ServerTools(Toolset):
     ) -> None:
         super().__init__()
         self._specs, self._offer, self._call, self._components = specs, offer, call, own
+        self._found: dict[str, Tool] = {}
 
     def __iter__(self) -> Iterator[Tool]:
         names = [*self._specs, *[one.spec.name for one in self._components]]
@@ -208,10 +206,13 @@ class ServerTools(Toolset):
 
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None; the server's hides one of a component."""
-        spec = self._specs.get(name)
+        found, spec = self._found.get(name), self._specs.get(name)
         if spec is None:
             return self._components.get(name)
-        return ServerTool(spec, self._offer.specs.get(name), self._call)
+        if found is None or found.spec is not spec:
+            # Asked for several times in a call.
+            found = self._found[name] = ServerTool(spec, self._offer.specs.get(name), self._call)
+        return found
 
 
 def said(frame: Frame) -> tuple[str, Raw]:

@@ -234,7 +234,7 @@ class Session:
     def _take_answer(self, frame: Frame, line: bytes) -> Coroutine[Any, Any, None] | None:
         asked = self._asked.take(frame.id)
         if asked is not None and asked.future is not None:
-            self._questions.give(asked, line)
+            self._questions.give(asked, line, frame)
         elif not self.judging and (asked is not None or frame.id is None):
             (self._to_client if asked is None else asked.send)(line)
         elif asked is not None:
