@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
-    from toolbus.events import ObserveEvent, Scope, ToolSpec
+    from toolbus.events import Event, ObserveEvent, Scope, ToolSpec
 
 
 class Messages(Sequence[Message]):
@@ -65,7 +65,7 @@ class Messages(Sequence[Message]):
         return f"<Messages: {self._length}>"
 
 
-_ENTERING = (
+_ENTERING: tuple[Event, ...] = (
     MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_AFTER,

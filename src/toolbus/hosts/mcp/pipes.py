@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
-_PIECE = 2**18
+_PIECE = 2**16
 
 Take: TypeAlias = Callable[[bytes], Coroutine[Any, Any, None] | None]
 """Takes a piece of what is read; what it returns is awaited before the next piece is read."""
