@@ -69,7 +69,7 @@ class CallInProgress:
 
     async def walk(self) -> None:
         """Take every step until an end is reached; stopped, it ends as cancelled."""
-        self._walker = asyncio.current_task()
+        task = self._walker = asyncio.current_task()
         try:
             if self._stopped and self._state not in ENDS:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
@@ -91,7 +91,6 @@ class CallInProgress:
             self._walker = None
             self._pass()
             # What the task does next is none of the call's: there it is one that nobody cancelled.
-            task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
@@ -20,7 +21,6 @@ from toolbus.hosts.mcp.frames import (
 from toolbus.hosts.mcp.screening import UNCHANGED, Refused, explained, is_same, is_withheld
 from toolbus.hosts.mcp.texts import CALL, ERROR, Seen, refusal, rendered, see
 from toolbus.ids import new_id
-from toolbus.immutable import thaw
 from toolbus.lifecycle import ToolRunner
 from toolbus.messages import AssistantMessage, encode
 from toolbus.tools import Tool, Toolset
@@ -74,7 +74,8 @@ class CallOnBus:
         """
         own = self.request.id
         transcript = self._keeper.transcript()
-        asking = AssistantMessage(id=new_id(), tool_calls=(self.request.call,))
+        ids = _ids_of(self.request.call)
+        asking = AssistantMessage(id=ids(), tool_calls=(self.request.call,))
         runner = ToolRunner(
             self._screen.bus,
             toolset,
@@ -82,6 +83,7 @@ class CallOnBus:
             approver=approvals,
             append=transcript.enter,
             sheltered=True,
+            ids=ids,
         )
         try:
             # Without a store nothing is waited for in it, so nothing can be cancelled there.
@@ -166,12 +168,13 @@ class ServerTool(Tool):
         self.timeout = call.timeout
         self.idempotent = spec.annotations.get("idempotentHint") is True
 
-    async def run(self, /, **arguments: Any) -> ToolResponse:
+    async def run(self, arguments: JsonObject) -> ToolResponse:
         """Let the server run it."""
         original = self._call.request.call.arguments
         # Not `==`, by which 1 is True.
-        same = encode(arguments) == encode(original)
-        return await self._call.run(self.spec.name, original if same else arguments)
+        if arguments is not original and encode(arguments) == encode(original):
+            arguments = original
+        return await self._call.run(self.spec.name, arguments)
 
     def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:  # noqa: ARG002
         """Return `run`, ready with *values*; the server has no use for *context*."""
@@ -179,8 +182,7 @@ class ServerTool(Tool):
 
     def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
         """Return *arguments*, and what a handler broke; the client's own the server judges."""
-        original = self._call.request.call.arguments
-        values = thaw(arguments)
+        original, values = self._call.request.call.arguments, {"arguments": arguments}
         if arguments is original or not self._fits(original):
             return values, None
         return values, schemas.problem(self.spec.input_schema, arguments)
@@ -213,6 +215,11 @@ class ServerTools(Toolset):
             # Asked for several times in a call.
             found = self._found[name] = ServerTool(spec, self._offer.specs.get(name), self._call)
         return found
+
+
+def _ids_of(call: ToolCall) -> Callable[[], str]:
+    """Return what gives the ids of the messages about *call*: its own and a number."""
+    return (f"{call.id}-{number}" for number in count(1)).__next__
 
 
 def said(frame: Frame) -> tuple[str, Raw]:
