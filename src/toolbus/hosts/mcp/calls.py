@@ -52,7 +52,7 @@ class CallOnBus:
     ) -> None:
         self.request, self.timeout = request, timeout
         self._ask, self._screen, self._keeper = ask, screen, keeper
-        self._ids: Iterator[Any] = iter([request.id])
+        self._asks = 0
         self._seen: dict[str, tuple[Seen, Answer]] = {}
         self._runner: ToolRunner | None = None
         self._stopped = False
@@ -117,7 +117,8 @@ class CallOnBus:
 
     async def run(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Let the server run its tool *name*; return what handlers see of the answer."""
-        own = next(self._ids, f"toolbus-{new_id()}")
+        self._asks += 1
+        own = self.request.id if self._asks == 1 else f"toolbus-{new_id()}"
         answer = await self._ask(own, self.request.line_for(own, name, arguments))
         kind, raw = said(answer.frame)
         try:

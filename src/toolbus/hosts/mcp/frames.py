@@ -141,6 +141,8 @@ class Lines:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that *data* completes."""
+        if not self._size and 0 < data.find(b"\n") + 1 == len(data) <= self._limit:
+            return [data]  # One whole line, as most are.
         # Only `data` is searched, so a long line is not searched again with every piece of it.
         head, newline, rest = data.partition(b"\n")
         self._begun.append(head + newline)

@@ -61,8 +61,9 @@ class Session:
         self._offering = Offering(proxy.bus, self.scope, proxy.tools, questions.ask_list)
         self._passing = Passing(self._screen, self._offering, self._keeper, to_client, to_server)
         self._approvals = Approvals()
-        # Each task with what ends it.
-        self._tasks: dict[asyncio.Task[Any], Callable[[], object]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        # All that are under way, and by the client's ids, of which it may use one twice.
+        self._under_way: set[CallOnBus] = set()
         self._calls: dict[Any, CallOnBus] = {}
 
     def from_client(self, line: bytes) -> None:
@@ -112,17 +113,22 @@ class Session:
 
     async def settle(self, seconds: float) -> None:
         """Wait at most *seconds* for what is being judged."""
-        if tasks := tuple(self._tasks):
+        if tasks := self._all_tasks():
             await asyncio.wait(tasks, timeout=seconds)
 
     async def close(self) -> None:
         """Cancel what is under way, and write what is to be kept."""
-        tasks = tuple(self._tasks)
-        for stop in tuple(self._tasks.values()):
-            stop()
+        tasks = self._all_tasks()
+        for call in tuple(self._under_way):
+            call.stop()
+        for task in tuple(self._tasks):
+            task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         await self._keeper.close()
+
+    def _all_tasks(self) -> tuple[asyncio.Task[Any], ...]:
+        return (*[call.task for call in self._under_way], *self._tasks)
 
     # --- what the client sends -----------------------------------------------------------------
 
@@ -176,7 +182,8 @@ class Session:
         call = self._calls[frame.id] = CallOnBus(
             request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
         )
-        call.task = self._begin(self._call(call, send), call.stop)
+        self._under_way.add(call)
+        call.task = Begun(self._call(call, send)).task
 
     async def _call(self, call: CallOnBus, send: Send) -> None:
         request = call.request
@@ -190,6 +197,8 @@ class Session:
             reason = explained(f"tool {request.call.name!r}", error)
             send(error_frame(request.id, INTERNAL_ERROR, reason))
         finally:
+            # Not by a callback of the task: that would take a turn of the loop for each call.
+            self._under_way.discard(call)
             if self._calls.get(request.id) is call:
                 del self._calls[request.id]
 
@@ -248,17 +257,13 @@ class Session:
             )
         return None
 
-    def _begin(
-        self, work: Coroutine[Any, Any, None], stop: Callable[[], object] | None = None
-    ) -> asyncio.Task[None]:
-        """Begin *work*; *stop* ends it, if that takes more than to cancel its task."""
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = Begun(work).task
-        self._tasks[task] = stop or task.cancel
+        self._tasks.add(task)
         task.add_done_callback(self._ended)
-        return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        del self._tasks[task]
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a frame could not be handled", exc_info=error)
 
