@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
     from toolbus.bus import EventBus
     from toolbus.components import AgentComponent
+    from toolbus.launching import Launched
 
 
 TOKEN = "TOOLBUS_PROXY_TOKEN"  # noqa: S105 - the name of a variable of the environment
 
 
 class Options(NamedTuple):
-    """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes."""
+    """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes.
+
+    *launched* is the server, if it was started already.
+    """
 
     targets: Sequence[str] = ()
     config: str | None = None
@@ -35,6 +39,7 @@ class Options(NamedTuple):
     timeout: float | None = None
     frame: int = Limits().frame
     grace: float = Limits().grace
+    launched: Launched | None = None
 
 
 def run_proxy(command: Sequence[str], options: Options) -> int:
@@ -97,6 +102,6 @@ async def _serve(
             token = os.environ.get(TOKEN)
             return await run_remote(proxy, url, limits, token=token, output=output)
         try:
-            return await run_stdio(proxy, command, limits, output=output)
+            return await run_stdio(proxy, command, limits, output=output, launched=options.launched)
         except (FileNotFoundError, PermissionError) as error:
             raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error

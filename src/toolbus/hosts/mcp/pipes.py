@@ -26,8 +26,11 @@ class Output(Protocol):
     def drain(self) -> Coroutine[Any, Any, None] | None:
         """Return what to await while too much waits to be written, or None."""
 
+    def finish(self) -> None:
+        """End it when all that waits is written."""
+
     async def close(self, seconds: float) -> None:
-        """Write what waits, for at most *seconds*."""
+        """Do the same, but wait for that at most *seconds*."""
 
 
 async def pour(number: int, take: Take) -> None:
@@ -164,9 +167,12 @@ class _PipeOutput:
         free = self._protocol.free
         return None if free.is_set() else _until(free)
 
+    def finish(self) -> None:
+        self._transport.close()
+
     async def close(self, seconds: float) -> None:
         """Give who reads slowly a while."""
-        self._transport.close()
+        self.finish()
         if not (await asyncio.wait({self.lost}, timeout=seconds))[0]:
             self._transport.abort()
         with suppress(OSError):
@@ -191,6 +197,9 @@ class _FileOutput:
 
     def drain(self) -> None:
         """Wait for nothing."""
+
+    def finish(self) -> None:
+        """Leave it as it is."""
 
     async def close(self, seconds: float) -> None:
         """Nothing waits."""

@@ -1,0 +1,107 @@
+"""A server that is a command: a process with pipes, which ends with us, and all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from toolbus.hosts.mcp.frames import FrameTooLongError, Lines
+from toolbus.hosts.mcp.pipes import open_output, pour
+from toolbus.launching import launch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from toolbus.hosts.mcp.pipes import Output
+    from toolbus.launching import Launched
+
+    Wait = Coroutine[Any, Any, None] | None
+
+logger = logging.getLogger("toolbus")
+
+
+async def start(command: Sequence[str]) -> Process:
+    """Start *command*; raises `OSError`."""
+    return await adopt(launch(command))
+
+
+async def adopt(launched: Launched) -> Process:
+    """Take over a server that was started."""
+    try:
+        return Process(launched, await open_output(launched.sink))
+    finally:
+        os.close(launched.sink)
+
+
+class Process:
+    """A server that was started; what it is sent after its end is dropped."""
+
+    def __init__(self, launched: Launched, sink: Output) -> None:
+        self._launched, self._sink = launched, sink
+        # A thread that waits for it, which is what asyncio has on some systems as well.
+        self._ended = asyncio.ensure_future(asyncio.to_thread(launched.process.wait))
+        self.write, self.drain, self.signal = sink.write, sink.drain, launched.signal
+
+    def finish(self) -> None:
+        """Tell it that nothing more comes, once it has read what waits; who hangs never does."""
+        self._sink.finish()
+
+    async def end(self, grace: float, *, at_once: bool = False) -> int:
+        """See to it that it ends, after *grace* seconds by force; return its exit code.
+
+        It may end by itself, unless it is to do so *at_once*.
+        """
+        self.finish()
+        for number in (0, signal.SIGTERM, signal.SIGKILL):
+            if number or not at_once:
+                self.signal(number)
+                if (await asyncio.wait({self._ended}, timeout=grace))[0]:
+                    break
+        returncode = self._launched.process.returncode or 0
+        return returncode if returncode >= 0 else 128 - returncode
+
+    async def lines(
+        self, limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
+    ) -> str:
+        """Give *take* what it says until it ends, and wait for *drain* in between.
+
+        Returns why it must be ended, empty if it has ended by itself.
+        """
+        lines = Lines(limit)
+
+        def take_all(given: list[bytes]) -> Wait:
+            for number, line in enumerate(given):
+                if (rest := take(line)) is not None:
+                    return take_slowly(rest, given[number + 1 :])
+            return drain()
+
+        async def take_slowly(rest: Coroutine[Any, Any, None], given: list[bytes]) -> None:
+            await rest
+            if (after := take_all(given)) is not None:
+                await after
+
+        try:
+            await pour(self._launched.source, lambda data: take_all(lines.feed(data)))
+        except FrameTooLongError as error:
+            return str(error)
+        if lines.left.strip():
+            logger.warning("the server ended within a frame of %d bytes", len(lines.left))
+        return ""
+
+    async def kill(self) -> None:
+        """Leave nothing of it behind."""
+        self.signal(signal.SIGKILL)
+        await self._ended
+        await self._sink.close(0)
+        with suppress(OSError):
+            os.close(self._launched.source)
+
+
+def ended(code: int, why: str) -> str:
+    """Return what is said of a request that a server left open: *why* it was ended, or its code."""
+    reason = why or f"the server ended with exit code {code}"
+    return f"{reason}; the request has no answer, and may have had effects"
