@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
+import gc
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser
-from toolbus.launching import launch
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
-    from toolbus.launching import Launched
     from toolbus.terminal import Output
 
 _EPILOG = """\
@@ -40,7 +38,8 @@ def command() -> Command:
         words = found.command[1:] if found.command[:1] == ["--"] else found.command
         if not words:
             parser.error("which server? give its command after --")
-        launched = _launched(words, found)
+        # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
+        gc.disable()
         from toolbus.proxying import Options, run_proxy  # noqa: PLC0415 - loads the whole house
 
         options = Options(
@@ -50,24 +49,13 @@ def command() -> Command:
             timeout=found.timeout,
             frame=found.max_frame * 2**20,
             grace=found.grace,
-            launched=launched,
         )
-        return run_proxy(words, options)
+        try:
+            return run_proxy(words, options)
+        finally:
+            gc.enable()
 
     return parser, run
-
-
-def _launched(words: list[str], found: argparse.Namespace) -> Launched | None:
-    """Start the server now, so that it starts while we load, if nothing can be wrong any more.
-
-    A mistake in what handlers are asked for is told before a server has effects.
-    """
-    if found.targets or found.config or found.store or "://" in words[0]:
-        return None
-    # One that cannot be started `run_proxy` tries again, and tells of it.
-    with suppress(OSError):
-        return launch(words)
-    return None
 
 
 def _add_arguments(parser: Parser) -> None:
