@@ -13,11 +13,18 @@ from toolbus.terminal import UsageError
 
 PROXY = [sys.executable, "-m", "toolbus", "proxy"]
 HANDLERS = """
-from toolbus import AgentComponent, EventBus
+from toolbus import AgentComponent, EventBus, tool
 bus, other = EventBus(), EventBus()
 class Whole(AgentComponent): ...
 class Lacking(AgentComponent):
     requires = (Whole,)
+class Tooled(AgentComponent):
+    @tool
+    def work(self) -> None:
+        "Work."
+class Failing(AgentComponent):
+    async def install(self, agent):
+        raise OSError("no room")
 """
 
 
@@ -87,6 +94,48 @@ def test_one_bus_and_components_are_the_handlers(tmp_path):
     assert [one.name for one in components if isinstance(one, AgentComponent)] == ["Whole"]
     with pytest.raises(UsageError, match="is a second bus; give one, and components"):
         load_components([f"{file}:bus", f"{file}:other"])
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--with", "handlers.py:Lacking"], 2),
+        (["--with", "handlers.py:Tooled", "--with", "handlers.py:Tooled"], 2),
+        (["--with", "handlers.py:nobody"], 2),
+        (["--config", "none.toml"], 2),
+        (["--store", "none/calls.db"], 1),
+        (["--with", "handlers.py:Failing"], 1),
+    ],
+)
+def test_what_is_wrong_is_told_before_the_server_has_effects(tmp_path, options, code):
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+
+    done = subprocess.run(
+        [*PROXY, *options, "--", "touch", "effect"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == code, done.stderr
+    assert not (tmp_path / "effect").exists()
+
+
+def test_what_is_right_starts_the_server(tmp_path):
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+
+    for options in ([], ["--with", "handlers.py:Whole"], ["--store", "calls.db"]):
+        done = subprocess.run(
+            [*PROXY, *options, "--", "touch", "effect"],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0
+        (tmp_path / "effect").unlink()
 
 
 def test_components_that_lack_another_are_wrong_use(tmp_path):

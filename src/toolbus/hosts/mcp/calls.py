@@ -93,12 +93,10 @@ class CallOnBus:
             outcomes = await self._run_all(runner, calls, offer)
             if self._stopped:
                 return None
-            outcome = next(
-                (one for one in outcomes if one.requested.id == self.request.call.id), None
-            )
-            if outcome is None:
-                return self.request.line_of(refusal("a handler took the call away"))
-            return await self._rendered(outcome, toolset)
+            for outcome in outcomes:
+                if outcome.requested.id == self.request.call.id:
+                    return await self._rendered(outcome, toolset)
+            return self.request.line_of(refusal("a handler took the call away"))
         except (Refused, MessageDenied) as error:
             return self.request.line_of(refusal(error.reason))
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
