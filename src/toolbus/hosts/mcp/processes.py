@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from toolbus.hosts.mcp.pipes import open_output, pour
 from toolbus.launching import launch
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Coroutine, Sequence
 
     from toolbus.hosts.mcp.pipes import Output
@@ -42,8 +44,7 @@ class Process:
 
     def __init__(self, launched: Launched, sink: Output) -> None:
         self._launched, self._sink = launched, sink
-        # A thread that waits for it, which is what asyncio has on some systems as well.
-        self._ended = asyncio.ensure_future(asyncio.to_thread(launched.process.wait))
+        self._ended = _ending_of(launched.process)
         self.write, self.drain, self.signal = sink.write, sink.drain, launched.signal
 
     def finish(self) -> None:
@@ -99,6 +100,27 @@ class Process:
         await self._sink.close(0)
         with suppress(OSError):
             os.close(self._launched.source)
+
+
+def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+    """Return what is done when *process* has ended: a thread of its own waits for that.
+
+    Those of the loop are few, and there may be a process for each client.
+    """
+    loop = asyncio.get_running_loop()
+    ending: asyncio.Future[int] = loop.create_future()
+
+    def tell(code: int) -> None:
+        if not ending.done():
+            ending.set_result(code)
+
+    def wait() -> None:
+        code = process.wait()
+        with suppress(RuntimeError):  # The loop may have closed.
+            loop.call_soon_threadsafe(tell, code)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return ending
 
 
 def ended(code: int, why: str) -> str:
