@@ -44,9 +44,8 @@ class Tool:
     annotations: JsonObject = EMPTY
     timeout: float | None = None
     idempotent: bool = False
-
+    # Whether `run` is async and ends at once when it is cancelled: it needs no task of its own.
     in_place: ClassVar[bool] = False
-    """Whether `run` is async and ends at once when it is cancelled: it needs no task of its own."""
 
     run: Callable[..., Any]
 
