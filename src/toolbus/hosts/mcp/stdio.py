@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
-import os
 import signal
-import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.hosts.mcp.frames import (
@@ -18,10 +15,10 @@ from toolbus.hosts.mcp.frames import (
     error_frame,
 )
 from toolbus.hosts.mcp.pipes import open_input, open_output
+from toolbus.hosts.mcp.processes import Process, start
 from toolbus.hosts.mcp.session import Session
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from toolbus.hosts.mcp.pipes import Input, Output
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _PIECE = 2**18
-_PDEATHSIG = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -50,44 +46,19 @@ async def run_stdio(
     if it cannot be started.
     """
     limits = limits or Limits()
-    process = await _start(command)
+    server = await start(command)
     sink = await open_output(output)
     try:
-        server = _Server(process)
         session = Session(proxy, sink.write, server.write)
         return await _Run(session, server, sink, limits).to_its_end()
     finally:
-        _send(process, signal.SIGKILL)
-        await process.wait()
-
-
-class _Server:
-    """A server that was started; what it is sent after its end is dropped."""
-
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None  # noqa: S101 - for mypy: it is a pipe
-        assert process.stdout is not None  # noqa: S101 - as above
-        self.process, self._in, self.out = process, process.stdin, process.stdout
-
-    def write(self, line: bytes) -> None:
-        if not self._in.is_closing():
-            self._in.write(line)
-
-    async def drain(self) -> None:
-        with suppress(ConnectionError):
-            await self._in.drain()
-
-    async def finish(self) -> None:
-        """Tell it that nothing more comes."""
-        with suppress(OSError):
-            self._in.close()
-            await self._in.wait_closed()
+        await server.kill()
 
 
 class _Run:
     """One run of the proxy on pipes."""
 
-    def __init__(self, session: Session, server: _Server, output: Output, limits: Limits) -> None:
+    def __init__(self, session: Session, server: Process, output: Output, limits: Limits) -> None:
         self._session, self._server, self._output = session, server, output
         self._limits, self._signal = limits, 0
 
@@ -107,7 +78,7 @@ class _Run:
             if not stopped.done():
                 stopped.set_result(None)
             else:
-                _send(self._server.process, number)
+                self._server.signal(number)
 
         with listening(stop):
             lost = asyncio.ensure_future(self._output.lost)
@@ -143,26 +114,19 @@ class _Run:
         """Let the server end by itself; who does not is told to."""
         self._session.client_gone()
         if self._signal:
-            _send(self._server.process, self._signal)
+            self._server.signal(self._signal)
         else:
             await self._session.settle(self._limits.grace)
-        await self._server.finish()
+        self._server.finish()
         await asyncio.wait({answering}, timeout=self._limits.grace)
 
     async def _server_gone(self, answering: asyncio.Task[str]) -> int:
         """See to it that the server has ended, and answer what it has not; return its code."""
-        process, grace = self._server.process, self._limits.grace
+        grace = self._limits.grace
         why = answering.result() if answering.done() else "it did not end by itself"
         if why:
             logger.error("the server is stopped: %s", why)
-        await self._server.finish()
-        for number in (0, signal.SIGTERM, signal.SIGKILL):
-            if not why or number:
-                _send(process, number)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(process.wait(), grace)
-                    break
-        code = _exit_code(process.returncode or 0)
+        code = await self._server.end(grace, at_once=bool(why))
         reason = why or f"the server ended with exit code {code}"
         self._session.server_gone(f"{reason}; the request has no answer, and may have had effects")
         await self._session.settle(grace)
@@ -188,41 +152,6 @@ async def pass_requests(
         return
     if lines.left:
         session.from_client(lines.left)
-
-
-async def _start(command: Sequence[str]) -> Process:
-    # A group of its own, so that what the server starts can be ended with it.
-    return await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=_PIECE,
-        process_group=0,
-        preexec_fn=_end_with_parent(),
-    )
-
-
-def _end_with_parent() -> Callable[[], None] | None:
-    """Return what makes a child end when we are killed; only Linux can, elsewhere None."""
-    if sys.platform != "linux":
-        return None
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def end_with_parent() -> None:
-        prctl(_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return end_with_parent
-
-
-def _send(process: Process, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-def _exit_code(returncode: int) -> int:
-    return returncode if returncode >= 0 else 128 - returncode
 
 
 @contextmanager

@@ -1,0 +1,94 @@
+"""A server that is a command: a process with pipes, which ends with us, and all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_PIECE = 2**18
+_PDEATHSIG = 1
+
+
+async def start(command: Sequence[str]) -> Process:
+    """Start *command*; raises `OSError`."""
+    # A group of its own, so that what the server starts can be ended with it.
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=_PIECE,
+        process_group=0,
+        preexec_fn=_end_with_parent(),
+    )
+    return Process(process)
+
+
+class Process:
+    """A server that was started; what it is sent after its end is dropped."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None  # noqa: S101 - for mypy: it is a pipe
+        assert process.stdout is not None  # noqa: S101 - as above
+        self._process, self._in, self.out = process, process.stdin, process.stdout
+
+    def write(self, line: bytes) -> None:
+        """Send it a line."""
+        if not self._in.is_closing():
+            self._in.write(line)
+
+    async def drain(self) -> None:
+        """Wait until it has read most of what it was sent."""
+        with suppress(ConnectionError):
+            await self._in.drain()
+
+    def finish(self) -> None:
+        """Tell it that nothing more comes, once it has read what waits; who hangs never does."""
+        with suppress(OSError):
+            self._in.close()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to what it has started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    async def end(self, grace: float, *, at_once: bool = False) -> int:
+        """See to it that it ends, after *grace* seconds by force; return its exit code.
+
+        It may end by itself, unless it is to do so *at_once*.
+        """
+        self.finish()
+        for number in (0, signal.SIGTERM, signal.SIGKILL):
+            if number or not at_once:
+                self.signal(number)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), grace)
+                    break
+        returncode = self._process.returncode or 0
+        return returncode if returncode >= 0 else 128 - returncode
+
+    async def kill(self) -> None:
+        """Leave nothing of it behind."""
+        self.signal(signal.SIGKILL)
+        await self._process.wait()
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Return what makes a child end when we are killed; only Linux can, elsewhere None."""
+    if sys.platform != "linux":
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def end_with_parent() -> None:
+        prctl(_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return end_with_parent
