@@ -8,9 +8,18 @@ import os
 import sys
 from contextlib import AsyncExitStack, redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import SplitResult
 
 from toolbus.errors import RegistrationError
-from toolbus.hosts.mcp import Limits, Proxy, read_url, run_remote, run_stdio
+from toolbus.hosts.mcp import (
+    Limits,
+    Listening,
+    Proxy,
+    is_loopback,
+    read_url,
+    run_remote,
+    run_stdio,
+)
 from toolbus.loading import load, load_configuration
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
@@ -23,7 +32,13 @@ if TYPE_CHECKING:
     from toolbus.components import AgentComponent
 
 
+logger = logging.getLogger("toolbus")
+
 TOKEN = "TOOLBUS_PROXY_TOKEN"  # noqa: S105 - the name of a variable of the environment
+"""What the server is shown."""
+
+LISTEN_TOKEN = "TOOLBUS_LISTEN_TOKEN"  # noqa: S105 - as above
+"""What clients must show, if the proxy listens for them."""
 
 
 class Options(NamedTuple):
@@ -35,6 +50,7 @@ class Options(NamedTuple):
     timeout: float | None = None
     frame: int = Limits().frame
     grace: float = Limits().grace
+    listening: Listening | None = None
 
 
 def run_proxy(command: Sequence[str], options: Options) -> int:
@@ -93,10 +109,35 @@ async def _serve(
         await opened.enter_async_context(proxy)
         limits = Limits(options.frame, options.grace)
         url = read_url(command[0]) if len(command) == 1 else None
-        if url is not None:
-            token = os.environ.get(TOKEN)
-            return await run_remote(proxy, url, limits, token=token, output=output)
+        token = os.environ.get(TOKEN)
         try:
+            if options.listening is not None:
+                return await _listen(proxy, url or command, limits, options.listening, token)
+            if url is not None:
+                return await run_remote(proxy, url, limits, token=token, output=output)
             return await run_stdio(proxy, command, limits, output=output)
         except (FileNotFoundError, PermissionError) as error:
             raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
+
+
+async def _listen(
+    proxy: Proxy,
+    server: SplitResult | Sequence[str],
+    limits: Limits,
+    listening: Listening,
+    token: str | None,
+) -> int:
+    try:
+        from toolbus.hosts.mcp.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    shown = os.environ.get(LISTEN_TOKEN) or None
+    if shown is None and not is_loopback(listening.host):
+        if token is not None or not isinstance(server, SplitResult):
+            raise UsageError(f"who is not on this machine needs a token: set {LISTEN_TOKEN}")
+        logger.warning("everybody who reaches %s may use the proxy", listening.host)
+    try:
+        return await run_listener(proxy, server, limits, listening, token=token, shown=shown)
+    except OSError as error:
+        where = f"{listening.host}:{listening.port}"
+        raise UsageError(f"cannot listen on {where}: {error.strerror}") from error

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from toolbus.hosts.mcp.frames import FrameTooLongError, Lines
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
+
+logger = logging.getLogger("toolbus")
 
 _PIECE = 2**18
 _PDEATHSIG = 1
@@ -37,7 +42,7 @@ class Process:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None  # noqa: S101 - for mypy: it is a pipe
         assert process.stdout is not None  # noqa: S101 - as above
-        self._process, self._in, self.out = process, process.stdin, process.stdout
+        self._process, self._in, self._out = process, process.stdin, process.stdout
 
     def write(self, line: bytes) -> None:
         """Send it a line."""
@@ -74,10 +79,38 @@ class Process:
         returncode = self._process.returncode or 0
         return returncode if returncode >= 0 else 128 - returncode
 
+    async def lines(
+        self,
+        limit: int,
+        take: Callable[[bytes], Awaitable[None]],
+        drain: Callable[[], Awaitable[None]],
+    ) -> str:
+        """Give *take* what it says until it ends, and wait for *drain* in between.
+
+        Returns why it must be ended, empty if it has ended by itself.
+        """
+        lines = Lines(limit)
+        try:
+            while data := await self._out.read(_PIECE):
+                for line in lines.feed(data):
+                    await take(line)
+                await drain()
+        except FrameTooLongError as error:
+            return str(error)
+        if lines.left.strip():
+            logger.warning("the server ended within a frame of %d bytes", len(lines.left))
+        return ""
+
     async def kill(self) -> None:
         """Leave nothing of it behind."""
         self.signal(signal.SIGKILL)
         await self._process.wait()
+
+
+def ended(code: int, why: str) -> str:
+    """Return what is said of a request that a server left open: *why* it was ended, or its code."""
+    reason = why or f"the server ended with exit code {code}"
+    return f"{reason}; the request has no answer, and may have had effects"
 
 
 def _end_with_parent() -> Callable[[], None] | None:

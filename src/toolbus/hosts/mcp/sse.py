@@ -18,6 +18,11 @@ class Event(NamedTuple):
     raw: bytes
 
     @property
+    def comments(self) -> bool:
+        """Whether it says something that is for nobody."""
+        return self.raw.startswith(b":") or b"\n:" in self.raw
+
+    @property
     def bare(self) -> bytes:
         """What it says besides its data and comments, without its end."""
         return b"".join([one for one in self.raw.splitlines(keepends=True) if _is_kept(one)])

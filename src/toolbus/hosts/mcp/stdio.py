@@ -15,7 +15,7 @@ from toolbus.hosts.mcp.frames import (
     error_frame,
 )
 from toolbus.hosts.mcp.pipes import open_input, open_output
-from toolbus.hosts.mcp.processes import Process, start
+from toolbus.hosts.mcp.processes import Process, ended, start
 from toolbus.hosts.mcp.session import Session
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class _Run:
                 source, self._session, self._output, self._server.drain, self._limits.frame
             )
         )
-        answering = asyncio.create_task(self._pass_answers())
+        answering = asyncio.create_task(
+            self._server.lines(self._limits.frame, self._session.from_server, self._output.drain)
+        )
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop(number: int) -> None:
@@ -100,20 +102,6 @@ class _Run:
         await self._output.close()
         return code
 
-    async def _pass_answers(self) -> str:
-        """Return why there are no more."""
-        lines = Lines(self._limits.frame)
-        try:
-            while data := await self._server.out.read(_PIECE):
-                for line in lines.feed(data):
-                    await self._session.from_server(line)
-                await self._output.drain()
-        except FrameTooLongError as error:
-            return str(error)
-        if lines.left.strip():
-            logger.warning("the server ended within a frame of %d bytes", len(lines.left))
-        return ""
-
     async def _client_gone(self, answering: asyncio.Task[str]) -> None:
         """Let the server end by itself; who does not is told to."""
         self._session.client_gone()
@@ -131,8 +119,7 @@ class _Run:
         if why:
             logger.error("the server is stopped: %s", why)
         code = await self._server.end(grace, at_once=bool(why))
-        reason = why or f"the server ended with exit code {code}"
-        self._session.server_gone(f"{reason}; the request has no answer, and may have had effects")
+        self._session.server_gone(ended(code, why))
         await self._session.settle(grace)
         return code
 

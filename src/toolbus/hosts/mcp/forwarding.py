@@ -1,0 +1,74 @@
+"""What of a client's HTTP request goes on to the server, and what of its answer comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.hosts.mcp.revisions import is_patient, routing
+from toolbus.hosts.mcp.wire import Waits, send
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from urllib.parse import SplitResult
+
+    from toolbus.hosts.mcp.frames import Frame
+    from toolbus.hosts.mcp.stdio import Limits
+    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.wire import Reply
+
+_HOPS = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"}
+    | {"te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""What is about a connection and not about what it carries: RFC 9110, 7.6.1."""
+
+_OURS = frozenset({"accept-encoding", "content-length", "expect", "host"})
+"""What the proxy says by itself: nobody can judge what was compressed."""
+
+
+class Upstream(NamedTuple):
+    """The server at *url*.
+
+    *token* goes to it with requests that bring no credentials of their own; *guarded* says that
+    those which they bring are for the proxy, and none of the server's business.
+    """
+
+    url: SplitResult
+    limits: Limits
+    token: str | None = None
+    guarded: bool = False
+
+    async def send(self, visit: Visit, frame: Frame | None, line: bytes) -> Reply:
+        """Send *line*, *frame*, in the place of *visit*; raises `WireError`."""
+        headers = [*self._headers(visit), ("accept-encoding", "identity")]
+        if line is not visit.body:
+            # The headers that repeat the body say what it says now.
+            again = {name: value for name, value in routing(frame).items() if name in visit.headers}
+            headers = [(name, again.get(name.lower(), value)) for name, value in headers]
+        waits = Waits(head=None if is_patient(frame) else self.limits.silence)
+        return await send(self._url(visit), visit.method, headers, line, waits)
+
+    def _url(self, visit: Visit) -> SplitResult:
+        queries = [one for one in (self.url.query, visit.query) if one]
+        return self.url._replace(query="&".join(queries))
+
+    def _headers(self, visit: Visit) -> list[tuple[str, str]]:
+        fields = [one for one in passed(visit.fields) if one[0].lower() not in _OURS]
+        if self.guarded:
+            fields = [one for one in fields if one[0].lower() != "authorization"]
+        if self.token is not None and (self.guarded or "authorization" not in visit.headers):
+            fields.append(("authorization", f"Bearer {self.token}"))
+        return fields
+
+
+def passed(fields: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return those of *fields* that are not about one connection alone, nor about its length."""
+    fields = list(fields)
+    named = {
+        one.strip().lower()
+        for name, value in fields
+        if name.lower() == "connection"
+        for one in value.split(",")
+    }
+    dropped = _HOPS | named | {"content-length"}
+    return [one for one in fields if one[0].lower() not in dropped]
