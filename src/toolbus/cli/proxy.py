@@ -113,6 +113,9 @@ def _add_http(parser: Parser) -> None:
         "--idle", type=_seconds, default=1800.0, metavar="S", help="end unused sessions (1800)"
     )
     group.add_argument(
+        "--patience", type=_seconds, default=30.0, metavar="S", help="to send a request (30)"
+    )
+    group.add_argument(
         "--max-sessions", type=positive, default=100, metavar="N", help="at the same time (100)"
     )
 
@@ -131,6 +134,7 @@ def _listening(found: argparse.Namespace) -> Listening | None:
         origins=tuple(found.origins),
         idle=found.idle,
         sessions=found.max_sessions,
+        seconds=found.patience,
     )
 
 

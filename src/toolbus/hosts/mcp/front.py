@@ -24,7 +24,8 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 class Rules(NamedTuple):
     """Where the proxy is and whom it lets in; *hosts* and *origins* besides those of loopback.
 
-    *token* is what clients must show; *body* is how many bytes one may send, in *seconds*.
+    *token* is what clients must show; *body* is how many bytes one may send, in *seconds*, which
+    are also how long it may take to say what it wants, or to want more.
     """
 
     path: str = "/mcp"
@@ -32,7 +33,7 @@ class Rules(NamedTuple):
     origins: frozenset[str] = frozenset()
     token: str | None = None
     body: int = 2**28
-    seconds: float = 60.0
+    seconds: float = 30.0
 
     def check(self, visit: Visit) -> None:
         """Raise `RefusedVisitError` if *visit* may not come in."""

@@ -45,5 +45,6 @@ async def run_listener(
         origins=frozenset([one.lower() for one in listening.origins]),
         token=shown,
         body=limits.frame,
+        seconds=listening.seconds,
     )
     return await serve(bind(listening.host, listening.port), back, rules, limits.grace)

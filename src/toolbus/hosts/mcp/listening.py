@@ -9,8 +9,9 @@ from typing import NamedTuple
 class Listening(NamedTuple):
     """What a listening proxy is asked for; port 0 lets the system pick one.
 
-    *hosts* and *origins* are allowed besides those of loopback; a session that is *idle* so many
-    seconds is over, and there are at most so many *sessions*.
+    *hosts* and *origins* are allowed besides those of loopback. A session that is *idle* so many
+    seconds is over, and there are at most so many *sessions*. A client has so many *seconds* to
+    send a request.
     """
 
     host: str = "127.0.0.1"
@@ -20,6 +21,7 @@ class Listening(NamedTuple):
     origins: tuple[str, ...] = ()
     idle: float = 1_800.0
     sessions: int = 100
+    seconds: float = 30.0
 
 
 def is_loopback(host: str) -> bool:

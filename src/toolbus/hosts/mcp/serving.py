@@ -47,7 +47,7 @@ async def serve(bound: socket.socket, back: Back, rules: Rules, grace: float) ->
     """
     _allow_connections()
     front = Front(back, rules)
-    server = _Server(_config(front, grace), lambda: _tell(bound, rules.path))
+    server = _Server(_config(front, rules, grace), lambda: _tell(bound, rules.path))
     stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     ending: asyncio.Task[None] | None = None
 
@@ -81,8 +81,9 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _config(front: Front, grace: float) -> uvicorn.Config:
+def _config(front: Front, rules: Rules, grace: float) -> uvicorn.Config:
     app: Any = front
+    seconds: Any = rules.seconds
     return uvicorn.Config(
         app,
         http=_Protocol,
@@ -96,7 +97,7 @@ def _config(front: Front, grace: float) -> uvicorn.Config:
         date_header=False,
         proxy_headers=False,
         h11_max_incomplete_event_size=_HEAD,
-        timeout_keep_alive=_Protocol.idle,
+        timeout_keep_alive=seconds,
         timeout_graceful_shutdown=max(1, int(grace)),
     )
 
@@ -120,19 +121,18 @@ class _Server(uvicorn.Server):
 class _Protocol(H11Protocol):
     """A connection that is closed if its first request takes too long to come."""
 
-    idle = 30
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._timer = self.loop.call_later(self.idle, self._close_silent)
+        self._timer = self.loop.call_later(self.timeout_keep_alive, self._close_silent)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         # Bytes that make no head yet have stopped the timer of a connection that was idle.
         waits = self.cycle is None or self.cycle.response_complete
         if waits and self._timer is None and self.timeout_keep_alive_task is None:
-            self._timer = self.loop.call_later(self.idle, self._close_silent)
+            self._timer = self.loop.call_later(self.timeout_keep_alive, self._close_silent)
         elif not waits and self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -121,7 +121,8 @@ class Stream:
 
         Who takes no stream gets the answers, and the rest is dropped.
         """
-        self.takes_events, plain = visit.accepts(STREAM), visit.accepts(JSON)
+        self.takes_events = visit.accepts(STREAM)
+        plain = visit.accepts(JSON) and not visit.prefers_stream()
         if not self.takes_events:
             while not self.ended:
                 await self._changed()

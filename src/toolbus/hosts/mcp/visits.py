@@ -58,9 +58,16 @@ class Visit:
 
     def accepts(self, kind: str) -> bool:
         """Tell whether the client takes *kind*, a media type."""
+        return bool({kind, f"{kind.partition('/')[0]}/*", "*/*"} & {*self._accepted()})
+
+    def prefers_stream(self) -> bool:
+        """Tell whether the client takes a stream of events, and names it before JSON."""
+        kinds = [one for one in self._accepted() if one in {JSON, STREAM}]
+        return kinds[:1] == [STREAM]
+
+    def _accepted(self) -> list[str]:
         given = self.headers.get("accept", "*/*").lower()
-        kinds = {one.partition(";")[0].strip() for one in given.split(",")}
-        return bool(kinds & {kind, f"{kind.partition('/')[0]}/*", "*/*"})
+        return [one.partition(";")[0].strip() for one in given.split(",")]
 
     def check_post(self) -> None:
         """Raise `RefusedVisitError` if the client cannot mean a request of MCP."""
