@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import sys
 from contextlib import AsyncExitStack, redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
@@ -131,6 +132,9 @@ async def _listen(
         from toolbus.hosts.mcp.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
+    if not isinstance(server, SplitResult) and shutil.which(server[0]) is None:
+        # It would be started only when a client comes.
+        raise UsageError(f"cannot start {server[0]!r}: there is no such program")
     shown = os.environ.get(LISTEN_TOKEN) or None
     if shown is None and not is_loopback(listening.host):
         if token is not None or not isinstance(server, SplitResult):
@@ -140,4 +144,5 @@ async def _listen(
         return await run_listener(proxy, server, limits, listening, token=token, shown=shown)
     except OSError as error:
         where = f"{listening.host}:{listening.port}"
-        raise UsageError(f"cannot listen on {where}: {error.strerror}") from error
+        reason = os.strerror(error.errno) if error.errno else error
+        raise UsageError(f"cannot listen on {where}: {reason}") from error

@@ -111,23 +111,23 @@ class Errand:
     def answer(self, line: bytes) -> None:
         """Send the client an answer to what it asked."""
         if self._heir is not None:
-            self._heir.take_over(line, self._envelope)
+            self._heir.inherit(line, self._envelope)
         elif self.gone:
             return
         else:
             batch = read_batch(line)
             self._left -= 1 if batch is None else len(batch)
             if self._streams:
-                self.take_over(line, self._envelope)
+                self._put_answer(line, self._envelope)
             else:
                 self._line = line
             self._check()
 
-    def take_over(self, line: bytes, event: Event | None) -> None:
-        """Send the client an answer that came with *event*; it may come with it again."""
-        if event is not None and event.id is not None:
-            self.client.remember(read_frame(line), line)
-        self._put(line, event)
+    def inherit(self, line: bytes, event: Event | None) -> None:
+        """Send the client an answer to what it had asked on another connection."""
+        self._left -= 1
+        self._put_answer(line, event)
+        self._check()
 
     def bequeath(self, heir: Errand, event: Event) -> None:
         """Have *heir* send the answer that came with *event*: our client asks for it there."""
@@ -209,6 +209,7 @@ class Errand:
             self._envelope = event
         elif open_ and (owner := self.client.orphans.pop(frame.id, None)) is not None:
             owner.bequeath(self, event)
+            self._left += 1
         elif not open_ and (line := self.client.recall(frame.id)) is not None:
             self._put(line, event)
             return
@@ -267,6 +268,12 @@ class Errand:
             self.visit.put(rewrite_event(event, on_one_line(line)))
         else:
             self.visit.put(b":\n\n")
+
+    def _put_answer(self, line: bytes, event: Event | None) -> None:
+        if event is not None and event.id is not None:
+            # The client may ask for it again, and the server say it again.
+            self.client.remember(read_frame(line), line)
+        self._put(line, event)
 
     def _check(self) -> None:
         if self._left > 0 or not self._over:
