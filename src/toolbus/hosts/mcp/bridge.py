@@ -34,6 +34,7 @@ class Bridge:
         self._proxy, self._command, self._limits = proxy, command, limits
         self._most, self._idle = most, idle
         self._sessions: dict[str, Hosted] = {}
+        self._alive: set[Hosted] = set()
         self._starting = 0
         self._shared = Shared(proxy, command, limits, idle)
         self._visits: set[asyncio.Task[None] | None] = set()
@@ -53,13 +54,12 @@ class Bridge:
 
     async def close(self, grace: float) -> None:
         """End all sessions; give what is under way *grace* seconds."""
-        hosted = tuple(self._sessions.values())
-        for one in hosted:
+        for one in self._sessions.values():
             one.standing.end()
         self._shared.end_streams()
         if self._visits:
             await asyncio.wait([*filter(None, self._visits)], timeout=grace)
-        ending = [one.end(_ENDED) for one in hosted]
+        ending = [one.end(_ENDED) for one in self._alive]
         await asyncio.gather(*ending, self._shared.close(_ENDED), *self._ending)
 
     # --- by method -----------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Bridge:
         self._starting += 1
         hosted = None
         try:
-            hosted = Hosted(self._proxy, await start(self._command), self._limits)
+            hosted = await self._start()
             stream = hosted.ask(visit.body)
             assert stream is not None  # noqa: S101 - it is a request
             async with asyncio.timeout(self._limits.silence):
@@ -150,6 +150,12 @@ class Bridge:
             self._starting -= 1
             if hosted is not None:
                 self._end_soon(hosted)
+
+    async def _start(self) -> Hosted:
+        hosted = Hosted(self._proxy, await start(self._command), self._limits)
+        self._alive.add(hosted)
+        hosted.life.add_done_callback(lambda _: self._alive.discard(hosted))
+        return hosted
 
     def end(self, own: str) -> None:
         """End the session *own*, if it is there."""

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.hosts.mcp.revisions import is_patient, routing
+from toolbus.hosts.mcp.revisions import (
+    METHOD,
+    NAME,
+    PARAM,
+    REVISION,
+    is_patient,
+    is_stateless,
+    mirrored,
+    params_of,
+    routing,
+)
+from toolbus.hosts.mcp.texts import CALL
 from toolbus.hosts.mcp.wire import Waits, send
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from urllib.parse import SplitResult
 
     from toolbus.hosts.mcp.frames import Frame
@@ -38,13 +49,16 @@ class Upstream(NamedTuple):
     token: str | None = None
     guarded: bool = False
 
-    async def send(self, visit: Visit, frame: Frame | None, line: bytes) -> Reply:
-        """Send *line*, *frame*, in the place of *visit*; raises `WireError`."""
+    async def send(
+        self, visit: Visit, frame: Frame | None, line: bytes, schema: Mapping[str, Any] | None
+    ) -> Reply:
+        """Send *line*, *frame*, in the place of *visit*; raises `WireError`.
+
+        *schema* is that of the tool which it calls, if that is known.
+        """
         headers = [*self._headers(visit), ("accept-encoding", "identity")]
-        if line is not visit.body:
-            # The headers that repeat the body say what it says now.
-            again = {name: value for name, value in routing(frame).items() if name in visit.headers}
-            headers = [(name, again.get(name.lower(), value)) for name, value in headers]
+        if line is not visit.body and is_stateless(visit.headers):
+            headers = _mirroring(headers, frame, schema)
         waits = Waits(head=None if is_patient(frame) else self.limits.silence)
         return await send(self._url(visit), visit.method, headers, line, waits)
 
@@ -59,6 +73,20 @@ class Upstream(NamedTuple):
         if self.token is not None and (self.guarded or "authorization" not in visit.headers):
             fields.append(("authorization", f"Bearer {self.token}"))
         return fields
+
+
+def _mirroring(
+    headers: list[tuple[str, str]], frame: Frame | None, schema: Mapping[str, Any] | None
+) -> list[tuple[str, str]]:
+    """Return *headers* in which those that repeat the body say what *frame* says."""
+    said = routing(frame)
+    if schema is not None:
+        arguments = params_of(frame).get("arguments")
+        said |= mirrored(schema, arguments if isinstance(arguments, dict) else {})
+    kept = [one for one in headers if one[0] not in {REVISION, METHOD, NAME}]
+    if schema is not None or (METHOD in said and said[METHOD] != CALL):
+        kept = [one for one in kept if not one[0].startswith(PARAM)]
+    return [*kept, *said.items()]
 
 
 def passed(fields: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -111,7 +111,7 @@ class Hosted:
         _stream.set(None)
         try:
             why = await self._process.lines(
-                self._limits.frame, self.session.from_server, self._room
+                self._limits.frame, self.session.from_server, self._drain
             )
             if why:
                 logger.error("the server is stopped: %s", why)
@@ -124,8 +124,8 @@ class Hosted:
             await self._process.kill()
             await self.session.close()
 
-    async def _room(self) -> None:
-        await asyncio.sleep(0)
+    async def _drain(self) -> None:
+        await self._shelf.room(self._streams.values())
 
     # --- where it goes -------------------------------------------------------------------------
 

@@ -49,8 +49,8 @@ class Relay:
             client.seen = asyncio.get_running_loop().time()
             if client.id is not None and client.id in self._clients:
                 self._clients.move_to_end(client.id)
-            ended = visit.method == "DELETE" and errand.status < 300  # noqa: PLR2004 - HTTP's
-            if ended or errand.status == 404:  # noqa: PLR2004 - as above
+            ended = visit.method == "DELETE" and errand.response.head[0] < 300  # noqa: PLR2004 - HTTP's
+            if ended or errand.response.head[0] == 404:  # noqa: PLR2004 - as above
                 self._forget(visit.headers.get(SESSION, ""))
 
     async def close(self, grace: float) -> None:

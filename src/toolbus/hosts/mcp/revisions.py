@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.frames import Frame
 
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
+METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
 CANCELLED = "notifications/cancelled"
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """The revisions that begin with `initialize`; those that came later are stateless."""
@@ -69,9 +70,23 @@ def routing(frame: Frame | None) -> dict[str, str]:
     version = version_of(params)
     if version is None or frame is None or frame.method is UNSET:
         return {}
-    headers = {REVISION: write_header(version), "mcp-method": write_header(frame.method)}
+    headers = {REVISION: write_header(version), METHOD: write_header(frame.method)}
     name = params.get(_NAMED.get(frame.method, ""))
-    return {**headers, "mcp-name": write_header(name)} if isinstance(name, str) else headers
+    return {**headers, NAME: write_header(name)} if isinstance(name, str) else headers
+
+
+def mirrored(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers that repeat those *arguments* of which a tool's *schema* wants it."""
+    headers: dict[str, str] = {}
+    properties = schema.get("properties")
+    for name, part in properties.items() if isinstance(properties, dict) else ():
+        value, header = arguments.get(name), part.get("x-mcp-header") if part else None
+        if isinstance(value, dict):
+            headers |= mirrored(part, value)
+        elif isinstance(header, str) and isinstance(value, str | int):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            headers[PARAM + header.lower()] = write_header(text)
+    return headers
 
 
 def mismatch(frame: Frame, headers: Mapping[str, str]) -> str | None:

@@ -37,7 +37,7 @@ from toolbus.ids import new_id
 from toolbus.lifecycle.approvals import Approvals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from toolbus.events import Scope
     from toolbus.hosts.mcp.proxy import Proxy
@@ -94,6 +94,11 @@ class Session:
     def is_open(self, own: Any) -> bool:
         """Tell whether the server owes an answer to the request *own*."""
         return self._asked.is_open(own)
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return what the server's tool *name* takes, if the server was asked."""
+        spec = self._offering.specs.get(name)
+        return None if spec is None else spec.input_schema
 
     def server_gone(self, reason: str) -> None:
         """Answer what the server will never answer."""

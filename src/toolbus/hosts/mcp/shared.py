@@ -94,7 +94,8 @@ class Shared:
         try:
             await asking.run()
         finally:
-            self._open = {key: one for key, one in self._open.items() if one[0] is not asking}
+            for name in asking.names:
+                del self._open[name]
             self._rest()
 
     def enroll(self, asking: Asking, own: Raw) -> str:
@@ -102,6 +103,7 @@ class Shared:
         self._count += 1
         name = f"{self._nonce}{self._count}"
         self._open[name] = asking, own
+        asking.names.append(name)
         return name
 
     def end_streams(self) -> None:
@@ -177,7 +179,8 @@ class Asking:
         self._shared, self._process, self._visit, self.frame = shared, process, visit, frame
         self.stream = Stream(left=1)
         self.session = Session(shared.proxy, self.stream.put, self._to_server)
-        self._names: dict[Any, str] = {}
+        self.names: list[str] = []
+        self._named: dict[Any, str] = {}
 
     async def run(self) -> None:
         """Ask, and answer the visit."""
@@ -201,11 +204,11 @@ class Asking:
         frame, top = read_frame(line), _object.decode(line)
         cancelled = cancelled_id(frame)
         if cancelled is not UNSET:
-            if (name := self._names.get(cancelled)) is not None:
+            if (name := self._named.get(cancelled)) is not None:
                 self._process.write(write_frame(method=CANCELLED, params={"requestId": name}))
             return
         if frame is not None and frame.is_request:
-            name = self._names[frame.id] = self._shared.enroll(self, top["id"])
+            name = self._named[frame.id] = self._shared.enroll(self, top["id"])
             top["id"] = Raw(_encode(name))
             if "params" in top:
                 top["params"] = self._renamed(top["params"])

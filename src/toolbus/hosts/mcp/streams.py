@@ -12,7 +12,7 @@ from toolbus.hosts.mcp.sse import on_one_line, write_event
 from toolbus.hosts.mcp.visits import JSON, STREAM, STREAM_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolbus.hosts.mcp.visits import Fields, Visit
 
@@ -20,6 +20,9 @@ logger = logging.getLogger("toolbus")
 
 _MOST_EVENTS, _MOST_BYTES = 500, 2**22
 """What is kept of a session for a client that lost its connection."""
+
+_ROOM = 2**23
+"""How many bytes a client may be behind, before the server has to wait for it."""
 
 _PATIENCE = 15.0
 """Seconds for which an answer alone is waited for, before it becomes the end of a stream.
@@ -39,7 +42,18 @@ class Shelf:
 
     def __init__(self, most: int) -> None:
         self._most, self._size = most, 0
+        self._moved = asyncio.Event()
         self._events: deque[tuple[Stream, int, int]] = deque()
+
+    def moved(self) -> None:
+        """Take note that a client has fetched something, or has left."""
+        self._moved.set()
+
+    async def room(self, streams: Iterable[Stream]) -> None:
+        """Wait while a client that listens is far behind."""
+        while any(one.behind > _ROOM for one in streams):
+            self._moved.clear()
+            await self._moved.wait()
 
     def add(self, stream: Stream, number: int, size: int) -> None:
         """Take note of an event; the oldest are dropped for it."""
@@ -71,6 +85,12 @@ class Stream:
         self.takes_events = self.primed = True
         self._wake, self._follower = asyncio.Event(), object()
         self.followed = False
+        self._unsent = 0
+
+    @property
+    def behind(self) -> int:
+        """How many bytes wait for the client that follows."""
+        return self._unsent if self.followed and len(self._events) > 1 else 0
 
     def put(self, line: bytes) -> None:
         """Send a line."""
@@ -78,6 +98,7 @@ class Stream:
             return
         number, self._next = self._next, self._next + 1
         self._events[number] = line
+        self._unsent += len(line)
         if self._shelf is not None:
             self._shelf.add(self, number, len(line))
         self._wake.set()
@@ -109,7 +130,9 @@ class Stream:
 
     def drop(self, number: int) -> None:
         """Forget an event."""
-        self._events.pop(number, None)
+        line = self._events.pop(number, b"")
+        if number > self.sent:
+            self._unsent -= len(line)
 
     def holds(self, number: int) -> bool:
         """Tell whether all that came after the event *number* is still there."""
@@ -135,7 +158,7 @@ class Stream:
         if self.ended and plain and (self._answers == len(self._events) or not self.takes_events):
             lines = list(self._events.values())
             self._events.clear()
-            self.sent = self._next
+            self.sent, self._unsent = self._next, 0
             return lines[len(lines) - self._answers :]
         return None
 
@@ -150,9 +173,7 @@ class Stream:
             while self._follower is follower:
                 for number in [one for one in self._events if one > after]:
                     after, line = number, self._events[number]
-                    self.sent = max(self.sent, number)
-                    if self._shelf is None:
-                        del self._events[number]
+                    self._note_sent(number, line)
                     await visit.write(self._event(number, line))
                 if self.ended:
                     break
@@ -161,6 +182,17 @@ class Stream:
         finally:
             if self._follower is follower:
                 self.followed = False
+            if self._shelf is not None:
+                self._shelf.moved()
+
+    def _note_sent(self, number: int, line: bytes) -> None:
+        if number > self.sent:
+            self.sent = number
+            self._unsent -= len(line)
+        if self._shelf is None:
+            del self._events[number]
+        else:
+            self._shelf.moved()
 
     async def _beat(self, visit: Visit) -> None:
         try:

@@ -68,6 +68,7 @@ class Reply:
         writer: asyncio.StreamWriter,
     ) -> None:
         self.status, self.fields = status, fields
+        self.bodiless = status in _BODILESS
         self.headers = {name.lower(): value for name, value in fields}
         self._reader, self._writer = reader, writer
 
@@ -106,7 +107,7 @@ class Reply:
             raise WireError("the server broke off its answer") from error
 
     async def _counted(self) -> AsyncIterator[bytes]:
-        length = "0" if self.status in _BODILESS else self.headers.get("content-length", "")
+        length = "0" if self.bodiless else self.headers.get("content-length", "")
         left = int(length) if length.isdigit() else None
         while left != 0:
             piece = await self._reader.read(_PIECE if left is None else min(_PIECE, left))
@@ -145,7 +146,9 @@ async def send(
         async with asyncio.timeout(waits.head):
             writer.write(b"%b HTTP/1.1\r\n%b\r\n" % (f"{method} {path}".encode(), said) + body)
             await writer.drain()
-            return await _read_head(reader, writer)
+            reply = await _read_head(reader, writer)
+            reply.bodiless = reply.bodiless or method == "HEAD"
+            return reply
     except BaseException as error:
         writer.close()
         if isinstance(error, TimeoutError):
