@@ -1002,7 +1002,7 @@ async def test_who_is_slow_or_long_goes(listening, saying):
         b"GET /x HTTP/1.1\r\nhost: localhost\r\n\r\nGET",
         head + b"x: " + b"y" * 200_000,
     ]
-    async with listening("--patience", "0.5", "--max-frame", "1", "--", *saying) as web:
+    async with listening("--patience", "3", "--max-frame", "1", "--", *saying) as web:
         port = int(web.url.rpartition(":")[2].removesuffix("/mcp"))
 
         async def said(start):
