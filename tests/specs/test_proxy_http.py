@@ -522,6 +522,23 @@ async def test_headers_repeat_a_rewritten_call(raw, listening, policy):
     assert json.loads(seen[1][2])["params"]["arguments"]["region"] == "süd"
 
 
+async def test_stateless_calls_share_a_list(raw, listening, policy):
+    def take(_method, _headers, body):
+        tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
+        return answer(frame(json.loads(body)["id"], result={"tools": tools, "content": []}))
+
+    async with raw(take) as (url, seen), listening(*policy(), "--", url) as web:
+        for who in ("Bearer a", "Bearer a", "Bearer b"):
+            for own in (1, 2):
+                body, headers = stateless(own, "echo")
+                named = BOTH | headers | {"authorization": who, "x-request-id": f"{who} {own}"}
+                await web.http.post(web.url, content=body, headers=named)
+    asked = [(json.loads(one[2])["method"], dict(one[1])["authorization"]) for one in seen]
+
+    assert [who for method, who in asked if method == "tools/list"] == ["Bearer a", "Bearer b"]
+    assert sum(method == "tools/call" for method, _ in asked) == 6
+
+
 @pytest.mark.parametrize("judged", [False, True])
 async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, here):
     count = """\

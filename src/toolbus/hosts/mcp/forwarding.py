@@ -19,7 +19,7 @@ from toolbus.hosts.mcp.texts import CALL
 from toolbus.hosts.mcp.wire import Waits, send
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
     from urllib.parse import SplitResult
 
     from toolbus.hosts.mcp.frames import Frame
@@ -32,6 +32,9 @@ _HOPS = frozenset(
     | {"te", "trailer", "transfer-encoding", "upgrade"}
 )
 """What is about a connection and not about what it carries: RFC 9110, 7.6.1."""
+
+_SINGLE = frozenset({METHOD, NAME, "content-length", "traceparent", "tracestate", "x-request-id"})
+"""What is said of one request and not of who asks."""
 
 _OURS = frozenset({"accept-encoding", "content-length", "expect", "host"})
 """What the proxy says by itself: nobody can judge what was compressed."""
@@ -73,6 +76,17 @@ class Upstream(NamedTuple):
         if self.token is not None and (self.guarded or "authorization" not in visit.headers):
             fields.append(("authorization", f"Bearer {self.token}"))
         return fields
+
+
+def identity(fields: Iterable[tuple[str, str]]) -> Hashable:
+    """Return what is the same in requests of one client, for all that a server can see.
+
+    Whatever differs between two requests without being known to belong to one alone makes them
+    requests of two clients.
+    """
+    return frozenset(
+        [one for one in fields if one[0] not in _SINGLE and not one[0].startswith(PARAM)]
+    )
 
 
 def _mirroring(

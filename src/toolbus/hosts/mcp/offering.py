@@ -46,6 +46,12 @@ class Offering:
         self._bus, self._scope, self._own, self._ask = bus, scope, own, ask
         self.specs: dict[str, ToolSpec] = {}
         self._offer, self._complete, self._lock = Offer(()), False, LoopLock()
+        self.listed = False
+
+    def adopt(self, other: Offering) -> None:
+        """Take over what *other* was told of the same server."""
+        self.specs, self._offer = dict(other.specs), other._offer
+        self._complete = True
 
     def forget(self) -> None:
         """Ask the server for its tools before the next call: it has said that they changed."""
@@ -106,6 +112,7 @@ class Offering:
         context = await self._provide(before)
         self._offer = self._offer.joined(Offer.of(context))
         self._complete = self._complete or last
+        self.listed = self.listed or last
         after = () if context.denied else context.value
         if after is before and not ours:
             return UNCHANGED

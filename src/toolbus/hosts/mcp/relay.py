@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts.mcp.clients import Client
 from toolbus.hosts.mcp.errands import Errand
+from toolbus.hosts.mcp.forwarding import identity
 from toolbus.hosts.mcp.frames import SERVER_GONE, error_frame
-from toolbus.hosts.mcp.revisions import SESSION
+from toolbus.hosts.mcp.listings import Listings
+from toolbus.hosts.mcp.revisions import SESSION, is_stateless
 from toolbus.hosts.mcp.session import Session
 
 if TYPE_CHECKING:
@@ -29,14 +31,19 @@ class Relay:
         self._proxy, self._server, self._most, self._idle = proxy, server, most, idle
         self._clients: OrderedDict[str, Client] = OrderedDict()
         self._visits: dict[asyncio.Task[None] | None, Errand] = {}
+        self._listings = Listings()
         self._closing: set[asyncio.Task[None]] = set()
 
     async def take(self, visit: Visit) -> None:
         """Answer *visit*; being cancelled means that the client has gone."""
         self._forget_idle()
         client = self._clients.get(visit.headers.get(SESSION, ""))
+        key = None
         if client is None:
             client = Client(Session(self._proxy, _to_client, _to_server), self._keep)
+            if is_stateless(visit.headers) and client.session.judging:
+                key = identity(visit.fields)
+                self._listings.lend(key, client.session)
         errand = Errand(visit, client, self._server)
         task = asyncio.current_task()
         _errand.set(errand)
@@ -46,6 +53,8 @@ class Relay:
             await errand.run()
         finally:
             del self._visits[task]
+            if key is not None:
+                self._listings.keep(key, client.session)
             client.seen = asyncio.get_running_loop().time()
             if client.id is not None and client.id in self._clients:
                 self._clients.move_to_end(client.id)

@@ -95,6 +95,11 @@ class Session:
         """Tell whether the server owes an answer to the request *own*."""
         return self._asked.is_open(own)
 
+    @property
+    def offering(self) -> Offering:
+        """What the client was told of the server's tools."""
+        return self._offering
+
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what the server's tool *name* takes, if the server was asked."""
         spec = self._offering.specs.get(name)

@@ -19,6 +19,7 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     write_frame,
 )
+from toolbus.hosts.mcp.listings import Listings
 from toolbus.hosts.mcp.processes import Process, ended, start
 from toolbus.hosts.mcp.revisions import CANCELLED, cancelled_id, mismatch
 from toolbus.hosts.mcp.session import Session
@@ -59,6 +60,7 @@ class Shared:
         self._command, self._limits, self._idle = command, limits, idle
         self._nonce = f"toolbus-{secrets.token_urlsafe(12)}-"
         self._names = re.compile(rb'"(%b\d+)"' % re.escape(self._nonce.encode()))
+        self._listings = Listings()
         self._open: dict[str, tuple[Asking, Raw]] = {}
         self._count = 0
         self._process: Process | None = None
@@ -91,9 +93,11 @@ class Shared:
             await visit.answer(502, [("content-type", JSON)], said)
             return
         asking = Asking(self, process, visit, frame)
+        self._listings.lend(None, asking.session)
         try:
             await asking.run()
         finally:
+            self._listings.keep(None, asking.session)
             for name in asking.names:
                 del self._open[name]
             self._rest()
@@ -143,6 +147,7 @@ class Shared:
             if why:
                 logger.error("the server is stopped: %s", why)
             self._process = None
+            self._listings.forget()
             code = await process.end(self._limits.grace, at_once=bool(why))
             self._gone(ended(code, why))
         finally:
@@ -159,6 +164,8 @@ class Shared:
         if not found:
             about = {one for one, _ in self._open.values()}
         frame = read_frame(line)
+        if frame is not None and frame.method == "notifications/tools/list_changed":
+            self._listings.forget()
         if len(about) == 1:
             await about.pop().session.from_server(self._names.sub(self._own, line))
         elif frame is not None and frame.is_request and self._process is not None:
