@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -874,6 +875,90 @@ async def test_a_dead_process_takes_its_session_along(listening, handlers, here)
     assert int(frames_in(again)[0]["result"]["content"][0]["text"])
     assert int(fresh["result"]["content"][0]["text"])
     assert noted(here).count("die") == 2
+
+
+FAULTY = """\
+import json, os, sys, threading
+print(os.getpid(), file=open("pids.log", "a"))
+def out(data):
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+def line(m, **result):
+    return json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}).encode() + b"\\n"
+def act(m, deed):
+    said = line(m, content=[])
+    if deed == "die":
+        os._exit(3)
+    elif deed == "cut":
+        out(said[:20])
+        os._exit(0)
+    elif deed == "broken":
+        out(b'{"jsonrpc": "2.0", "id": ' + json.dumps(m["id"]).encode() + b', "result": {]}\\n')
+    elif deed == "latin":
+        out(b"\\xff\\xfe\\n" + said)
+    elif deed != "never":
+        out(said * (2 if deed == "twice" else 1))
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "initialize":
+        out(line(m, protocolVersion="2025-11-25", capabilities={}))
+    elif m.get("method") == "tools/list":
+        out(line(m, tools=[]))
+    elif m.get("method") == "tools/call":
+        print(m["params"]["arguments"]["number"], file=open("ran.log", "a"))
+        deed = m["params"]["name"]
+        if deed == "late":
+            threading.Timer(0.05, act, [m, "well"]).start()
+        else:
+            act(m, deed)
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_faults_at_random_have_an_end(listening, handlers, here, seed):
+    (here / "faulty.py").write_text(FAULTY)
+    chance, answered, stayed = random.Random(seed), {}, []
+    deeds = ["well"] * 6 + ["die", "cut", "broken", "latin", "twice", "late", "late", "never"]
+    play = [
+        [(chance.choice(deeds), chance.random() < 0.15) for _ in range(8)] for _client in range(6)
+    ]
+    command = [sys.executable, "faulty.py"]
+    # Without handlers nobody bounds a call but its client.
+    options = [*handlers, "--timeout", "2"]
+    async with listening(*options, "--", *command) as web:
+
+        async def live(number, calls):
+            mine = Web(web.url, web.http)
+            for own, (deed, leaves) in enumerate(calls):
+                body, headers = call(own, deed, number=f"{number}-{own}"), {}
+                if number % 2:
+                    body, headers = stateless(own, deed, number=f"{number}-{own}")
+                elif not mine.session:
+                    await mine.begin()
+                sent = BOTH | mine.session | headers
+                asking = asyncio.create_task(web.http.post(web.url, content=body, headers=sent))
+                if leaves or (deed == "never" and not handlers):
+                    await asyncio.sleep(0.02)
+                    asking.cancel()
+                    continue
+                stayed.append(f"{number}-{own}")
+                reply = await asking
+                if reply.status_code == 404 and not number % 2:
+                    mine.session = {}
+                answered[f"{number}-{own}"] = [m for m in frames_in(reply) if "method" not in m]
+
+        await asyncio.wait_for(
+            asyncio.gather(*[live(number, calls) for number, calls in enumerate(play)]), 60
+        )
+        code, _ = await web.end()
+    pids = (here / "pids.log").read_text().split()
+    await until(lambda: not any(alive(pid) for pid in pids))
+    ran = (here / "ran.log").read_text().split()
+
+    assert code == 0
+    assert sorted(answered) == sorted(stayed)
+    assert {len(one) for one in answered.values()} == {1}
+    assert len(ran) == len(set(ran))
 
 
 async def test_sessions_have_an_end(listening, here):
