@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import shutil
 import sys
 from contextlib import AsyncExitStack, contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,12 +20,20 @@ from toolbus.terminal import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from urllib.parse import SplitResult
 
     from toolbus.bus import EventBus
+    from toolbus.hosts.mcp import Listening
     from toolbus.launching import Launched
 
 
+logger = logging.getLogger("toolbus")
+
 TOKEN = "TOOLBUS_PROXY_TOKEN"  # noqa: S105 - the name of a variable of the environment
+"""What the server is shown."""
+
+LISTEN_TOKEN = "TOOLBUS_LISTEN_TOKEN"  # noqa: S105 - as above
+"""What clients must show, if the proxy listens for them."""
 
 
 class Options(NamedTuple):
@@ -36,6 +45,7 @@ class Options(NamedTuple):
     timeout: float | None = None
     frame: int = 2**28
     grace: float = 5.0
+    listening: Listening | None = None
 
 
 def run_proxy(command: Sequence[str], options: Options) -> int:
@@ -69,7 +79,8 @@ def _launch(command: Sequence[str], proxy: Proxy, options: Options) -> Launched 
     What fails is told before a server has effects.
     """
     acquire = any(type(one).install is not AgentComponent.install for one in proxy.components)
-    if acquire or options.store is not None or "://" in command[0]:
+    late = acquire or options.store is not None or options.listening is not None
+    if late or "://" in command[0]:
         return None
     with _told(command):
         return launch(command)
@@ -114,14 +125,23 @@ async def _serve(
         gc.enable()
         await opened.enter_async_context(proxy)
         limits = Limits(options.frame, options.grace)
-        if len(command) == 1 and "://" in command[0]:
-            from toolbus.hosts.mcp import read_url, run_remote  # noqa: PLC0415 - not for all
+        if options.listening is not None:
+            return await _listen(command, options, proxy)
+        if (url := _url_of(command)) is not None:
+            from toolbus.hosts.mcp import run_remote  # noqa: PLC0415 - not for all
 
-            if (url := read_url(command[0])) is not None:
-                token = os.environ.get(TOKEN)
-                return await run_remote(proxy, url, limits, token=token, output=output)
+            token = os.environ.get(TOKEN)
+            return await run_remote(proxy, url, limits, token=token, output=output)
         with _told(command):
             return await run_stdio(proxy, command, limits, output=output, launched=launched)
+
+
+def _url_of(command: Sequence[str]) -> SplitResult | None:
+    if len(command) > 1 or "://" not in command[0]:
+        return None
+    from toolbus.hosts.mcp import read_url  # noqa: PLC0415 - not for all
+
+    return read_url(command[0])
 
 
 @contextmanager
@@ -131,3 +151,31 @@ def _told(command: Sequence[str]) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError) as error:
         raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
+
+
+async def _listen(command: Sequence[str], options: Options, proxy: Proxy) -> int:
+    from toolbus.hosts.mcp import Limits, is_loopback  # noqa: PLC0415 - not for all
+
+    try:
+        from toolbus.hosts.mcp.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    listening, limits = options.listening, Limits(options.frame, options.grace)
+    assert listening is not None  # noqa: S101 - that is why we are here
+    url, token = _url_of(command), os.environ.get(TOKEN)
+    if url is None and shutil.which(command[0]) is None:
+        # It would be started only when a client comes.
+        raise UsageError(f"cannot start {command[0]!r}: there is no such program")
+    shown = os.environ.get(LISTEN_TOKEN) or None
+    if shown is None and not is_loopback(listening.host):
+        if token is not None or url is None:
+            raise UsageError(f"who is not on this machine needs a token: set {LISTEN_TOKEN}")
+        logger.warning("everybody who reaches %s may use the proxy", listening.host)
+    try:
+        return await run_listener(
+            proxy, url or command, limits, listening, token=token, shown=shown
+        )
+    except OSError as error:
+        where = f"{listening.host}:{listening.port}"
+        reason = os.strerror(error.errno) if error.errno else error
+        raise UsageError(f"cannot listen on {where}: {reason}") from error

@@ -125,6 +125,17 @@ async def mark(number: int) -> int:
     return number
 
 
+class Name(BaseModel):
+    name: str
+
+
+@server.tool()
+async def greet(ctx: Context) -> str:
+    """Ask the client's user for a name."""
+    found = await ctx.elicit("who is there?", Name)
+    return f"hello {found.data.name}" if found.action == "accept" else "hello nobody"
+
+
 @server.tool()
 async def grow(name: str, ctx: Context) -> str:
     """Add a tool called *name*, and say so."""

@@ -8,12 +8,14 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parsing import make_parser, positive
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
+    from toolbus.hosts.mcp import Listening
     from toolbus.terminal import Output
 
+_PORTS = 2**16
 _EPILOG = """\
 examples:
   toolbus proxy -- uvx mcp-server-git                       change nothing
@@ -21,12 +23,18 @@ examples:
   toolbus proxy --config toolbus.toml -- npx -y @scope/server .
   toolbus proxy --with policy.py:Strict --store calls.db -- ./server
   toolbus proxy --with policy.py -- https://example.com/mcp      at an address
+  toolbus proxy --listen 8000 --with policy.py -- ./server       for HTTP clients
 
 It stands where the settings of an MCP client named the server. Calls pass
 TOOL_CALL_BEFORE, results TOOL_CALL_AFTER and MESSAGE_APPEND_BEFORE, the list of
 tools TOOLS_PROVIDE. Handlers are those of components, or of one bus.
 It ends with the exit code of the server. A server at an address gets the bearer
-token that stands in the environment as TOOLBUS_PROXY_TOKEN."""
+token that stands in the environment as TOOLBUS_PROXY_TOKEN.
+
+With --listen it speaks streamable HTTP to any number of clients, in front of an
+address as a relay, in front of a command with a process for each session. Only
+this machine can reach it, unless a host is given; clients must then show, as a
+bearer token, what stands in the environment as TOOLBUS_LISTEN_TOKEN."""
 
 
 def command() -> Command:
@@ -49,6 +57,7 @@ def command() -> Command:
             timeout=found.timeout,
             frame=found.max_frame * 2**20,
             grace=found.grace,
+            listening=_listening(found),
         )
         try:
             return run_proxy(words, options)
@@ -80,6 +89,73 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--max-frame", type=_megabytes, default=256, metavar="MB", help="longest frame (256)"
     )
+
+    _add_http(parser)
+
+
+def _add_http(parser: Parser) -> None:
+    group = parser.add_argument_group("for HTTP clients")
+    group.add_argument(
+        "--listen", type=_address, metavar="[HOST:]PORT", help="be an HTTP server (0: any port)"
+    )
+    group.add_argument("--path", type=_path, default="/mcp", help="where MCP is (/mcp)")
+    group.add_argument(
+        "--allow-host",
+        dest="hosts",
+        metavar="NAME[:PORT]",
+        action="append",
+        default=[],
+        help="a name of this proxy besides localhost",
+    )
+    group.add_argument(
+        "--allow-origin",
+        dest="origins",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="where pages may come from besides localhost",
+    )
+    group.add_argument(
+        "--idle", type=_seconds, default=1800.0, metavar="S", help="end unused sessions (1800)"
+    )
+    group.add_argument(
+        "--patience", type=_seconds, default=30.0, metavar="S", help="to send a request (30)"
+    )
+    group.add_argument(
+        "--max-sessions", type=positive, default=100, metavar="N", help="at the same time (100)"
+    )
+
+
+def _listening(found: argparse.Namespace) -> Listening | None:
+    from toolbus.hosts.mcp import Listening  # noqa: PLC0415 - as above
+
+    if found.listen is None:
+        return None
+    host, port = found.listen
+    return Listening(
+        host=host,
+        port=port,
+        path=found.path,
+        hosts=tuple(found.hosts),
+        origins=tuple(found.origins),
+        idle=found.idle,
+        sessions=found.max_sessions,
+        seconds=found.patience,
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (port.isascii() and port.isdigit() and int(port) < _PORTS) or (colon and not host):
+        raise argparse.ArgumentTypeError(f"expected a port, or a host and a port, not {text!r}")
+    return host or "127.0.0.1", int(port)
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"expected a path that begins with /, not {text!r}")
+    return text
 
 
 def _seconds(text: str) -> float:

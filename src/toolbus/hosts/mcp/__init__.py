@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolbus.hosts.mcp.listening import Listening, is_loopback
     from toolbus.hosts.mcp.proxy import Proxy
     from toolbus.hosts.mcp.remote import run_remote
     from toolbus.hosts.mcp.stdio import Limits, run_stdio
@@ -14,13 +15,23 @@ if TYPE_CHECKING:
 # Loaded when it is asked for: a proxy begins without most of it.
 _PLACES = {
     "Limits": "stdio",
+    "Listening": "listening",
     "Proxy": "proxy",
+    "is_loopback": "listening",
     "read_url": "wire",
     "run_remote": "remote",
     "run_stdio": "stdio",
 }
 
-__all__ = ["Limits", "Proxy", "read_url", "run_remote", "run_stdio"]
+__all__ = [
+    "Limits",
+    "Listening",
+    "Proxy",
+    "is_loopback",
+    "read_url",
+    "run_remote",
+    "run_stdio",
+]
 
 
 def __getattr__(name: str) -> Any:

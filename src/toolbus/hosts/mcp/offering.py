@@ -47,6 +47,12 @@ class Offering:
         self.specs: dict[str, ToolSpec] = {}
         self._offer, self._complete = Offer(()), False
         self._lock, self._waiting = LoopLock(), 0
+        self.listed = False
+
+    def adopt(self, other: Offering) -> None:
+        """Take over what *other* was told of the same server."""
+        self.specs, self._offer = dict(other.specs), other._offer
+        self._complete = True
 
     def forget(self) -> None:
         """Ask the server for its tools before the next call: it has said that they changed."""
@@ -116,6 +122,7 @@ class Offering:
         context = await self._provide(before)
         self._offer = self._offer.joined(Offer.of(context))
         self._complete = self._complete or last
+        self.listed = self.listed or last
         after = () if context.denied else context.value
         if after is before and not ours:
             return UNCHANGED

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +18,19 @@ from toolbus.hosts.mcp.frames import (
     read_json,
 )
 from toolbus.hosts.mcp.pipes import open_output
+from toolbus.hosts.mcp.revisions import (
+    REVISION,
+    SESSION,
+    cancelled_id,
+    is_header,
+    is_patient,
+    is_stateless,
+    routing,
+)
 from toolbus.hosts.mcp.session import Session
+from toolbus.hosts.mcp.sse import on_one_line
 from toolbus.hosts.mcp.stdio import Limits, listening, pass_requests
-from toolbus.hosts.mcp.wire import Reply, WireError, send
+from toolbus.hosts.mcp.wire import Reply, Waits, WireError, send
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,8 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_CONNECT = 30.0
 _RESUMES = 10
 """How often a stream that broke off is taken up again for one request."""
 
@@ -93,16 +99,31 @@ class Remote:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._posts: set[asyncio.Task[None]] = set()
+        self._stateless: dict[Any, asyncio.Task[None]] = {}
         self._listener: asyncio.Task[None] | None = None
         # Requests may be under way at the same time, but begin in the order of the client.
         self._order = asyncio.Lock()
 
     def write(self, line: bytes) -> None:
         """Send a line; what comes of it is taken as it comes."""
-        if line.strip():
-            task = asyncio.create_task(self._post(line.strip()))
-            self._posts.add(task)
-            task.add_done_callback(self._posts.discard)
+        if not line.strip():
+            return
+        frame = read_frame(line)
+        begun = self._stateless.pop(cancelled_id(frame), None)
+        if begun is not None:
+            # There the end of the answer's stream is what cancels, and no notification.
+            begun.cancel()
+            return
+        task = asyncio.create_task(self._post(frame, line.strip()))
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+        if frame is not None and frame.is_request and is_stateless(routing(frame)):
+            self._stateless[frame.id] = task
+            task.add_done_callback(lambda _: self._forget(frame.id, task))
+
+    def _forget(self, own: Any, task: asyncio.Task[None]) -> None:
+        if self._stateless.get(own) is task:
+            del self._stateless[own]
 
     def drain(self) -> None:
         """Wait for nothing: what is under way is bounded by what the client asks."""
@@ -119,13 +140,13 @@ class Remote:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        if "mcp-session-id" in self._headers:
+        if SESSION in self._headers:
             with suppress(WireError, TimeoutError):
                 async with asyncio.timeout(self._limits.grace):
-                    (await send(self._url, "DELETE", self._headers, b"", _CONNECT)).close()
+                    headers = self._headers.items()
+                    (await send(self._url, "DELETE", headers, b"", Waits())).close()
 
-    async def _post(self, line: bytes) -> None:
-        frame = read_frame(line)
+    async def _post(self, frame: Frame | None, line: bytes) -> None:
         asks = frame is not None and frame.is_request
         # What follows a notification or the handshake may depend on it.
         waits = frame is None or not asks or frame.method == "initialize"
@@ -154,18 +175,21 @@ class Remote:
             "accept": "application/json, text/event-stream",
             "content-type": "application/json",
             **self._headers,
-            **_routing(frame),
+            **routing(frame),
         }
-        return await send(self._url, "POST", headers, line, _CONNECT)
+        return await send(self._url, "POST", headers.items(), line, self._waits(frame))
+
+    def _waits(self, frame: Frame | None) -> Waits:
+        return Waits(head=None if is_patient(frame) else self._limits.silence)
 
     async def _take_reply(self, frame: Frame | None, reply: Reply) -> None:
         try:
-            if "mcp-session-id" in reply.headers and frame and frame.method == "initialize":
-                self._headers["mcp-session-id"] = reply.headers["mcp-session-id"]
+            if SESSION in reply.headers and frame and frame.method == "initialize":
+                self._headers[SESSION] = reply.headers[SESSION]
             if reply.is_stream:
                 await self._take_stream(frame, reply)
                 return
-            body = await reply.body(self._limits.frame)
+            body = on_one_line(await reply.body(self._limits.frame))
             if body and (reply.status < 400 or _answers(body, frame)):  # noqa: PLR2004 - HTTP's
                 await self._take_line(frame, body + b"\n")
             elif reply.status >= 400:  # noqa: PLR2004 - as above
@@ -183,7 +207,7 @@ class Remote:
                 async for event in reply.events(self._limits.frame):
                     last, wait = event.id or last, event.retry or wait
                     if event.data:
-                        await self._take_line(frame, event.data + b"\n")
+                        await self._take_line(frame, on_one_line(event.data) + b"\n")
                         if own is not UNSET and _answers(event.data, frame):
                             return
             reply.close()
@@ -205,7 +229,7 @@ class Remote:
 
     async def _get(self, more: dict[str, str]) -> Reply:
         headers = {"accept": "text/event-stream", **self._headers, **more}
-        return await send(self._url, "GET", headers, b"", _CONNECT)
+        return await send(self._url, "GET", headers.items(), b"", Waits())
 
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:
         if frame is not None and frame.method == "initialize":
@@ -217,8 +241,8 @@ class Remote:
         if answer is not None and answer.result is not UNSET:
             with suppress(ValueError):
                 match read_json(answer.result):
-                    case {"protocolVersion": str(version)} if _SAFE.fullmatch(version):
-                        self._headers["mcp-protocol-version"] = version
+                    case {"protocolVersion": str(version)} if is_header(version):
+                        self._headers[REVISION] = version
 
     async def _close_open(self, frame: Frame | None, problem: str) -> None:
         """Answer the request, if the server has not."""
@@ -228,36 +252,6 @@ class Remote:
             logger.warning("%s did not reach the server: %s", frame.method or "an answer", problem)
 
 
-_SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-
-
 def _answers(data: bytes, frame: Frame | None) -> bool:
     answer = read_frame(data)
     return answer is not None and frame is not None and answer.is_answer and answer.id == frame.id
-
-
-def _routing(frame: Frame | None) -> dict[str, str]:
-    """Return the headers that repeat what a request says, as the revision of 2026-07-28 asks."""
-    if frame is None or frame.method is UNSET or frame.params is UNSET:
-        return {}
-    try:
-        params = read_json(frame.params)
-    except ValueError:
-        return {}
-    match params:
-        case {"_meta": {"io.modelcontextprotocol/protocolVersion": str(version)}}:
-            name = params.get(_NAMED.get(frame.method, ""))
-            named = {"mcp-name": _header(name)} if isinstance(name, str) else {}
-            return {
-                "mcp-protocol-version": _header(version),
-                "mcp-method": _header(frame.method),
-                **named,
-            }
-    return {}
-
-
-def _header(text: str) -> str:
-    """Return *text* as a header carries it: what is no plain ASCII as base64."""
-    if _SAFE.fullmatch(text) and not text.startswith("=?base64?"):
-        return text
-    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

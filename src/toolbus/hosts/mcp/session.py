@@ -37,7 +37,7 @@ from toolbus.ids import new_id
 from toolbus.lifecycle.approvals import Approvals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from toolbus.events import Scope
     from toolbus.hosts.mcp.proxy import Proxy
@@ -66,16 +66,16 @@ class Session:
         self._under_way: set[CallOnBus] = set()
         self._calls: dict[Any, CallOnBus] = {}
 
-    def from_client(self, line: bytes) -> None:
-        """Take a line of the client."""
-        frame = read_frame(line)
+    def from_client(self, line: bytes, send: Send | None = None) -> None:
+        """Take a line of the client; *send* takes what answers it, if not all goes one way."""
+        frame, send = read_frame(line), send or self._to_client
         if frame is not None:
-            self._take_request(frame, line, self._to_client)
+            self._take_request(frame, line, send)
         elif (batch := read_batch(line)) is not None:
-            self._take_batch(batch, line)
+            self._take_batch(batch, line, send)
         elif self.judging and line.strip():
             logger.warning("the client sent %d bytes that are no JSON-RPC", len(line))
-            self._to_client(error_frame(None, PARSE_ERROR, "expected one JSON-RPC frame a line"))
+            send(error_frame(None, PARSE_ERROR, "expected one JSON-RPC frame a line"))
         else:
             self._to_server(line)
 
@@ -102,6 +102,16 @@ class Session:
     def is_open(self, own: Any) -> bool:
         """Tell whether the server owes an answer to the request *own*."""
         return self._asked.is_open(own)
+
+    @property
+    def offering(self) -> Offering:
+        """What the client was told of the server's tools."""
+        return self._offering
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return what the server's tool *name* takes, if the server was asked."""
+        spec = self._offering.specs.get(name)
+        return None if spec is None else spec.input_schema
 
     def server_gone(self, reason: str) -> None:
         """Answer what the server will never answer."""
@@ -152,16 +162,16 @@ class Session:
             self._asked.add(Asked(frame.id, frame.method, send, None, frame.params))
         self._to_server(line)
 
-    def _take_batch(self, batch: list[bytes], line: bytes) -> None:
+    def _take_batch(self, batch: list[bytes], line: bytes, send: Send) -> None:
         """Take a batch apart if its frames are judged: each may be answered at another time."""
         frames = [read_frame(one) for one in batch]
         requests = [one for one in frames if one is not None and one.is_request]
         if not self.judging:
             for asking in requests:
-                self._asked.add(Asked(asking.id, str(asking.method), self._to_client))
+                self._asked.add(Asked(asking.id, str(asking.method), send))
             self._to_server(line)
             return
-        gathered = Batch(len(requests) + frames.count(None), self._to_client)
+        gathered = Batch(len(requests) + frames.count(None), send)
         for one, part in zip(frames, batch, strict=True):
             if one is None:
                 gathered.add(error_frame(None, INVALID_REQUEST, "expected a JSON-RPC frame"))
@@ -228,10 +238,9 @@ class Session:
             for part in batch:
                 await self.from_server(part.strip() + b"\n")
             return
-        for one in frames:
-            if one is not None and one.is_answer:
-                self._asked.take(one.id)
-        self._to_client(line)
+        taken = [self._asked.take(one.id) for one in frames if one is not None and one.is_answer]
+        sends = [asked.send for asked in taken if asked is not None]
+        (sends[0] if sends else self._to_client)(line)
 
     def _take_broken(self, line: bytes) -> None:
         """Drop what nobody can read; if it is the answer to a request, say so."""

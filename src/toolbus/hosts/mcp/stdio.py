@@ -32,10 +32,14 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Limits(NamedTuple):
-    """How long a frame may be, in bytes, and how long a server may take to end, in seconds."""
+    """How long a frame may be, in bytes; how long a server may take to end, in seconds.
+
+    *silence* is how long one over HTTP may take to begin to answer what is no tool call.
+    """
 
     frame: int = 2**28
     grace: float = 5.0
+    silence: float = 300.0
 
 
 async def run_stdio(

@@ -1,0 +1,129 @@
+"""What a client meets first: who may come in, from where, with how much and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from toolbus.hosts.mcp.visits import RefusedVisitError, Visit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from toolbus.hosts.mcp.visits import Receive, Send
+
+logger = logging.getLogger("toolbus")
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class Rules(NamedTuple):
+    """Where the proxy is and whom it lets in; *hosts* and *origins* besides those of loopback.
+
+    *token* is what clients must show; *body* is how many bytes one may send, in *seconds*, which
+    are also how long it may take to say what it wants, or to want more.
+    """
+
+    path: str = "/mcp"
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+    token: str | None = None
+    body: int = 2**28
+    seconds: float = 30.0
+
+    def check(self, visit: Visit) -> None:
+        """Raise `RefusedVisitError` if *visit* may not come in."""
+        if self.token is not None and not self._knows(visit.headers.get("authorization", "")):
+            shown = [("www-authenticate", 'Bearer realm="toolbus"')]
+            raise RefusedVisitError(401, "a bearer token is needed", shown)
+        # Who was led here by a page under a name of its own would show that name.
+        if not self._is_host(visit.headers.get("host", "")):
+            raise RefusedVisitError(403, "this Host is not allowed; see --allow-host")
+        if not self._is_origin(visit.headers.get("origin")):
+            raise RefusedVisitError(403, "this Origin is not allowed; see --allow-origin")
+        if visit.path != self.path:
+            raise RefusedVisitError(404, f"there is nothing here; MCP is at {self.path}")
+
+    def _knows(self, shown: str) -> bool:
+        scheme, _, token = shown.partition(" ")
+        expected = (self.token or "").encode()
+        same = hmac.compare_digest(token.strip().encode("latin-1"), expected)
+        return same and scheme.lower() == "bearer"
+
+    def _is_host(self, host: str) -> bool:
+        host = host.lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        return name in _LOOPBACK or bool({host, name} & self.hosts)
+
+    def _is_origin(self, origin: str | None) -> bool:
+        if origin is None or origin.lower() in self.origins:
+            return True
+        try:
+            url = urlsplit(origin.lower())
+        except ValueError:
+            return False
+        name = url.netloc if url.netloc.endswith("]") else url.netloc.partition(":")[0]
+        name = "[::1]" if url.netloc.startswith("[::1]") else name
+        return url.scheme in {"http", "https"} and name in _LOOPBACK
+
+
+class Back(Protocol):
+    """What is behind the front: a relay to a server, or a bridge to a process."""
+
+    async def take(self, visit: Visit) -> None:
+        """Answer *visit*; being cancelled means that the client has gone."""
+        ...
+
+    async def close(self, grace: float) -> None:
+        """End all sessions; give what is under way *grace* seconds."""
+        ...
+
+
+class Front:
+    """The ASGI application: it lets in whom the *rules* let, to *back*."""
+
+    def __init__(self, back: Back, rules: Rules) -> None:
+        self._back, self._rules = back, rules
+        self.closing = False
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http":
+            return
+        visit = Visit(scope, receive, send)
+        try:
+            self._check(visit)
+            await visit.read(self._rules.body, self._rules.seconds)
+            await self._serve(visit)
+        except RefusedVisitError as error:
+            # What is left of its body nobody reads.
+            closing = [*error.fields, ("connection", "close")]
+            await visit.refuse(RefusedVisitError(error.status, error.reason, closing))
+        except ConnectionResetError:
+            return
+
+    def _check(self, visit: Visit) -> None:
+        if self.closing:
+            raise RefusedVisitError(503, "the proxy is ending")
+        self._rules.check(visit)
+
+    async def _serve(self, visit: Visit) -> None:
+        work = asyncio.create_task(self._back.take(visit))
+        left = asyncio.create_task(visit.left())
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            work.cancel()
+            left.cancel()
+            await asyncio.wait({work, left})
+        error = None if work.cancelled() else work.exception()
+        if isinstance(error, RefusedVisitError):
+            await visit.refuse(error)
+        elif error is not None:
+            logger.error("a request could not be served", exc_info=error)
+            if not visit.begun:
+                await visit.refuse(RefusedVisitError(500, "the proxy has failed; see its log"))

@@ -1,0 +1,32 @@
+"""Where HTTP clients find the proxy, and whom it lets in."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+
+class Listening(NamedTuple):
+    """What a listening proxy is asked for; port 0 lets the system pick one.
+
+    *hosts* and *origins* are allowed besides those of loopback. A session that is *idle* so many
+    seconds is over, and there are at most so many *sessions*. A client has so many *seconds* to
+    send a request.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    path: str = "/mcp"
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    idle: float = 1_800.0
+    sessions: int = 100
+    seconds: float = 30.0
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach *host*."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,107 @@
+"""HTTP in front of HTTP: each request of a client becomes one of the proxy's to the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from toolbus.hosts.mcp.clients import Client
+from toolbus.hosts.mcp.errands import Errand
+from toolbus.hosts.mcp.forwarding import identity
+from toolbus.hosts.mcp.frames import SERVER_GONE, error_frame
+from toolbus.hosts.mcp.listings import Listings
+from toolbus.hosts.mcp.revisions import SESSION, is_stateless
+from toolbus.hosts.mcp.session import Session
+
+if TYPE_CHECKING:
+    from toolbus.hosts.mcp.forwarding import Upstream
+    from toolbus.hosts.mcp.proxy import Proxy
+    from toolbus.hosts.mcp.visits import Visit
+
+# What a session does for a request it does in that request's context, also much later.
+_errand: ContextVar[Errand] = ContextVar("errand")
+
+
+class Relay:
+    """Takes requests to the server; at most *most* sessions are known, each *idle* seconds long."""
+
+    def __init__(self, proxy: Proxy, server: Upstream, *, most: int, idle: float) -> None:
+        self._proxy, self._server, self._most, self._idle = proxy, server, most, idle
+        self._clients: OrderedDict[str, Client] = OrderedDict()
+        self._visits: dict[asyncio.Task[None] | None, Errand] = {}
+        self._listings = Listings()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def take(self, visit: Visit) -> None:
+        """Answer *visit*; being cancelled means that the client has gone."""
+        self._forget_idle()
+        client = self._clients.get(visit.headers.get(SESSION, ""))
+        key = None
+        if client is None:
+            client = Client(Session(self._proxy, _to_client, _to_server), self._keep)
+            if is_stateless(visit.headers) and client.session.judging:
+                key = identity(visit.fields)
+                self._listings.lend(key, client.session)
+        errand = Errand(visit, client, self._server)
+        task = asyncio.current_task()
+        _errand.set(errand)
+        self._visits[task] = errand
+        client.enter(errand)
+        try:
+            await errand.run()
+        finally:
+            del self._visits[task]
+            if key is not None:
+                self._listings.keep(key, client.session)
+            client.seen = asyncio.get_running_loop().time()
+            if client.id is not None and client.id in self._clients:
+                self._clients.move_to_end(client.id)
+            ended = visit.method == "DELETE" and errand.response.head[0] < 300  # noqa: PLR2004 - HTTP's
+            if ended or errand.response.head[0] == 404:  # noqa: PLR2004 - as above
+                self._forget(visit.headers.get(SESSION, ""))
+
+    async def close(self, grace: float) -> None:
+        """End what goes on by itself; give the rest *grace* seconds, and then an error."""
+        for errand in self._visits.values():
+            if errand.listens:
+                errand.end()
+        if self._visits:
+            await asyncio.wait([*filter(None, self._visits)], timeout=grace)
+        for errand in tuple(self._visits.values()):
+            for own in errand.own:
+                line = error_frame(own, SERVER_GONE, "the proxy has ended")
+                await errand.client.session.from_server(line)
+            errand.end()
+        for own in tuple(self._clients):
+            self._forget(own)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _keep(self, client: Client, own: str) -> None:
+        client.id, client.seen = own, asyncio.get_running_loop().time()
+        self._clients[own] = client
+
+    def _forget_idle(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for own, client in tuple(self._clients.items()):
+            if now - client.seen < self._idle and len(self._clients) <= self._most:
+                break
+            if not client.errands:
+                self._forget(own)
+
+    def _forget(self, own: str) -> None:
+        client = self._clients.pop(own, None)
+        if client is not None:
+            task = asyncio.create_task(client.session.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def _to_client(line: bytes) -> None:
+    _errand.get().to_client(line)
+
+
+def _to_server(line: bytes) -> None:
+    _errand.get().to_server(line)

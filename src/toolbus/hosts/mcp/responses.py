@@ -1,0 +1,107 @@
+"""What a client of a relay gets for one request: as the server began it, or as handlers left it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolbus.hosts.mcp.frames import read_batch, read_frame
+from toolbus.hosts.mcp.sse import on_one_line, rewrite_event, write_event
+from toolbus.hosts.mcp.visits import JSON, STREAM_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.hosts.mcp.sse import Event
+    from toolbus.hosts.mcp.visits import Visit
+
+    Head = tuple[int, Sequence[tuple[str, str]]]
+
+_OK, _BAD, _BAD_GATEWAY = 200, 400, 502
+
+
+class Response:
+    """The answer to *visit*, complete when *left* answers are there and the server's is *over*.
+
+    *head* is its status and headers. *came* is what handlers were shown of a body, and the body:
+    if they leave it, the client gets that. What is for nobody does not pass them if they *judge*.
+    """
+
+    def __init__(self, visit: Visit, head: Head, left: int, *, judged: bool) -> None:
+        self._visit, self.head, self.left, self._judged = visit, head, left, judged
+        self._asked = bool(left)
+        self.over, self.streams, self.failed = True, False, False
+        self.came: tuple[bytes, bytes] | None = None
+        self._line: bytes | None = None
+        self._ready = asyncio.Event()
+
+    async def send(self) -> None:
+        """Send it as it comes, or at once if it does not come as a stream."""
+        await self._ready.wait()
+        if self.streams:
+            await self._visit.begin(*self.head)
+            await self._visit.flow()
+        else:
+            await self._visit.answer(*self._whole())
+
+    def begin(self, head: Head) -> None:
+        """Begin a stream, if it has not begun."""
+        if not self._ready.is_set():
+            self.streams, self.head = True, head
+            self._ready.set()
+
+    def fail(self, line: bytes | None = None) -> None:
+        """Say that the server has not answered; a stream that has begun can only say *line*."""
+        self.failed = True
+        if not self.streams:
+            self.head, self.came = (_BAD_GATEWAY, ()), None
+            self._line = self._line if line is None else line
+
+    def say(self, line: bytes, event: Event | None) -> None:
+        """Send what is no answer to the request; it came with *event*, or is the proxy's own."""
+        if self.came is not None and not self.streams:
+            self._line = line
+        else:
+            self.begin((_OK, STREAM_FIELDS))
+            self.put(line, event)
+
+    def answer(self, line: bytes, event: Event | None) -> None:
+        """Send an answer, or a batch of them."""
+        batch = read_batch(line)
+        self.left -= 1 if batch is None else len(batch)
+        if self.streams:
+            self.put(line, event)
+        else:
+            self._line = line
+        self.check()
+
+    def put(self, line: bytes, event: Event | None) -> None:
+        """Write *line* to the stream as *event* came, or with what it says besides its data."""
+        if event is None:
+            self._visit.put(write_event(on_one_line(line)))
+        elif line == event.data and not (self._judged and event.comments):
+            self._visit.put(event.raw)
+        elif line or event.bare:
+            self._visit.put(rewrite_event(event, on_one_line(line)))
+        else:
+            self._visit.put(b":\n\n")
+
+    def check(self) -> None:
+        """End it if it is complete."""
+        if self.left > 0 or not self.over:
+            return
+        if self.streams:
+            self._visit.finish()
+        self._ready.set()
+
+    def _whole(self) -> tuple[int, Sequence[tuple[str, str]], bytes]:
+        (status, fields), line = self.head, self._line
+        came, body = self.came or (b"", b"")
+        if line is None or line == came:
+            return status, fields, body
+        said = read_frame(line)
+        failed = said is not None and said.failed and status >= _BAD
+        if self._asked and not failed:
+            status = _OK
+        kept = [one for one in fields if one[0].lower() != "content-type"]
+        return status, [*kept, ("content-type", JSON)], line.strip()

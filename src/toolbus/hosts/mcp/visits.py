@@ -1,0 +1,160 @@
+"""One HTTP request of a client, and the answer that it gets: ASGI, as the proxy needs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from toolbus.errors import ToolbusError
+from toolbus.hosts.mcp.frames import INVALID_REQUEST, error_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    Receive = Callable[[], Awaitable[dict[str, Any]]]
+    Send = Callable[[dict[str, Any]], Awaitable[None]]
+    Fields = Iterable[tuple[str, str]]
+
+JSON, STREAM = "application/json", "text/event-stream"
+STREAM_FIELDS = (
+    ("content-type", STREAM),
+    ("cache-control", "no-cache, no-transform"),
+    ("x-accel-buffering", "no"),
+)
+_ROOM = 2**20
+"""How many bytes wait at most for a slow client, before who writes them has to wait."""
+
+
+class RefusedVisitError(ToolbusError):
+    """A request gets the HTTP *status* and a *reason*, and goes no further."""
+
+    def __init__(self, status: int, reason: str, fields: Fields = ()) -> None:
+        self.status, self.reason, self.fields = status, reason, tuple(fields)
+        super().__init__(status, reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Visit:
+    """A request: *method*, *fields* as they came, *headers* by lower-case name, and *body*."""
+
+    def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: str = scope["query_string"].decode("latin-1")
+        self.fields = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        ]
+        self.headers = dict(self.fields)
+        self.body = b""
+        self.begun = False
+        self._receive, self._send = receive, send
+        self._waiting: deque[bytes] = deque()
+        self._size, self._last = 0, False
+        self._wake, self._room = asyncio.Event(), asyncio.Event()
+        self._room.set()
+
+    def accepts(self, kind: str) -> bool:
+        """Tell whether the client takes *kind*, a media type."""
+        return bool({kind, f"{kind.partition('/')[0]}/*", "*/*"} & {*self._accepted()})
+
+    def prefers_stream(self) -> bool:
+        """Tell whether the client takes a stream of events, and names it before JSON."""
+        kinds = [one for one in self._accepted() if one in {JSON, STREAM}]
+        return kinds[:1] == [STREAM]
+
+    def _accepted(self) -> list[str]:
+        given = self.headers.get("accept", "*/*").lower()
+        return [one.partition(";")[0].strip() for one in given.split(",")]
+
+    def check_post(self) -> None:
+        """Raise `RefusedVisitError` if the client cannot mean a request of MCP."""
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise RefusedVisitError(415, f"a body is {JSON}")
+        if not (self.accepts(JSON) or self.accepts(STREAM)):
+            raise RefusedVisitError(406, f"what answers is {JSON} or {STREAM}")
+
+    async def read(self, limit: int, seconds: float) -> None:
+        """Read the body; raises `RefusedVisitError` for one that is too long or too slow."""
+        pieces, size, more = [], 0, True
+        length = self.headers.get("content-length", "0")
+        try:
+            async with asyncio.timeout(seconds):
+                while more:
+                    if size > limit or int(length) > limit:
+                        raise RefusedVisitError(413, f"a body may have {limit} bytes")
+                    message = await self._receive()
+                    if message["type"] != "http.request":
+                        raise ConnectionResetError
+                    pieces.append(message.get("body", b""))
+                    size += len(pieces[-1])
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            raise RefusedVisitError(408, f"the body took more than {seconds:g} s") from None
+        if size > limit:
+            raise RefusedVisitError(413, f"a body may have {limit} bytes")
+        self.body = b"".join(pieces)
+
+    async def left(self) -> None:
+        """Wait until the client has gone; its body has been read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def answer(self, status: int, fields: Fields = (), body: bytes = b"") -> None:
+        """Send the whole answer."""
+        sized = [] if status == 204 else [("content-length", str(len(body)))]  # noqa: PLR2004
+        await self.begin(status, [*fields, *sized])
+        await self.write(body, more=False)
+
+    async def refuse(self, error: RefusedVisitError) -> None:
+        """Send *error*, as JSON-RPC says that something is wrong with no request in particular."""
+        said = error_frame(None, INVALID_REQUEST, error.reason).strip()
+        await self.answer(error.status, [("content-type", JSON), *error.fields], said)
+
+    async def begin(self, status: int, fields: Fields) -> None:
+        """Send the head of the answer."""
+        self.begun = True
+        pairs = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+
+    async def write(self, data: bytes, *, more: bool = True) -> None:
+        """Send a piece of the body, the last one if there is no *more*."""
+        if data or not more:
+            await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    def put(self, data: bytes) -> None:
+        """Have *data* written to the stream that `flow` writes."""
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size > _ROOM:
+            self._room.clear()
+        self._wake.set()
+
+    def finish(self) -> None:
+        """Have the stream end after what was put."""
+        self._last = True
+        self._wake.set()
+
+    async def room(self) -> None:
+        """Wait until the client has read most of what was put."""
+        await self._room.wait()
+
+    async def flow(self) -> None:
+        """Write what is put, until it is finished."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                data = b"".join(self._waiting)
+                self._waiting.clear()
+                self._size = 0
+                await self.write(data)
+                self._room.set()
+            if self._last:
+                await self.write(b"", more=False)
+                return

@@ -1,0 +1,1254 @@
+"""The scenarios of `specs/proxy_http.md`."""
+
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import socket
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.types import ElicitResult
+
+SECRET = "sk-canary-4242"
+ODD = str(Path(__file__).parents[1] / "servers/odd.py")
+BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+STATELESS = "2026-07-28"
+VERSION = "io.modelcontextprotocol/protocolVersion"
+
+POLICY = """\
+import asyncio
+from toolbus import (
+    AgentComponent, Ask, Deny, EventBus, ToolAdapter, ToolMessage, ToolResponse, events, guard, on,
+)
+SECRET = "sk-canary-4242"
+class Redact(ToolAdapter):
+    def adapt_response(self, response, call):
+        return response.map_text(lambda text: text.replace(SECRET, "[redacted]"))
+class Policy(AgentComponent):
+    def __init__(self):
+        self.register_tool_adapter(Redact())
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx):
+        if ctx.value.name == "rm":
+            return Deny("not this one")
+        return Ask("may it?") if ctx.value.name == "ask" else None
+"""
+
+
+def frame(own=None, method=None, **more):
+    """Return the bytes of a frame."""
+    named = ({} if own is None else {"id": own}) | ({} if method is None else {"method": method})
+    return json.dumps({"jsonrpc": "2.0", **named, **more}).encode()
+
+
+def call(own, name, meta=None, **arguments):
+    """Return the bytes of a tool call."""
+    params = {"name": name, "arguments": arguments} | ({"_meta": meta} if meta else {})
+    return frame(own, "tools/call", params=params)
+
+
+def stateless(own, name, meta=None, **arguments):
+    """Return the body and the headers of a tool call that stands for itself."""
+    more = {"mcp-protocol-version": STATELESS, "mcp-method": "tools/call", "mcp-name": name}
+    capable = {"io.modelcontextprotocol/clientCapabilities": {}}
+    return call(own, name, {VERSION: STATELESS, **capable, **(meta or {})}, **arguments), more
+
+
+def event(own=None, retry=None, **members):
+    """Return the bytes of an event that carries a frame."""
+    named = b"" if own is None else f"id: {own}\n".encode()
+    again = b"" if retry is None else f"retry: {retry}\n".encode()
+    return named + again + b"data: " + json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n\n"
+
+
+def answer(body=b"", kind="application/json", status="200 OK", **more):
+    """Return an HTTP answer."""
+    named = "".join(f"{key.replace('_', '-')}: {value}\r\n" for key, value in more.items())
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n{named}"
+    return head.encode() + b"\r\n" + body
+
+
+def frames_in(reply):
+    """Return the frames that an answer carries, as JSON or as events."""
+    if reply.headers.get("content-type", "").startswith("text/event-stream"):
+        return [
+            json.loads(text) for text in re.findall(r"^data: ?(\S.*)$", reply.text, re.MULTILINE)
+        ]
+    return [json.loads(reply.text)] if reply.text.strip() else []
+
+
+class Web:
+    """A client of a server at *url*, whose *session* is remembered."""
+
+    def __init__(self, url, http):
+        self.url, self.http, self.session = url, http, {}
+
+    async def post(self, body, **headers):
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        return await self.http.post(
+            self.url, content=body, headers={**BOTH, **self.session, **named}
+        )
+
+    async def begin(self, version="2025-11-25", **capabilities):
+        params = {"protocolVersion": version, "capabilities": capabilities,
+                  "clientInfo": {"name": "t", "version": "1"}}  # fmt: skip
+        begun = await self.post(frame(0, "initialize", params=params))
+        assert begun.status_code == 200, begun.text
+        if "mcp-session-id" in begun.headers:
+            self.session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        await self.post(frame(None, "notifications/initialized"))
+        return begun
+
+    async def answer(self, own, name, meta=None, **arguments):
+        """Return the answer to a call."""
+        found = frames_in(await self.post(call(own, name, meta, **arguments)))
+        return next(one for one in found if one.get("id") == own and "method" not in one)
+
+    async def text(self, own, name, **arguments):
+        return (await self.answer(own, name, **arguments))["result"]["content"][0]["text"]
+
+    def stream(self, method, body=b"", **headers):
+        """Return a context manager: an answer that is read as it comes."""
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        sent = {**BOTH, **self.session, **named}
+        return self.http.stream(method, self.url, content=body, headers=sent)
+
+
+async def events_of(reply):
+    """Give the events of a stream, each a dictionary of its fields."""
+    found = {}
+    async for line in reply.aiter_lines():
+        name, _, value = line.partition(": ")
+        if line:
+            found[name] = value
+        elif found:
+            yield found
+            found = {}
+
+
+@pytest.fixture
+def here(tmp_path, environment):
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def policy(here):
+    """Return the option for handlers; *body* is added to them."""
+
+    def write(body=""):
+        (here / "policy.py").write_text(POLICY + dedent(body))
+        return ["--with", "policy.py:Policy"]
+
+    return write
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "judged"])
+def handlers(request, policy):
+    """Return the option for handlers, or for none."""
+    return policy() if request.param else []
+
+
+@pytest.fixture
+def listening(here, environment):
+    """Return a context manager: a proxy with *options* that listens, and a client of it."""
+
+    @asynccontextmanager
+    async def run(*options, **variables):
+        process = await asyncio.create_subprocess_exec(
+            *[sys.executable, "-m", "toolbus", "proxy", "--listen", "0", *map(str, options)],
+            cwd=here,
+            env=environment | variables,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said = await asyncio.wait_for(process.stderr.readline(), 30)
+        found = re.fullmatch(rb"toolbus: listening on (http://127.0.0.1:\d+/\S*)\n", said)
+        assert found, said + await process.stderr.read()
+        async with httpx2.AsyncClient(timeout=60, limits=httpx2.Limits()) as http:
+            web = Web(found[1].decode(), http)
+            web.process = process
+            err = asyncio.create_task(process.stderr.read())
+
+            async def end(number=signal.SIGTERM):
+                """Return the exit code and what was logged."""
+                if process.returncode is None:
+                    process.send_signal(number)
+                await asyncio.wait_for(process.wait(), 30)
+                return process.returncode, (await err).decode()
+
+            web.end = end
+            try:
+                yield web
+            finally:
+                await end(signal.SIGKILL if process.returncode is None else signal.SIGTERM)
+
+    return run
+
+
+@pytest.fixture
+def odd(here, environment):
+    """Return a context manager: the odd server over HTTP, and a client that goes straight to it."""
+
+    @asynccontextmanager
+    async def run():
+        process = await asyncio.create_subprocess_exec(
+            *[sys.executable, ODD, "odd.log", "0"],
+            cwd=here,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        port = int(await asyncio.wait_for(process.stdout.readline(), 30))
+        async with httpx2.AsyncClient(timeout=60) as http:
+            yield Web(f"http://127.0.0.1:{port}/mcp", http)
+        process.kill()
+        await process.wait()
+
+    return run
+
+
+@pytest.fixture
+def raw():
+    """Return a context manager: a server that answers with the bytes that *take* gives."""
+
+    @asynccontextmanager
+    async def run(take):
+        seen = []
+
+        async def serve(reader, writer):
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                writer.close()
+                return
+            lines = head.decode("latin-1").split("\r\n")
+            pairs = [line.split(": ", 1) for line in lines[1:] if line]
+            headers = [(name.lower(), value) for name, value in pairs]
+            length = dict(headers).get("content-length", 0)
+            body = await reader.readexactly(int(length))
+            seen.append((lines[0].split()[0], headers, body))
+            said = take(lines[0].split()[0], dict(headers), body)
+            writer.write(said if isinstance(said, bytes) else await said(reader, writer))
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", limit=2**27)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", seen
+
+    return run
+
+
+def noted(here):
+    """Return what the odd server has lived through."""
+    path = here / "odd.log"
+    return path.read_text().split() if path.exists() else []
+
+
+async def until(condition):
+    """Wait until *condition* holds."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+# --- an address ---------------------------------------------------------------------------------
+
+
+async def test_one_line_tells_the_address(listening):
+    async with listening("--path", "/here", "--", sys.executable, ODD, "odd.log") as web:
+        begun = await web.begin()
+        code, logged = await web.end()
+
+    assert web.url.endswith("/here")
+    assert frames_in(begun)[0]["result"]["serverInfo"]["name"] == "odd"
+    assert (code, logged) == (0, "a line on standard error\n")
+
+
+def test_without_uvicorn_the_extra_is_named(command, here, tmp_path):
+    (tmp_path / "site/uvicorn").mkdir(parents=True)
+    (tmp_path / "site/uvicorn/__init__.py").write_text("raise ImportError('there is none')\n")
+    source = f"{tmp_path / 'site'}{os.pathsep}{Path(sys.modules['toolbus'].__file__).parents[1]}"
+
+    refused = command("proxy", "--listen", "0", "--", "true", PYTHONPATH=source)
+    served = command("proxy", "--", "true", PYTHONPATH=source)
+
+    assert (refused.returncode, served.returncode) == (2, 0)
+    assert "install `toolbus[http]`" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_wrong_addresses_are_named(command):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        ends = {
+            command("proxy", "--listen", "x", "--", "true"): "a host and a port, not 'x'",
+            command("proxy", "--listen", "70000", "--", "true"): "not '70000'",
+            command("proxy", "--listen", "0", "--path", "mcp", "--", "true"): "begins with /",
+            command("proxy", "--listen", port, "--", "true"): f"cannot listen on 127.0.0.1:{port}",
+            command("proxy", "--listen", "0", "--", "no-such-program"): "cannot start 'no-such-pro",
+            command("proxy", "--listen", "0.0.0.0:0", "--", "true"): "set TOOLBUS_LISTEN_TOKEN",
+            command("proxy", "--listen", "0", "--max-sessions", "0", "--", "true"): "from 1 on",
+        }
+
+    for done, words in ends.items():
+        assert (done.returncode, done.stdout) == (2, "")
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+# --- the relay ----------------------------------------------------------------------------------
+
+
+async def lived(client):
+    """Return what a client of the SDK lives through with the odd server."""
+    told = []
+
+    async def progress(done, total, message):
+        told.append((done, total, message))
+
+    async with client:
+        tools = [one.name for one in (await client.list_tools()).tools]
+        results = [
+            await client.call_tool(name, arguments, progress_callback=progress)
+            for name, arguments in [
+                ("add", {"a": 1, "b": 2}),
+                ("mixed", {}),
+                ("steps", {}),
+                ("fail", {}),
+                ("add", {"a": "x"}),
+                ("big", {"size": 100_000}),
+            ]
+        ]
+        try:
+            results.append(await client.call_tool("refuse", {}))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the same
+            results.append(repr(error))
+        if client.protocol_version != STATELESS:
+            results.append(await client.call_tool("greet", {}))
+        return client.protocol_version, tools, told, results
+
+
+async def elicited(_context, _params):
+    return ElicitResult(action="accept", content={"name": "Ada"})
+
+
+@pytest.mark.parametrize("mode", ["legacy", STATELESS])
+async def test_the_official_client_notices_no_relay(odd, listening, policy, mode):
+    async with AsyncExitStack() as stack:
+        direct = await stack.enter_async_context(odd())
+        plain = await stack.enter_async_context(listening("--", direct.url))
+        judged = await stack.enter_async_context(listening(*policy(), "--", direct.url))
+
+        straight, *relayed = [
+            await lived(Client(one.url, mode=mode, elicitation_callback=elicited))
+            for one in (direct, plain, judged)
+        ]
+
+    assert straight[0] == (STATELESS if mode == STATELESS else "2025-11-25")
+    assert len(straight[3]) == (7 if mode == STATELESS else 8)
+    assert relayed == [straight, straight]
+
+
+ODDITIES = [
+    answer(b'{ "jsonrpc":"2.0",\r\n "id" : 1,"result":{"x":1.0, "y":"\\u00e9"} }', x_more="1"),
+    answer(b': hi\n\nid: p\nretry: 1500\ndata:\n\nevent: message\r\nid: 7\r\ndata: {"jsonrpc":'
+           b'"2.0",\ndata:  "id":1,"result":{}}\n\n: bye\n\n', "text/event-stream",
+           cache_control="no-cache"),
+    answer(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"gone"}}\n',
+           status="404 Not Found"),
+    answer(b"<h1>who?</h1>", "text/html; charset=x", "401 Unauthorized",
+           www_authenticate='Bearer resource_metadata="https://x/y"'),
+    answer(b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}', status="404 No"),
+    answer(status="202 Accepted"),
+    answer(b"", "text/plain", "405 Method Not Allowed", allow="POST"),
+]  # fmt: skip
+
+BODIES = [
+    ("POST", b'{"jsonrpc" : "2.0",\n "id":1, "method":"x/odd", "params":[1.0, "\\u00e9"]}'),
+    ("POST", b'{"jsonrpc":"2.0","method":"notifications/odd"}'),
+    ("POST", b'{"jsonrpc":"2.0","id":"s","result":{"roots":[]}}'),
+    ("GET", b""),
+    ("DELETE", b""),
+    ("OPTIONS", b""),
+]
+
+
+@pytest.mark.parametrize("judged", [False, True])
+async def test_requests_and_answers_keep_their_bytes(raw, listening, policy, judged):
+    said = [ODDITIES[0]]
+    quiet = """\
+        class Quiet(AgentComponent):
+            @on(events.MESSAGE_APPEND_BEFORE)
+            def look(self, ctx): return None
+        """
+    policy(quiet)
+    options = ["--with", "policy.py:Quiet"] if judged else []
+    own = {"mcp-session-id": "s-1", "x-odd": "caf\u00e9".encode("latin-1"), "cookie": "a=b"}
+    plain = [*ODDITIES[2:4], *ODDITIES[5:]]
+    kinds = [
+        (method, body, one)
+        for method, body in BODIES
+        for one in (ODDITIES[:5] if b"x/odd" in body else plain)
+    ]
+
+    async with raw(lambda *_: said[0]) as (url, seen), listening(*options, "--", url) as web:
+        got = []
+        for target in (url, web.url):
+            for method, body, said[0] in kinds:
+                reply = await web.http.request(
+                    method, f"{target}?a=b", content=body, headers={**BOTH, **own}
+                )
+                got.append((reply.status_code, sorted(reply.headers.multi_items()), reply.content))
+
+    straight, relayed = seen[: len(kinds)], seen[len(kinds) :]
+    dropped = {"connection", "accept-encoding", "host", "content-length"}
+    for one, other in zip(straight, relayed, strict=True):
+        assert (one[0], one[2]) == (other[0], other[2])
+        kept, passed = (
+            [p for p in headers if p[0] not in dropped] for headers in (one[1], other[1])
+        )
+        assert kept == passed
+    for one, other in zip(got[: len(kinds)], got[len(kinds) :], strict=True):
+        # What is for nobody no handler has seen.
+        expected = re.sub(rb"(?m)^: \w+$", b":", one[2]) if judged else one[2]
+        assert (one[0], expected) == (other[0], other[2])
+        assert [p for p in one[1] if p[0] != "content-length"] == [
+            p for p in other[1] if p[0] not in {"content-length", "transfer-encoding"}
+        ]
+
+
+async def test_host_is_new_and_origin_passes(raw, listening):
+    said = answer(b'{"jsonrpc":"2.0","id":1,"result":{}}', keep_alive="timeout=5", x_kept="yes")
+    about = {"origin": "http://localhost:3000", "connection": "x-drop, keep-alive", "x-drop": "1",
+             "keep-alive": "5", "te": "trailers", "proxy-authorization": "Basic x"}  # fmt: skip
+    async with raw(lambda *_: said) as (url, seen), listening("--", url) as web:
+        reply = await web.post(frame(1, "ping"), **about)
+
+    headers = dict(seen[0][1])
+    assert headers["host"] == url.removeprefix("http://").removesuffix("/mcp")
+    assert headers["origin"] == "http://localhost:3000"
+    assert not {"x-drop", "keep-alive", "te", "proxy-authorization"} & headers.keys()
+    assert "keep-alive" not in reply.headers
+    assert reply.headers["x-kept"] == "yes"
+
+
+async def test_a_relay_withholds_what_handlers_withhold(raw, listening, policy):
+    text = {
+        "content": [{"type": "text", "text": f"a {SECRET}"}],
+        "structuredContent": {"a": SECRET},
+    }
+    told = {"level": "info", "data": f"log {SECRET}"}
+
+    def take(method, headers, body):
+        kind, stream = headers.get("x-kind"), "text/event-stream"
+        asked = json.loads(body or b"{}")
+        if asked.get("method") == "tools/list":
+            tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
+            return answer(frame(asked["id"], result={"tools": tools}))
+        if kind == "events" or method == "GET":
+            said = event(1, method="notifications/message", params=told)
+            own = b"" if method == "GET" else event(2, id=1, result=text)
+            return answer(b": " + SECRET.encode() + b"\n\n" + said + own, stream)
+        if kind == "html":
+            return answer(SECRET.encode(), "text/html", "500 No")
+        if kind == "null":
+            error = {"code": -32000, "message": SECRET}
+            return answer(json.dumps({"id": None, "error": error}).encode(), status="400 No")
+        return answer(frame(1, result=text))
+
+    async with raw(take) as (url, seen), listening(*policy(), "--", url) as web:
+        got = [await web.post(call(1, "echo"), x_kind=kind) for kind in ("", "events", "html")]
+        got.append(await web.post(call(1, "echo"), x_kind="null"))
+        got.append(await web.post(frame(None, "notifications/x"), x_kind="html"))
+        got.append(await web.http.get(web.url, headers={"accept": "text/event-stream"}))
+        denied = frames_in(await web.post(call(1, "rm")))
+    called = [json.loads(one[2])["method"] for one in seen if b"rm" in one[2]]
+
+    assert all(SECRET not in one.text for one in got)
+    assert all("[redacted]" in one.text for one in got)
+    assert [one.status_code for one in got] == [200, 200, 500, 400, 500, 200]
+    assert [one.get("id") for one in frames_in(got[1])] == [None, 1]
+    assert denied[0]["result"]["content"][0]["text"] == "not this one"
+    assert called == []
+
+
+async def test_headers_repeat_a_rewritten_call(raw, listening, policy):
+    rewrite = """\
+        class Policy(Policy):
+            @on(events.TOOL_CALL_BEFORE)
+            def move(self, ctx):
+                return ctx.value.merge_arguments({"region": "süd", "at": {"deep": True}, "n": 2})
+        """
+    deep = {"type": "object", "properties": {"deep": {"type": "boolean", "x-mcp-header": "Deep"}}}
+    marked = {"type": "string", "x-mcp-header": "Region"}
+    schema = {"type": "object", "properties": {"region": marked, "at": deep, "n": {}}}
+
+    def take(_method, _headers, body):
+        asked = json.loads(body)
+        tools = [{"name": "move", "inputSchema": schema}]
+        return answer(frame(asked["id"], result={"tools": tools, "content": []}))
+
+    async with raw(take) as (url, seen), listening(*policy(rewrite), "--", url) as web:
+        body, headers = stateless(1, "move", region="west", at={"deep": False})
+        headers |= {"mcp-param-region": "west", "mcp-param-deep": "false"}
+        await web.http.post(web.url, content=body, headers=BOTH | headers)
+
+    listed, moved = ({k: v for k, v in one[1] if k.startswith("mcp-")} for one in seen)
+    assert listed == {"mcp-protocol-version": STATELESS, "mcp-method": "tools/list"}
+    assert moved == {
+        "mcp-protocol-version": STATELESS,
+        "mcp-method": "tools/call",
+        "mcp-name": "move",
+        "mcp-param-region": "=?base64?c8O8ZA==?=",
+        "mcp-param-deep": "true",
+    }
+    assert json.loads(seen[1][2])["params"]["arguments"]["region"] == "süd"
+
+
+async def test_stateless_calls_share_a_list(raw, listening, policy):
+    def take(_method, _headers, body):
+        tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
+        return answer(frame(json.loads(body)["id"], result={"tools": tools, "content": []}))
+
+    async with raw(take) as (url, seen), listening(*policy(), "--", url) as web:
+        for who in ("Bearer a", "Bearer a", "Bearer b"):
+            for own in (1, 2):
+                body, headers = stateless(own, "echo")
+                named = BOTH | headers | {"authorization": who, "x-request-id": f"{who} {own}"}
+                await web.http.post(web.url, content=body, headers=named)
+    asked = [(json.loads(one[2])["method"], dict(one[1])["authorization"]) for one in seen]
+
+    assert [who for method, who in asked if method == "tools/list"] == ["Bearer a", "Bearer b"]
+    assert sum(method == "tools/call" for method, _ in asked) == 6
+
+
+@pytest.mark.parametrize("judged", [False, True])
+async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, here):
+    count = """\
+        class Policy(Policy):
+            @on(events.MESSAGE_APPEND_BEFORE)
+            def look(self, ctx):
+                if getattr(ctx.value, "tool_response", None):
+                    print("saw", ctx.value.tool_response.text, file=open("saw.log", "a"))
+        """
+
+    def take(method, headers, body):
+        if method == "GET":
+            assert headers["last-event-id"] in {"e1", "e2"}
+            said = [
+                event("e2", method="notifications/message", params={"data": "on"}),
+                event("e3", id=1, result={"content": [{"type": "text", "text": "done"}]}),
+            ]
+            return answer(b"".join(said), "text/event-stream")  # fmt: skip
+        if b"tools/list" in body:
+            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+        if b"initialize" in body:
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}}
+            return answer(frame(0, result=result), mcp_session_id="s-1")
+        return answer(b"id: e1\nretry: 10\ndata:\n\n", "text/event-stream")
+
+    options = policy(count) if judged else []
+    async with raw(take) as (url, _), listening(*options, "--", url) as web:
+        await web.begin()
+        first = await web.post(call(1, "echo"))
+        last = {**web.session, "accept": "text/event-stream", "last-event-id": "e1"}
+        resumed = [await web.http.get(web.url, headers=last) for _ in range(2)]
+
+    assert first.content == b"id: e1\nretry: 10\ndata:\n\n"
+    for one in resumed:
+        assert re.findall(r"^id: (.*)$", one.text, re.MULTILINE) == ["e2", "e3"]
+        assert frames_in(one)[-1]["result"]["content"][0]["text"] == "done"
+    assert not judged or (here / "saw.log").read_text().count("saw done") == 1
+
+
+async def test_a_closed_connection_is_closed_behind(odd, raw, listening, handlers, here):
+    ends = []
+
+    async def hang(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hi\n\n")
+        ends.append(await reader.read())
+        return b""
+
+    def take(_method, _headers, body):
+        if b"tools/list" in body:
+            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+        return hang
+
+    async with raw(take) as (url, _), listening(*handlers, "--", url) as web:
+        async with web.stream("POST", call(1, "echo")) as reply:
+            await anext(reply.aiter_bytes())
+        await until(lambda: ends)
+    async with odd() as direct, listening(*handlers, "--", direct.url) as web:
+        body, headers = stateless(1, "hang")
+        asking = asyncio.create_task(web.http.post(web.url, content=body, headers=BOTH | headers))
+        await until(lambda: "hang" in noted(here))
+        asking.cancel()
+        await until(lambda: "cancelled" in noted(here))
+        body, headers = stateless(1, "add", a=1, b=2)
+        after = await web.http.post(web.url, content=body, headers=BOTH | headers)
+
+    assert ends == [b""]
+    assert frames_in(after)[0]["result"]["structuredContent"] == {"total": 3}
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_guard_asks_over_the_stream(raw, listening, policy, approved):
+    def take(_method, _headers, body):
+        asked = json.loads(body)
+        if "id" not in asked:
+            return answer(status="202 Accepted")
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "tools": [],
+                  "content": [{"type": "text", "text": "ran"}]}  # fmt: skip
+        return answer(frame(asked["id"], result=result), mcp_session_id="s-1")
+
+    async with raw(take) as (url, seen), listening(*policy(), "--", url) as web:
+        await web.begin(elicitation={})
+        got = []
+        async with web.stream("POST", call(1, "ask", x=1)) as reply:
+            async for one in events_of(reply):
+                got.append(json.loads(one["data"]))
+                if got[-1].get("method") == "elicitation/create":
+                    said = {"action": "accept", "content": {"approve": approved}}
+                    accepted = await web.post(frame(got[-1]["id"], result=said))
+    methods = [json.loads(one[2]).get("method") for one in seen]
+
+    assert "may it?" in got[0]["params"]["message"]
+    assert accepted.status_code == 202
+    assert got[-1]["id"] == 1
+    assert (got[-1]["result"]["content"][0]["text"] == "ran") is approved
+    assert methods.count("tools/call") == int(approved)
+    assert None not in methods
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"SSH-2.0-OpenSSH_9\r\n\r\n", "does not speak HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "broke off"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", "broke off"),
+        (b"HTTP/1.1 200", "broke off"),
+        (answer(b"data: {}\n\n", "text/event-stream"), "without one"),
+        (answer(status="202 Accepted"), "no JSON-RPC"),
+        (answer(b"[[[" * 9), "no JSON-RPC"),
+        (answer(b"x" * 2_000_000), "more than 1048576 bytes"),
+        (answer(b"data: " + b"x" * 2_000_000, "text/event-stream"), "more than 1048576 bytes"),
+        (answer(status="307 Over There", location="http://127.0.0.1:9/"), "is elsewhere"),
+    ],
+)
+async def test_a_server_that_fails_answers(raw, listening, handlers, said, words):
+    def take(_method, _headers, body):
+        listed = json.loads(body)["method"] == "tools/list"
+        return answer(frame(json.loads(body)["id"], result={"tools": []})) if listed else said
+
+    options = ["--max-frame", "1", *handlers]
+    async with raw(take) as (url, seen), listening(*options, "--", url) as web:
+        failed = frames_in(await web.post(call(1, "echo")))
+        again = frames_in(await web.post(frame(2, "tools/list")))
+    async with listening(*options, "--", "http://127.0.0.1:9/mcp") as web:
+        refused = await web.post(call(1, "echo"))
+        noticed = await web.post(frame(None, "notifications/x"))
+
+    assert [one["id"] for one in failed if "id" in one] == [1]
+    assert words in failed[-1]["error"]["message"]
+    assert again[0]["result"] == {"tools": []}
+    assert sum(b'"echo"' in one[2] for one in seen) == 1
+    assert (refused.status_code, noticed.status_code) == (502, 502)
+    assert "127.0.0.1:9 cannot be reached" in frames_in(refused)[0]["error"]["message"]
+
+
+# --- the bridge ---------------------------------------------------------------------------------
+
+SAYING = """\
+import json, os, sys, threading, time
+log = open("saying.log", "a", buffering=1)
+def send(**members):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **members}) + "\\n")
+    sys.stdout.flush()
+def say(text):
+    send(method="notifications/message", params={"level": "info", "data": text})
+print("begun", file=log)
+for line in sys.stdin:
+    m = json.loads(line)
+    print(line.strip(), file=log)
+    name = m.get("params", {}).get("name")
+    if m.get("method") == "initialize":
+        result = {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {},
+                  "serverInfo": {"name": "saying", "version": "1"}}
+        send(id=m["id"], result=result)
+    elif m.get("method") == "tools/list":
+        send(id=m["id"], result={"tools": []})
+    elif name == "later":
+        threading.Timer(0.01, say, ["late"]).start()
+        send(id=m["id"], result={"content": []})
+    elif name == "steps":
+        while not os.path.exists("go"):
+            if not os.path.exists("said"):
+                open("said", "w").close()
+                say("first")
+            time.sleep(0.01)
+        token = m["params"].get("_meta", {}).get("progressToken")
+        send(method="notifications/progress", params={"progressToken": token, "progress": 1})
+        send(id=m["id"], result={"content": [{"type": "text", "text": "done"}]})
+    elif name == "big":
+        text = "x" * (m["params"]["arguments"]["mb"] * 2**20)
+        if m["params"]["arguments"].get("told"):
+            say("now")
+        send(id=m["id"], result={"content": [{"type": "text", "text": text}]})
+    elif "id" in m and "method" in m:
+        send(id=m["id"], result={"content": [{"type": "text", "text": json.dumps(m)}]})
+"""
+
+
+@pytest.fixture
+def saying(here):
+    """Return the command of a server that says what it is told to say."""
+    (here / "saying.py").write_text(SAYING)
+    return [sys.executable, "saying.py"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", STATELESS])
+async def test_the_official_client_notices_no_bridge(listening, handlers, here, environment, mode):
+    (here / "straight").mkdir()
+    straight = await lived(
+        Client(
+            stdio_client(StdioServerParameters(command=sys.executable, args=[ODD, "straight/log"],
+                                               env=environment, cwd=here)),
+            mode=mode,
+            elicitation_callback=elicited,
+        )
+    )  # fmt: skip
+    async with listening(*handlers, "--", sys.executable, ODD, "odd.log") as web:
+        bridged = await lived(Client(web.url, mode=mode, elicitation_callback=elicited))
+
+    assert straight[0] == (STATELESS if mode == STATELESS else "2025-11-25")
+    assert len(straight[3]) == (7 if mode == STATELESS else 8)
+    assert bridged == straight
+
+
+async def test_sessions_are_kept_apart(listening, handlers, here):
+    async with listening(*handlers, "--", sys.executable, ODD, "odd.log") as one:
+        other = Web(one.url, one.http)
+        await one.begin()
+        await other.begin()
+        pids = [await one.text(1, "pid"), await other.text(1, "pid")]
+        asking = [asyncio.create_task(web.post(call(2, "hang"))) for web in (one, other)]
+        await until(lambda: noted(here).count("hang") == 2)
+        cancelled = await one.post(frame(None, "notifications/cancelled", params={"requestId": 2}))
+        await until(lambda: "cancelled" in noted(here))
+        ended = await asyncio.wait_for(asking[0], 30)
+        strange = await other.post(call(3, "pid"), mcp_session_id="x" * 32)
+        closed = await one.http.delete(one.url, headers=one.session)
+        await until(lambda: not alive(pids[0]))
+        gone = await one.post(call(4, "pid"))
+        still = await other.text(5, "pid")
+        goes_on = not asking[1].done()
+        cancels = noted(here).count("cancelled")
+        asking[1].cancel()
+
+    assert pids[0] != pids[1] == still
+    assert len(one.session["mcp-session-id"]) >= 32
+    assert (cancelled.status_code, closed.status_code) == (202, 200)
+    assert frames_in(ended)[-1]["error"]["message"]
+    assert (goes_on, cancels) == (True, 1)
+    assert [strange.status_code, gone.status_code] == [404, 404]
+
+
+async def test_a_lost_stream_goes_on(listening, handlers, saying, here):
+    async with listening(*handlers, "--", *saying) as web:
+        await web.begin()
+        async with web.stream("POST", call(1, "steps", {"progressToken": "p"})) as reply:
+            found = []
+            async for one in events_of(reply):
+                found.append(one)
+                if "data" in one and "first" in one["data"]:
+                    break
+        (here / "go").touch()
+        last = {**web.session, "accept": "text/event-stream", "last-event-id": found[-1]["id"]}
+        again = [await web.http.get(web.url, headers=last) for _ in range(2)]
+        wrong = await web.http.get(web.url, headers={**last, "last-event-id": "9-9"})
+
+    for one in again:
+        told = frames_in(one)
+        assert [m.get("method") for m in told] == ["notifications/progress", None]
+        assert told[-1]["result"]["content"][0]["text"] == "done"
+    assert found[0]["id"]
+    assert wrong.status_code == 400
+    assert (here / "saying.log").read_text().count('"steps"') == 1
+
+
+async def test_what_the_server_says_finds_a_way(listening, saying, here):
+    async with listening("--", *saying) as web:
+        await web.begin()
+        async with AsyncExitStack() as stack:
+            reply = await stack.enter_async_context(web.stream("GET"))
+            events = events_of(reply)
+            primer = await anext(events)
+            await web.answer(1, "later")
+            on_get = await anext(events)
+        await web.answer(2, "later")
+        (here / "go").touch()
+        (here / "said").touch()
+        stepped = frames_in(await web.post(call(3, "steps", {"progressToken": 7})))
+        async with web.stream("GET") as reply:
+            waited = [one async for one in first_of(events_of(reply), 2)]
+
+    assert "data" not in primer or not primer["data"]
+    assert json.loads(on_get["data"])["params"]["data"] == "late"
+    assert [m.get("method") for m in stepped] == ["notifications/progress", None]
+    assert json.loads(waited[-1]["data"])["params"]["data"] == "late"
+    assert waited[-1]["id"] != on_get["id"]
+
+
+async def first_of(items, count):
+    for _ in range(count):
+        yield await anext(items)
+
+
+async def test_stateless_clients_share_a_process(listening, handlers, here):
+    async with listening(*handlers, "--", sys.executable, ODD, "odd.log") as web:
+
+        async def ask(name, meta=None, **arguments):
+            body, headers = stateless(1, name, meta, **arguments)
+            return await web.http.post(web.url, content=body, headers=BOTH | headers)
+
+        hanging = asyncio.create_task(ask("hang"))
+        await until(lambda: "hang" in noted(here))
+        sums = await asyncio.gather(*[ask("add", a=n, b=1000) for n in range(20)])
+        told = await asyncio.gather(*[ask("steps", {"progressToken": "t"}) for _ in range(5)])
+        pids = await asyncio.gather(*[ask("pid") for _ in range(5)])
+        before = noted(here).count("cancelled")
+        hanging.cancel()
+        await until(lambda: "cancelled" in noted(here))
+        after = await ask("add", a=1, b=2)
+        other = await web.http.get(web.url, headers={"mcp-protocol-version": STATELESS})
+
+    totals = [frames_in(one)[-1]["result"]["structuredContent"]["total"] for one in sums]
+    assert totals == list(range(1000, 1020))
+    for one in told:
+        assert [m["id"] for m in frames_in(one) if "id" in m] == [1]
+        steps = [m["params"] for m in frames_in(one) if "method" in m]
+        assert [(m["progressToken"], m["progress"]) for m in steps] == [("t", n) for n in (1, 2, 3)]
+    assert len({frames_in(one)[0]["result"]["content"][0]["text"] for one in pids}) == 1
+    assert before == 0
+    assert frames_in(after)[0]["result"]["structuredContent"] == {"total": 3}
+    assert noted(here).count("begun") == 1
+    assert other.status_code == 405
+
+
+async def test_a_dead_process_takes_its_session_along(listening, handlers, here):
+    async with listening(*handlers, "--", sys.executable, ODD, "odd.log") as web:
+        await web.begin()
+        hanging = asyncio.create_task(web.answer(1, "hang"))
+        await until(lambda: "hang" in noted(here))
+        died = await web.answer(2, "die")
+        hung = await asyncio.wait_for(hanging, 30)
+        later = await web.post(call(3, "pid"))
+        body, headers = stateless(1, "die")
+        alone = await web.http.post(web.url, content=body, headers=BOTH | headers)
+        body, headers = stateless(1, "pid")
+        again = await web.http.post(web.url, content=body, headers=BOTH | headers)
+        web.session = {}
+        await web.begin()
+        fresh = await web.answer(4, "pid")
+
+    for one in (died, hung, *frames_in(alone)):
+        assert "the server ended with exit code 3" in one["error"]["message"]
+    assert later.status_code == 404
+    assert int(frames_in(again)[0]["result"]["content"][0]["text"])
+    assert int(fresh["result"]["content"][0]["text"])
+    assert noted(here).count("die") == 2
+
+
+FAULTY = """\
+import json, os, sys, threading
+print(os.getpid(), file=open("pids.log", "a"))
+def out(data):
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+def line(m, **result):
+    return json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}).encode() + b"\\n"
+def act(m, deed):
+    said = line(m, content=[])
+    if deed == "die":
+        os._exit(3)
+    elif deed == "cut":
+        out(said[:20])
+        os._exit(0)
+    elif deed == "broken":
+        out(b'{"jsonrpc": "2.0", "id": ' + json.dumps(m["id"]).encode() + b', "result": {]}\\n')
+    elif deed == "latin":
+        out(b"\\xff\\xfe\\n" + said)
+    elif deed != "never":
+        out(said * (2 if deed == "twice" else 1))
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "initialize":
+        out(line(m, protocolVersion="2025-11-25", capabilities={}))
+    elif m.get("method") == "tools/list":
+        out(line(m, tools=[]))
+    elif m.get("method") == "tools/call":
+        print(m["params"]["arguments"]["number"], file=open("ran.log", "a"))
+        deed = m["params"]["name"]
+        if deed == "late":
+            threading.Timer(0.05, act, [m, "well"]).start()
+        else:
+            act(m, deed)
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_faults_at_random_have_an_end(listening, handlers, here, seed):
+    (here / "faulty.py").write_text(FAULTY)
+    chance, answered, stayed = random.Random(seed), {}, []
+    deeds = ["well"] * 6 + ["die", "cut", "broken", "latin", "twice", "late", "late", "never"]
+    play = [
+        [(chance.choice(deeds), chance.random() < 0.15) for _ in range(8)] for _client in range(6)
+    ]
+    command = [sys.executable, "faulty.py"]
+    # Without handlers nobody bounds a call but its client.
+    options = [*handlers, "--timeout", "2"]
+    async with listening(*options, "--", *command) as web:
+
+        async def live(number, calls):
+            mine = Web(web.url, web.http)
+            for own, (deed, leaves) in enumerate(calls):
+                body, headers = call(own, deed, number=f"{number}-{own}"), {}
+                if number % 2:
+                    body, headers = stateless(own, deed, number=f"{number}-{own}")
+                elif not mine.session:
+                    await mine.begin()
+                sent = BOTH | mine.session | headers
+                asking = asyncio.create_task(web.http.post(web.url, content=body, headers=sent))
+                if leaves or (deed == "never" and not handlers):
+                    await asyncio.sleep(0.02)
+                    asking.cancel()
+                    continue
+                stayed.append(f"{number}-{own}")
+                reply = await asking
+                if reply.status_code == 404 and not number % 2:
+                    mine.session = {}
+                answered[f"{number}-{own}"] = [m for m in frames_in(reply) if "method" not in m]
+
+        await asyncio.wait_for(
+            asyncio.gather(*[live(number, calls) for number, calls in enumerate(play)]), 60
+        )
+        code, _ = await web.end()
+    pids = (here / "pids.log").read_text().split()
+    await until(lambda: not any(alive(pid) for pid in pids))
+    ran = (here / "ran.log").read_text().split()
+
+    assert code == 0
+    assert sorted(answered) == sorted(stayed)
+    assert {len(one) for one in answered.values()} == {1}
+    assert len(ran) == len(set(ran))
+
+
+async def test_sessions_have_an_end(listening, here):
+    options = ["--max-sessions", "1", "--idle", "0.3"]
+    async with listening(*options, "--", sys.executable, ODD, "odd.log") as web:
+        await web.begin()
+        first, pid = web.session, await web.text(1, "pid")
+        refused = await Web(web.url, web.http).post(frame(0, "initialize", params={}))
+        deleted = await web.http.delete(web.url, headers=first)
+        await until(lambda: not alive(pid))
+        web.session = {}
+        await until_begun(web)
+        second = await web.text(1, "pid")
+        async with web.stream("GET"):
+            await asyncio.sleep(0.6)
+            held = alive(second)
+        await until(lambda: not alive(second))
+        gone = await web.post(call(2, "pid"))
+        body, headers = stateless(1, "pid")
+        shared = await web.http.post(web.url, content=body, headers=BOTH | headers)
+        third = frames_in(shared)[0]["result"]["content"][0]["text"]
+        await until(lambda: not alive(third))
+
+    assert (refused.status_code, deleted.status_code, gone.status_code) == (503, 200, 404)
+    assert held
+    assert noted(here).count("ended") == 3
+
+
+async def until_begun(web):
+    """Begin as soon as there is room."""
+    async with asyncio.timeout(30):
+        while (await web.post(frame(9, "ping"))).status_code == 503:
+            await asyncio.sleep(0.01)
+        await web.begin()
+
+
+# --- who may come in ----------------------------------------------------------------------------
+
+
+async def test_strange_names_and_pages_are_refused(raw, listening):
+    said = answer(frame(1, result={}))
+    options = ["--allow-host", "Tools.example", "--allow-origin", "https://app.example"]
+    async with raw(lambda *_: said) as (url, seen), listening(*options, "--", url) as web:
+        port = web.url.rpartition(":")[2].removesuffix("/mcp")
+        good = [{"host": f"localhost:{port}"}, {"host": "tools.EXAMPLE"}, {"host": "[::1]:1"},
+                {"host": "tools.example:8000"}, {"origin": f"http://localhost:{port}"},
+                {"origin": "http://[::1]:3000"}, {"origin": "https://app.example"}]  # fmt: skip
+        bad = [{"host": "evil.example"}, {"host": f"evil.example:{port}"}, {"host": ""},
+               {"host": "localhost.evil.example"}, {"host": "tools.example.evil"},
+               {"origin": "https://evil.example"}, {"origin": "null"}, {"origin": "http://["},
+               {"origin": "https://app.example.evil"}, {"origin": "file://localhost"},
+               {"origin": "http://127.0.0.1.evil.example"}]  # fmt: skip
+        taken = [await web.post(frame(1, "ping"), **one) for one in good]
+        refused = [await web.post(frame(1, "ping"), **one) for one in bad]
+
+    assert {one.status_code for one in taken} == {200}
+    assert {one.status_code for one in refused} == {403}
+    assert len(seen) == len(good)
+    assert all("--allow-" in frames_in(one)[0]["error"]["message"] for one in refused)
+
+
+async def test_each_side_has_its_token(raw, listening):
+    tokens = {"TOOLBUS_LISTEN_TOKEN": "listen-4242", "TOOLBUS_PROXY_TOKEN": "proxy-4242"}
+    shown = ["Bearer listen-4242", "bearer listen-4242", "Bearer wrong-4242", "Bearer", "Basic eA",
+             "listen-4242", "Bearer proxy-4242", "Bearer listen-42424"]  # fmt: skip
+
+    async with (
+        raw(lambda *_: answer(b"no", status="500 No")) as (url, seen),
+        listening("--", url, **tokens) as web,
+    ):
+        got = [await web.post(frame(1, "ping"), authorization=one) for one in shown]
+        got.append(await web.post(frame(1, "ping")))
+        _, logged = await web.end()
+
+    assert [one.status_code for one in got] == [500, 500, *[401] * 7]
+    assert all(one.headers["www-authenticate"].startswith("Bearer") for one in got[2:])
+    assert [dict(one[1])["authorization"] for one in seen] == ["Bearer proxy-4242"] * 2
+    assert "4242" not in logged + "".join(one.text for one in got)
+
+
+@pytest.mark.parametrize("token", [None, "proxy-4242"])
+async def test_without_a_token_credentials_pass(raw, listening, token):
+    given = {} if token is None else {"TOOLBUS_PROXY_TOKEN": token}
+    said = answer(frame(1, result={}))
+    async with raw(lambda *_: said) as (url, seen), listening("--", url, **given) as web:
+        await web.post(frame(1, "ping"), authorization="Bearer own-4242")
+        await web.post(frame(1, "ping"))
+
+    own, none = (dict(one[1]).get("authorization") for one in seen)
+    assert own == "Bearer own-4242"
+    assert none == (None if token is None else "Bearer proxy-4242")
+
+
+async def test_wrong_requests_have_their_status(listening, saying):
+    async with listening("--", *saying) as web:
+        await web.begin()
+        ping, own = frame(1, "ping"), web.session
+        body, modern = stateless(1, "echo")
+
+        async def status(method="POST", body=b"", url=web.url, **headers):
+            named = {key.replace("_", "-"): value for key, value in headers.items()}
+            reply = await web.http.request(method, url, content=body, headers=BOTH | named)
+            assert reply.is_success or "error" in frames_in(reply)[0]
+            return reply.status_code
+
+        got = {
+            "path": await status(url=web.url + "/x"),
+            "put": await status("PUT", **own),
+            "stateless get": await status("GET", **modern),
+            "type": await status(body=ping, content_type="text/plain", **own),
+            "accept": await status(body=ping, accept="text/html", **own),
+            "get json": await status("GET", accept="application/json", **own),
+            "no session": await status(body=ping),
+            "strange session": await status(body=ping, mcp_session_id="who"),
+            "strange end": await status("DELETE", mcp_session_id="who"),
+            "no json": await status(body=b"{", **own),
+            "empty": await status(**own),
+            "revision": await status(body=ping, mcp_protocol_version="2025-03-26", **own),
+            "name": await status(body=body, **(modern | {"mcp-name": "other"})),
+            "no name": await status(body=body, **{k: modern[k] for k in list(modern)[:2]}),
+            "no meta": await status(body=call(1, "echo"), **modern),
+            "an answer": await status(body=frame(1, result={}), **modern),
+            "base64": await status(body=body, **(modern | {"mcp-name": "=?base64?ZWNobw==?="})),
+            "notified": await status(body=frame(None, "notifications/x"), **modern),
+        }
+
+    assert got == {
+        "path": 404, "put": 405, "stateless get": 405, "type": 415, "accept": 406, "get json": 406,
+        "no session": 400, "strange session": 404, "strange end": 404, "no json": 400, "empty": 400,
+        "revision": 200, "name": 400, "no name": 400, "no meta": 400, "an answer": 400,
+        "base64": 200, "notified": 202,
+    }  # fmt: skip
+
+
+async def test_who_is_slow_or_long_goes(listening, saying):
+    head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    starts = [
+        b"",
+        b"POST /mcp HT",
+        head + b"x: y",
+        head + b"content-length: 9\r\n\r\n{",
+        b"GET /x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nhost: localhost\r\n\r\nGET",
+        head + b"x: " + b"y" * 200_000,
+    ]
+    async with listening("--patience", "3", "--max-frame", "1", "--", *saying) as web:
+        port = int(web.url.rpartition(":")[2].removesuffix("/mcp"))
+
+        async def said(start):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(start)
+            try:
+                return await asyncio.wait_for(reader.read(), 30)
+            except ConnectionResetError:
+                return b"reset"
+            finally:
+                writer.close()
+
+        ends = await asyncio.gather(*[said(one) for one in starts])
+        long = await web.post(b" " * 2**20 + frame(1, "ping"))
+
+        async def pieces():
+            for _ in range(40):
+                yield b" " * 2**16
+
+        unsaid = await web.http.post(web.url, content=pieces(), headers=BOTH)
+        begun = await web.begin()
+
+    assert ends[:3] == [b"", b"", b""]
+    assert b" 408 " in ends[3].split(b"\r\n")[0]
+    assert all(b" 404 " in one.split(b"\r\n")[0] for one in ends[4:6])
+    assert ends[6] == b"reset" or b" 400 " in ends[6].split(b"\r\n")[0]
+    assert (long.status_code, unsaid.status_code, begun.status_code) == (413, 413, 200)
+
+
+# --- many and much ------------------------------------------------------------------------------
+
+GATHERING = """\
+import json, sys
+waiting = []
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "tools/list":
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": {"tools": []}}), flush=True)
+    elif m.get("method") == "tools/call":
+        waiting.append(m)
+    if len(waiting) == 1000:
+        for m in waiting:
+            text = m["params"]["arguments"]["said"]
+            result = {"content": [{"type": "text", "text": text}]}
+            print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}))
+        sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("kind", ["relay", "bridge"])
+async def test_a_thousand_calls_are_under_way(raw, listening, handlers, here, kind):
+    (here / "gathering.py").write_text(GATHERING)
+    count, all_there = [0], asyncio.Event()
+
+    def take(_method, _headers, body):
+        asked = json.loads(body)
+        if asked["method"] == "tools/list":
+            return answer(frame(asked["id"], result={"tools": []}))
+        count[0] += 1
+        if count[0] == 1000:
+            all_there.set()
+
+        async def wait(_reader, _writer):
+            await all_there.wait()
+            content = [{"type": "text", "text": asked["params"]["arguments"]["said"]}]
+            return answer(frame(asked["id"], result={"content": content}))
+
+        return wait
+
+    async with raw(take) as (url, _):
+        server = [url] if kind == "relay" else [sys.executable, "gathering.py"]
+        async with listening(*handlers, "--", *server) as web:
+            limits = httpx2.Limits(max_connections=None)
+            async with httpx2.AsyncClient(timeout=120, limits=limits) as http:
+
+                async def ask(number):
+                    body, headers = stateless(1, "echo", said=f"n{number}")
+                    return await http.post(web.url, content=body, headers=BOTH | headers)
+
+                got = await asyncio.gather(*[ask(number) for number in range(1000)])
+            code, logged = await web.end()
+
+    assert {one.status_code for one in got} == {200}
+    texts = [frames_in(one)[0]["result"]["content"][0]["text"] for one in got]
+    assert texts == [f"n{number}" for number in range(1000)]
+    assert (code, logged) == (0, "")
+
+
+async def test_fifty_megabytes_pass(raw, listening, handlers, saying):
+    result = {"content": [{"type": "text", "text": "x" * 50 * 2**20}]}
+    whole = {b"json": answer(frame(1, result=result)),
+             b"event": answer(event(1, id=1, result=result), "text/event-stream")}  # fmt: skip
+
+    def take(_method, _headers, body):
+        if b"tools/list" in body:
+            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+        return whole[b"json" if b'"json"' in body else b"event"]
+
+    async with raw(take) as (url, _), listening(*handlers, "--", url) as web:
+        relayed = [await web.post(call(1, name)) for name in ("json", "event")]
+    async with listening(*handlers, "--", *saying) as web:
+        await web.begin()
+        bridged = [await web.post(call(1, "big", mb=50, told=told)) for told in (False, True)]
+
+    assert [one.content for one in relayed] == [
+        one.partition(b"\r\n\r\n")[2] for one in whole.values()
+    ]
+    sizes = [len(frames_in(one)[-1]["result"]["content"][0]["text"]) for one in bridged]
+    assert sizes == [50 * 2**20] * 2
+    kinds = [one.headers["content-type"].partition(";")[0] for one in bridged]
+    assert kinds == ["application/json", "text/event-stream"]
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+STUBBORN = """\
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+import os, time
+print(os.getpid(), file=open("pids.log", "a"))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+async def test_a_signal_ends_all_of_it(listening, handlers, saying, here, number):
+    (here / "stubborn.py").write_text(STUBBORN + SAYING + "time.sleep(600)\n")
+    options = ["--grace", "1", *handlers]
+    async with listening(*options, "--", sys.executable, "stubborn.py") as web:
+        other = Web(web.url, web.http)
+        await web.begin()
+        await other.begin()
+        listens = asyncio.create_task(web.http.get(web.url, headers=BOTH | web.session))
+        stays = asyncio.create_task(web.post(frame(1, "notifications/x", params={"name": "steps"})))
+        body, headers = stateless(1, "steps")
+        alone = asyncio.create_task(web.http.post(web.url, content=body, headers=BOTH | headers))
+        await until(lambda: (here / "saying.log").read_text().count('"steps"') == 2)
+        pids = (here / "pids.log").read_text().split()
+        code, _ = await web.end(number)
+        await until(lambda: not any(alive(pid) for pid in pids))
+        got = await asyncio.gather(listens, stays, alone, return_exceptions=True)
+
+    assert len(pids) == 3
+    assert code == (-number if number == signal.SIGKILL else 0)
+    if number != signal.SIGKILL:
+        assert got[0].status_code == 200
+        for one in got[1:]:
+            assert "the proxy has ended" in frames_in(one)[-1]["error"]["message"]
