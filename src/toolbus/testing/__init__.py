@@ -7,20 +7,44 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolbus.errors import LawBroken as LawBroken
+    from toolbus.testing.assertions import assert_denied as assert_denied
+    from toolbus.testing.assertions import assert_unchanged as assert_unchanged
     from toolbus.testing.checks import check_adapter as check_adapter
+    from toolbus.testing.checks import check_guard as check_guard
+    from toolbus.testing.checks import check_handler as check_handler
     from toolbus.testing.fakes import FakeClock as FakeClock
     from toolbus.testing.fakes import counting_ids as counting_ids
+    from toolbus.testing.ledgers import LedgerSnapshot as LedgerSnapshot
+    from toolbus.testing.ledgers import ledger_text as ledger_text
     from toolbus.testing.recorder import Recorder as Recorder
 
 _FACE = {
     "FakeClock": "toolbus.testing.fakes",
     "LawBroken": "toolbus.errors",
+    "LedgerSnapshot": "toolbus.testing.ledgers",
     "Recorder": "toolbus.testing.recorder",
+    "assert_denied": "toolbus.testing.assertions",
+    "assert_unchanged": "toolbus.testing.assertions",
     "check_adapter": "toolbus.testing.checks",
+    "check_guard": "toolbus.testing.checks",
+    "check_handler": "toolbus.testing.checks",
     "counting_ids": "toolbus.testing.fakes",
+    "ledger_text": "toolbus.testing.ledgers",
 }
 
-__all__ = ["FakeClock", "LawBroken", "Recorder", "check_adapter", "counting_ids"]
+__all__ = [
+    "FakeClock",
+    "LawBroken",
+    "LedgerSnapshot",
+    "Recorder",
+    "assert_denied",
+    "assert_unchanged",
+    "check_adapter",
+    "check_guard",
+    "check_handler",
+    "counting_ids",
+    "ledger_text",
+]
 
 
 def __getattr__(name: str) -> Any:

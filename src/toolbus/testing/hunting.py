@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import LawBroken
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-# A breach is made smaller for as many tries at most, so that a slow handler ends as well.
-MOST_TRIES = 500
+# A case is made smaller for as long at most, so that the check of a slow handler ends as well.
+MOST_TRIES, MOST_SECONDS = 500, 10.0
 
 
 class _Halt(BaseException):
@@ -30,19 +32,21 @@ def hunt(
     The same *seed* gives the same cases.
     """
     found: list[LawBroken] = []
-    tries = 0
+    tries, until = 0, inf
 
     def attempt(data: Any) -> None:
-        nonlocal tries
+        nonlocal tries, until
         tries += bool(found)
+        if tries > MOST_TRIES or monotonic() > until:
+            return
         try:
-            if tries <= MOST_TRIES:
-                examine(data.draw)
+            examine(data.draw)
         except Abandoned:
             return
         except LawBroken as error:
             if found and error.law != found[0].law:
                 return  # Another law's case is no smaller one of this.
+            until = until if found else monotonic() + MOST_SECONDS
             found.append(error)
             if error.law == "ends":
                 raise _Halt from None  # Each further try would take as long.

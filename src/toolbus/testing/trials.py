@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from toolbus.messages import changed, encode
 from toolbus.testing.laws import breach
 from toolbus.testing.limits import Stopwatch, TimeIsUp
+from toolbus.testing.showing import MOST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,11 +27,15 @@ _SHARED: dict[str, Callable[[], object]] = {
 
 
 class Deed(NamedTuple):
-    """One call of a user's function: its *name*, how to do it, and the records it is *given*."""
+    """One call of a user's function: its *name*, how to do it, and the records it is *given*.
+
+    *finish* makes the result of what it returned.
+    """
 
     name: str
     run: Callable[[], Any]
     given: Mapping[str, Any]
+    finish: Callable[[Any], Any] = lambda returned: returned
 
 
 class Abandoned(Exception):
@@ -68,12 +73,13 @@ class Trial:
     def once(self, deed: Deed) -> Any:
         """Return what *deed* returns; raises `Abandoned` if it gives none."""
         try:
-            return self._watch.run(deed.run)
+            return deed.finish(self._watch.run(deed.run))
         except TimeIsUp:
             problem = f"{deed.name} took longer than {self._watch.limit:g} s"
             self.fatal("ends", problem, deed.given)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - that is what was asked
-            problem = f"{deed.name} raised {type(error).__name__}: {error}{_place(error)}"
+            said = f"{error}"[:MOST_TEXT]
+            problem = f"{deed.name} raised {type(error).__name__}: {said}{_place(error)}"
             self.fatal("raises-nothing", problem, deed.given)
 
     def broken(self, law: LawName, problem: str, case: Mapping[str, Any]) -> None:
