@@ -97,7 +97,8 @@ class AdapterExam:
         published = self._signature(Passage(spec, spec, ToolCall(id="", name=""), concerned))
         call = draw(self._cases.calls(published))
         passage = Passage(spec, published, call, concerned)
-        self._parameters(passage, call, fits=True)
+        fits = schemas.problem(published.input_schema, call.arguments) is None
+        self._parameters(passage, call, fits=fits)
         return passage
 
     def _signature(self, passage: Passage) -> ToolSpec:

@@ -66,8 +66,10 @@ class Cases:
         return ToolSpec(name=re.sub(r"[*?]|\[.*?\]", "a", pattern))
 
     def calls(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
-        """Draw calls that fit *spec*."""
-        return tool_calls(spec, texts=self._texts) if self._calls is None else self._calls
+        """Draw calls that fit *spec*, or those that were given, with its name."""
+        if self._calls is None:
+            return tool_calls(spec, texts=self._texts)
+        return self._calls.map(lambda call: replace(call, name=spec.name))
 
     def nonsense(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
         """Draw calls of *spec* as models make them up: they may fit and mostly do not."""

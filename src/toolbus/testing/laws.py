@@ -76,11 +76,12 @@ LAWS: dict[LawName, Law] = {
         "publish schemas that `toolbus.schemas.check_schema` accepts",
     ),
     "arguments-fit": Law(
-        "arguments that fit the signature it published become such as fit the one it was given",
-        "undo in `adapt_parameters` all that `adapt_signature` changed",
+        "arguments that fitted still fit the schema that holds behind it",
+        "name only parameters that the tool has, in their types; an adapter undoes in "
+        "`adapt_parameters` what it changed in `adapt_signature`",
     ),
     "result-fits": Law(
-        "a structured result that fits the output schema fits the one it published",
+        "a structured result that fitted still fits the output schema",
         "change the output schema in `adapt_signature` as well, or drop `structured` with "
         "`response.with_text`",
     ),

@@ -28,6 +28,7 @@ _ODD = (
     "\r\n",
     "\0",
     "\x1b[2J\x1b[31mred\x1b[0m",
+    "\x1b[31",  # a sequence that nobody ends
     "".join(map(chr, (*range(1, 32), 127, *range(0x80, 0xA0)))),
     "\u202egnp.exe\u202c",  # read from right to left, that is exe.png
     "\u2066\u2067\u2068 isolated \u2069",
