@@ -33,10 +33,10 @@ def test_each_broken_law_is_found(broken):
 
 
 @pytest.mark.parametrize("good", GOOD, ids=[one.name for one in GOOD])
-def test_what_keeps_the_laws_passes(good):
+def test_what_keeps_the_laws_passes(good, thorough):
     subject, options = good.subject, good.options
 
-    good.check(subject, **options)
+    good.check(subject, examples=1_000 if thorough else 25, **options)
 
     assert subject
 
@@ -166,7 +166,7 @@ def test_values_can_be_given():
     check_guard(lambda ctx: values.append(ctx.value), PRICED, values=st.just(3), examples=5)
     check_handler(lambda ctx: values.append(ctx.value), PRICED, values=st.just(4), examples=5)
 
-    assert call in calls
+    assert call.arguments in [one.arguments for one in calls]
     assert {(one.text, one.tool_call_id) for one in responses} == {("given", "c")}
     assert set(values) == {3, 4}
 
@@ -323,7 +323,7 @@ def test_nothing_to_check_is_an_error():
     checks = [check_adapter, check_guard, check_handler]
 
     for check in checks:
-        with pytest.raises(RegistrationError, match="component 'Empty'.*nothing to check|adapters"):
+        with pytest.raises(RegistrationError, match=r"component 'Empty': .* to check"):
             check(Empty())
         with pytest.raises(RegistrationError):
             check(3)

@@ -92,7 +92,7 @@ class TakesAllTools(ToolAdapter):
 
 class Mutates(ToolAdapter):
     def adapt_response(self, response, call):
-        force_setattr(response, "is_error", False)
+        force_setattr(response, "error_type", "mine")
 
 
 class EmptiesArguments(ToolAdapter):

@@ -41,7 +41,7 @@ class WatchedBus:
         later = [one for one in self._heard.failures if one[:2] in self._queued]
         failures = [] if expected is None else [*self._failures, *later]
         told = [
-            f"handler {name!r} of {event!r} {reason}"
+            f"handler {name!r} of {event!r}: {reason}"
             for name, event, reason in failures
             if name not in (expected or ())
         ]
