@@ -16,7 +16,7 @@ from toolbus.messages import TextPart, ToolCall, ToolResponse
 from toolbus.testing.trials import Abandoned, Deed, differ
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from toolbus.events import ToolSpec
     from toolbus.testing.cases import Cases
@@ -76,8 +76,10 @@ class AdapterExam:
             self._parameters(passage, draw(self._cases.nonsense(passage.published)), fits=False)
 
     def respond(self, response: ToolResponse) -> None:
-        """Send one *response* of some tool past the adapter."""
+        """Send one *response* of some tool past the adapter, if that is one of its own."""
         spec = self._cases.some_spec()
+        if not self._adapter.should_adapt(spec.name):
+            return
         call = ToolCall(id="call-1", name=spec.name)
         stamped = replace(response, tool_name=spec.name, tool_call_id=call.id)
         self._respond(Passage(spec, spec, call, concerned=True), stamped)
@@ -85,6 +87,8 @@ class AdapterExam:
     def call(self, text: str) -> None:
         """Send a call with *text* as an argument past the adapter, fit or not."""
         spec = self._cases.some_spec()
+        if not self._adapter.should_adapt(spec.name):
+            return
         call = ToolCall(id="call-1", name=spec.name, arguments=self._cases.saying(spec, text))
         self._parameters(Passage(spec, spec, call, concerned=True), call, fits=False)
 
@@ -182,13 +186,16 @@ class AdapterExam:
             self._trial.broken(law, f"{deed.name} changed what it had made itself", case)
 
 
-def corners(exam: AdapterExam, texts: tuple[str, ...]) -> None:
-    """Send what hypothesis may not hit past the adapter: each hostile text, in each place."""
+def hostile_responses(exam: AdapterExam, texts: Iterable[str]) -> None:
+    """Send responses that hypothesis may not hit past the adapter: each text, in each place."""
     responses = [ToolResponse(), ToolResponse(structured=_nested()), _many_parts()]
-    responses += [_saying(text) for text in texts]
-    for response in responses:
+    for response in [*responses, *map(_saying, texts)]:
         with suppress(Abandoned):
             exam.respond(response)
+
+
+def hostile_calls(exam: AdapterExam, texts: Iterable[str]) -> None:
+    """Send a call with each of *texts* past the adapter."""
     for text in texts:
         with suppress(Abandoned):
             exam.call(text)

@@ -77,8 +77,14 @@ def _problems(before: Any, after: Any) -> Iterator[str]:
         return
     match before:
         case EventContext():
-            for what in ("denied", "asked", "rejected", "answer"):
-                if (found := getattr(before, what)) is not None:
+            said = {
+                "denied": before.denied,
+                "asked": before.asked,
+                "rejected": before.rejected,
+                "answered": before.answer,
+            }
+            for what, found in said.items():
+                if found is not None:
                     yield f"expected no change, but it was {what}: {show(found)}"
             yield from _differences(before.original, before.value)
         case ToolCallOutcome(executed=None):

@@ -11,14 +11,14 @@ from toolbus.components.marks import marked
 from toolbus.dispatch.bindings import Options
 from toolbus.dispatch.bindings import check_handler as check_handler_of
 from toolbus.dispatch.callables import name_of
-from toolbus.errors import RegistrationError
+from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.events import TOOL_CALL_BEFORE, Scope
-from toolbus.testing.adapters import AdapterExam, as_adapter, corners
+from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hostile_responses
 from toolbus.testing.cases import Cases
 from toolbus.testing.handlers import Claims, HandlerExam, Subject
 from toolbus.testing.hunting import hunt
 from toolbus.testing.laws import check_names
-from toolbus.testing.limits import Stopwatch
+from toolbus.testing.limits import Stopwatch, TimeIsUp
 from toolbus.testing.situations import Situations
 from toolbus.testing.texts import HOSTILE_TEXTS
 from toolbus.testing.trials import Trial
@@ -87,7 +87,9 @@ def check_adapter(
             exam = AdapterExam(one, cases, trial, idempotent=idempotent)
             hunt(exam.examine, examples=examples, seed=seed)
             if responses is None:
-                corners(exam, HOSTILE_TEXTS)
+                hostile_responses(exam, HOSTILE_TEXTS)
+            if calls is None:
+                hostile_calls(exam, HOSTILE_TEXTS)
 
 
 def check_guard(
@@ -216,5 +218,7 @@ def _stopwatch(subject: object, limit: float) -> Iterator[Stopwatch]:
                 watch.run(subject.close)
         finally:
             subject.teardown()
+    except TimeIsUp:
+        raise DeadlineError(limit) from None
     finally:
         watch.close()
