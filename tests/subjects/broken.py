@@ -167,6 +167,10 @@ def asking_guard(ctx):
     return Ask("may this be said?") if ctx.value.text else None
 
 
+def annotated_guard(ctx):
+    return Deny("read only") if not ctx.tool.annotations.get("readOnlyHint") else None
+
+
 def yes_no_guard(ctx):
     return "rm" not in str(ctx.value.arguments)
 
@@ -257,6 +261,7 @@ BROKEN = [
     _broken("right-type", check_guard, asking_guard, MESSAGE_APPEND_BEFORE),
     _broken("right-type", check_guard, yes_no_guard),
     _broken("raises-nothing", check_guard, path_guard),
+    _broken("raises-nothing", check_guard, annotated_guard),
     _broken("repeatable", check_guard, ThirdTime()),
     _broken("touches-no-globals", check_guard, marking_guard, RUN_BEFORE),
     _broken("raises-nothing", check_guard, Careless()),

@@ -103,12 +103,12 @@ class Situations:
 
     def _calls(self, spec: ToolSpec) -> SearchStrategy[Situation]:
         made = st.one_of(self._cases.calls(spec), self._cases.nonsense(spec))
-        return st.builds(Situation, made, st.just(spec), self._scopes)
+        return st.builds(Situation, made, _perhaps(spec), self._scopes)
 
     def _failures(self, spec: ToolSpec) -> SearchStrategy[Situation]:
         made = st.one_of(self._cases.calls(spec), self._cases.nonsense(spec))
         failures = st.builds(lambda one, call: replace(one, call=call), self._failed, made)
-        return st.builds(Situation, failures, st.just(spec), self._scopes)
+        return st.builds(Situation, failures, _perhaps(spec), self._scopes)
 
     def _answers(self, spec: ToolSpec) -> SearchStrategy[Situation]:
         call = ToolCall(id="call-1", name=spec.name)
@@ -119,4 +119,9 @@ class Situations:
             tool_name=st.just(spec.name),
             tool_response=st.none() | self._cases.responses(spec, call),
         )
-        return st.builds(Situation, answers, st.just(spec), self._scopes)
+        return st.builds(Situation, answers, _perhaps(spec), self._scopes)
+
+
+def _perhaps(spec: ToolSpec) -> SearchStrategy[ToolSpec | None]:
+    """Draw *spec*, now and then nothing: a model may call what does not exist."""
+    return st.sampled_from((spec, spec, spec, None))
