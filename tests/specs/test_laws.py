@@ -59,7 +59,9 @@ def test_a_report_tells_law_case_remedy():
         "  adapt_response changed the tool_name: '_' → None",
         "  the smallest case found:",
     ]
-    assert re.search(r"response  ToolResponse\(tool_name='_', tool_call_id='0'\)\n", str(error))
+    assert re.search(
+        r"response  ToolResponse\(tool_name='_', tool_call_id='call-1'\)\n", str(error)
+    )
     assert re.search(r"returned  ToolResponse\(content=\[TextPart\(text=''\)\]\)\n", str(error))
     assert "what to do: start from what you were given" in str(error)
     assert (error.law, error.subject) == ("keeps-identity", "adapter 'ForgetsTheCall'")

@@ -125,7 +125,7 @@ class ToldBefore(ToolAdapter):
 
 class SaysItAgain(ToolAdapter):
     def adapt_response(self, response, call):
-        return response.map_text(lambda text: f"{text}!")
+        return response.with_text(f"{response.text}!")
 
 
 class UnsoundSchema(ToolAdapter):

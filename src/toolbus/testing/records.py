@@ -68,14 +68,17 @@ def parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Part]:
     )
 
 
-def tool_specs(names: SearchStrategy[str] | None = None) -> SearchStrategy[ToolSpec]:
-    """Draw tools as a model is told of them, with sound schemas of objects."""
+def tool_specs(
+    names: SearchStrategy[str] | None = None, schemas: SearchStrategy[Any] | None = None
+) -> SearchStrategy[ToolSpec]:
+    """Draw tools as a model is told of them, with sound *schemas* of objects."""
+    of_objects = _object_schemas() if schemas is None else schemas
     return st.builds(
         ToolSpec,
         name=_names() if names is None else names,
         description=st.text(max_size=20),
-        input_schema=_object_schemas(),
-        output_schema=st.none() | _object_schemas(),
+        input_schema=of_objects,
+        output_schema=st.none() | of_objects,
         annotations=st.just({}) | st.just({"readOnlyHint": True}),
     )
 

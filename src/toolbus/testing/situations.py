@@ -84,7 +84,6 @@ class Situations:
 
     def _saying(self, text: str) -> list[Any]:
         spec = self._cases.some_spec()
-        response = ToolResponse.from_text(text)
         if self._event is TOOL_CALL_BEFORE:
             arguments = self._cases.saying(spec, text)
             return [ToolCall(id="call-1", name=spec.name, arguments=arguments)]
@@ -93,35 +92,31 @@ class Situations:
         if self._event not in _MESSAGES:
             return []
         return [
-            ToolMessage(
-                id="m-1", tool_call_id="call-1", tool_name=spec.name, tool_response=response
-            ),
+            _answer(spec, ToolResponse.from_text(text)),
             UserMessage(id="m-1", content=text),
             AssistantMessage(id="m-1", content=text),
             SystemMessage(id="m-1", content=text),
         ]
 
     def _calls(self, spec: ToolSpec) -> SearchStrategy[Situation]:
-        made = st.one_of(self._cases.calls(spec), self._cases.nonsense(spec))
-        return st.builds(Situation, made, _perhaps(spec), self._scopes)
+        made = self._cases.calls(spec) | self._cases.nonsense(spec)
+        return self._situations(made, spec)
 
     def _failures(self, spec: ToolSpec) -> SearchStrategy[Situation]:
-        made = st.one_of(self._cases.calls(spec), self._cases.nonsense(spec))
-        failures = st.builds(lambda one, call: replace(one, call=call), self._failed, made)
-        return st.builds(Situation, failures, _perhaps(spec), self._scopes)
+        made = self._cases.calls(spec) | self._cases.nonsense(spec)
+        drawn = st.tuples(self._failed, made)
+        return self._situations(drawn.map(lambda one: replace(one[0], call=one[1])), spec)
 
     def _answers(self, spec: ToolSpec) -> SearchStrategy[Situation]:
         call = ToolCall(id="call-1", name=spec.name)
-        answers = st.builds(
-            ToolMessage,
-            id=st.just("m-1"),
-            tool_call_id=st.just(call.id),
-            tool_name=st.just(spec.name),
-            tool_response=st.none() | self._cases.responses(spec, call),
-        )
-        return st.builds(Situation, answers, _perhaps(spec), self._scopes)
+        responses = st.none() | self._cases.responses(spec, call)
+        return self._situations(responses.map(lambda one: _answer(spec, one)), spec)
+
+    def _situations(self, values: SearchStrategy[Any], spec: ToolSpec) -> SearchStrategy[Situation]:
+        """Draw *values* of the tool *spec*; now and then of none: a model may make tools up."""
+        tool = st.sampled_from((spec, spec, spec, None))
+        return st.tuples(values, tool, self._scopes).map(lambda one: Situation(*one))
 
 
-def _perhaps(spec: ToolSpec) -> SearchStrategy[ToolSpec | None]:
-    """Draw *spec*, now and then nothing: a model may call what does not exist."""
-    return st.sampled_from((spec, spec, spec, None))
+def _answer(spec: ToolSpec, response: ToolResponse | None) -> ToolMessage:
+    return ToolMessage(id="m-1", tool_call_id="call-1", tool_name=spec.name, tool_response=response)

@@ -53,10 +53,11 @@ class Trial:
         before = {name: _encoded(value) for name, value in deed.given.items()}
         shared = {name: state() for name, state in _SHARED.items()}
         result = self.once(deed)
-        judge(result)
+        # First, for what was changed cannot be judged.
         for name, value in deed.given.items():
             if _encoded(value) != before[name]:
                 self.broken("changes-nothing-given", f"{deed.name} changed its {name}", deed.given)
+        judge(result)
         self.compare(deed, result)
         for name, state in _SHARED.items():
             if state() != shared[name]:
