@@ -3,10 +3,12 @@
 import asyncio
 import re
 import signal
+from contextvars import ContextVar
 from itertools import count
 
 import pytest
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.subjects.broken import BROKEN, CountsCalls, ForgetsTheCall, RequiresPath, SaysItAgain
 from tests.subjects.good import GOOD, PRICED, Blank, inside_only
 
@@ -272,6 +274,42 @@ def test_each_part_is_tried():
         ("guard 'Parts.silent'", "says-why"),
         ("handler 'Parts.wordy'", "right-type"),
     ]
+
+
+def test_adapters_are_reached_as_in_an_agent():
+    speaker = ContextVar("speaker")
+
+    class Signed(ToolAdapter):
+        def adapt_signature(self, spec):
+            return replace(spec, description="signed")
+
+        def adapt_response(self, response, call):
+            return replace(response, metadata={"for": speaker.get()})
+
+    class Raises(ToolAdapter):
+        priority = 50
+
+        async def adapt_response(self, response, call):
+            raise LookupError(speaker.get())
+
+    class Telling(AgentComponent):
+        def __init__(self, *adapters):
+            for adapter in adapters:
+                self.register_tool_adapter(adapter)
+
+        async def _on_message_append_before_adapter(self, ctx):
+            speaker.set(ctx.scope.agent_id)
+            return await super()._on_message_append_before_adapter(ctx)
+
+    component = Telling(Raises(), Signed())
+    before = component.adapters
+
+    check_adapter(Telling(Signed()), idempotent=True, examples=20)
+    error = broken_by(check_adapter, component, examples=20)
+
+    assert (error.subject, error.law) == ("adapter 'Raises'", "raises-nothing")
+    assert "LookupError: checked at test_laws.py:" in error.problem
+    assert component.adapters == before
 
 
 def test_it_is_installed_meanwhile():

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus import EventBus
 from toolbus.components import AgentComponent
 from toolbus.components.marks import marked
 from toolbus.dispatch.bindings import Options
 from toolbus.dispatch.bindings import check_handler as check_handler_of
 from toolbus.dispatch.callables import name_of
-from toolbus.errors import DeadlineError, RegistrationError
-from toolbus.events import TOOL_CALL_BEFORE, Scope
+from toolbus.errors import RegistrationError
+from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hostile_responses
 from toolbus.testing.cases import Cases
 from toolbus.testing.handlers import Claims, HandlerExam, Subject
 from toolbus.testing.hunting import hunt
+from toolbus.testing.installed import alone, installed
 from toolbus.testing.laws import check_names
-from toolbus.testing.limits import Stopwatch, TimeIsUp
 from toolbus.testing.situations import Situations
 from toolbus.testing.texts import HOSTILE_TEXTS
 from toolbus.testing.trials import Trial
-from toolbus.tools import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
     from hypothesis.strategies import SearchStrategy
 
@@ -34,13 +32,6 @@ if TYPE_CHECKING:
     from toolbus.messages import ToolCall, ToolResponse
     from toolbus.testing.laws import LawName
     from toolbus.tools import Tool
-
-
-class Stage:
-    """What a component is installed on while it is checked, unless it is installed already."""
-
-    def __init__(self) -> None:
-        self.bus, self.tools, self.scope = EventBus(), Toolset(), Scope(agent_id="checked")
 
 
 def check_adapter(
@@ -78,18 +69,19 @@ def check_adapter(
         seed: another one draws other cases, the same one the same.
         limit: seconds that one call of it may take.
     """
-    given = tuple(tools)
-    with _stopwatch(adapter, limit) as watch:
+    given, names = tuple(tools), check_names(without)
+    with installed(adapter, limit) as watch:
         for one in _adapters_of(adapter):
             patterns = (one.tools,) if isinstance(one.tools, str) else tuple(one.tools)
-            trial = Trial(f"adapter {one.name!r}", check_names(without), watch)
-            cases = Cases(patterns, given, calls, responses)
-            exam = AdapterExam(one, cases, trial, idempotent=idempotent)
-            hunt(exam.examine, examples=examples, seed=seed)
-            if responses is None:
-                hostile_responses(exam, HOSTILE_TEXTS)
-            if calls is None:
-                hostile_calls(exam, HOSTILE_TEXTS)
+            trial = Trial(f"adapter {one.name!r}", names, watch)
+            with _reached(adapter, one) as reached:
+                cases = Cases(patterns, given, calls, responses)
+                exam = AdapterExam(reached, cases, trial, idempotent=idempotent)
+                hunt(exam.examine, examples=examples, seed=seed)
+                if responses is None:
+                    hostile_responses(exam, HOSTILE_TEXTS)
+                if calls is None:
+                    hostile_calls(exam, HOSTILE_TEXTS)
 
 
 def check_guard(
@@ -121,7 +113,7 @@ def check_guard(
         limit: seconds that one call of it may take.
     """
     cases, names = Cases(tools=tools), check_names(without)
-    with _stopwatch(guard, limit) as watch:
+    with installed(guard, limit) as watch:
         for subject in _subjects_of(guard, event, is_guard=True):
             situations = Situations(subject.event, cases, values)
             trial = Trial(f"guard {subject.name!r}", names, watch)
@@ -163,7 +155,7 @@ def check_handler(
     cases = Cases((only,) if isinstance(only, str) else only, tools)
     names = check_names(without)
     claims = Claims(cases.is_named, None if roles is None else frozenset(roles), idempotent)
-    with _stopwatch(handler, limit) as watch:
+    with installed(handler, limit) as watch:
         for subject in _subjects_of(handler, event, is_guard=False):
             situations = Situations(subject.event, cases, values)
             trial = Trial(f"handler {subject.name!r}", names, watch)
@@ -183,6 +175,12 @@ def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:
     return subject.adapters
 
 
+def _reached(subject: Any, adapter: ToolAdapter) -> AbstractContextManager[ToolAdapter]:
+    """Return what gives *adapter* as it is called in an agent."""
+    is_component = isinstance(subject, AgentComponent)
+    return alone(subject, adapter) if is_component else nullcontext(adapter)
+
+
 def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]:
     """Return the handlers of a component, or the one that *subject* is."""
     kind = "guard" if is_guard else "on"
@@ -198,27 +196,3 @@ def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]
         reason = f"no method of it is marked with `@{kind}`, so there is nothing to check"
         raise RegistrationError(f"component {subject.name!r}", reason)
     return found
-
-
-@contextmanager
-def _stopwatch(subject: object, limit: float) -> Iterator[Stopwatch]:
-    """Give what runs the functions of *subject*, which is installed meanwhile if a component."""
-    watch = Stopwatch(limit)
-    try:
-        if not isinstance(subject, AgentComponent) or subject.host is not None:
-            yield watch
-            return
-        stage = Stage()
-        subject.setup(stage)
-        try:
-            watch.run(lambda: subject.install(stage))
-            try:
-                yield watch
-            finally:
-                watch.run(subject.close)
-        finally:
-            subject.teardown()
-    except TimeIsUp:
-        raise DeadlineError(limit) from None
-    finally:
-        watch.close()
