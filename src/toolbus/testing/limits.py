@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from contextlib import contextmanager
 from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
 
 class TimeIsUp(BaseException):  # not an `Exception`, so that code under test does not catch it
@@ -33,12 +32,13 @@ class Stopwatch:
     def run(self, function: Callable[[], Any]) -> Any:
         """Return what *function* returns, awaited if need be; raises `TimeIsUp`."""
         began = perf_counter()
-        if _can_be_alarmed():
-            # Later than the limit of what is awaited, which ends more gently.
-            with _alarm(self.limit + 1):
-                result = self._settle(function)
-        else:
-            result = self._apart(function)
+        try:
+            result = self._alarmed(function) if _can_be_alarmed() else self._apart(function)
+        except TimeIsUp:
+            # Whatever was interrupted in the loop stays behind.
+            self.close()
+            self._loop = None
+            raise
         if perf_counter() - began > self.limit:
             raise TimeIsUp
         return result
@@ -48,6 +48,29 @@ class Stopwatch:
         if self._loop is not None and not self._loop.is_running():
             self._loop.close()
             self._loop = None
+
+    def _alarmed(self, function: Callable[[], Any]) -> Any:
+        """Run *function* here; an alarm interrupts it, again and again if it swallows that."""
+        armed, began, others, every = True, perf_counter(), 0.0, 0.0
+
+        def ring(*_: object) -> None:
+            if armed:
+                raise TimeIsUp
+
+        former = signal.signal(signal.SIGALRM, ring)
+        try:
+            # Later than the limit of what is awaited, which ends more gently.
+            others, every = signal.setitimer(signal.ITIMER_REAL, self.limit + 1, 1)
+            return self._settle(function)
+        finally:
+            # No call stands before this, for the alarm may ring in any call and leave the rest out.
+            armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, former)
+            # Somebody else's alarm, such as that of a test's own limit, goes on.
+            if others:
+                left = max(others - (perf_counter() - began), 0.001)
+                signal.setitimer(signal.ITIMER_REAL, left, every)
 
     def _settle(self, function: Callable[[], Any]) -> Any:
         result = function()
@@ -95,25 +118,3 @@ def _can_be_alarmed() -> bool:
     except RuntimeError:
         return True
     return False
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Raise `TimeIsUp` in this thread after *seconds*, again and again if it is swallowed."""
-
-    def ring(*_: object) -> None:
-        raise TimeIsUp
-
-    began, former = perf_counter(), signal.signal(signal.SIGALRM, ring)
-    others, every = signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)
-    try:
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    finally:
-        signal.signal(signal.SIGALRM, former)
-        # Somebody else's alarm, such as that of a test's own limit, goes on.
-        if others:
-            left = max(others - (perf_counter() - began), 0.001)
-            signal.setitimer(signal.ITIMER_REAL, left, every)

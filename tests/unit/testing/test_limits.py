@@ -1,7 +1,11 @@
 """What `specs` should not mention of the limits of checks."""
 
 import asyncio
+import signal
 import threading
+from contextlib import suppress
+from functools import partial
+from time import perf_counter
 
 import pytest
 
@@ -37,6 +41,11 @@ def in_thread(function):
     if error is not None:
         raise error
     return result
+
+
+def spin(until):
+    while perf_counter() < until:
+        pass
 
 
 def everywhere(watch, function):
@@ -98,6 +107,26 @@ def test_what_was_too_slow_and_ended_counts_as_well(watch):
 
     with pytest.raises(TimeIsUp):
         watch.run(swallow)
+
+
+def test_no_alarm_rings_after_the_end(monkeypatch):
+    # Each alarm rings when the function ends, or nearly so, and then again and again.
+    def soon(which, seconds, interval=0.0):
+        return setitimer(which, seconds and 0.001, interval and 0.0005)
+
+    setitimer = signal.setitimer
+    monkeypatch.setattr(signal, "setitimer", soon)
+    former, watch, ended = signal.getsignal(signal.SIGALRM), Stopwatch(10), 0
+
+    for share in range(300):
+        until = perf_counter() + 0.0009 + share % 10 * 0.00003
+        with suppress(TimeIsUp):
+            watch.run(partial(spin, until))
+            ended += 1
+
+    assert signal.getsignal(signal.SIGALRM) == former
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert ended < 300
 
 
 def test_a_loop_that_was_interrupted_is_not_used_again(watch):
