@@ -43,8 +43,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         expected = [name for mark in marks for name in mark.args]
         any_may_fail = any(not mark.args for mark in marks)
         if problems := watched.problems(None if any_may_fail else expected):
-            advice = "if that is meant, mark the test with `pytest.mark.handler_failures(…)`"
-            pytest.fail("\n".join([*problems, advice]), pytrace=False)
+            pytest.fail("\n".join(problems), pytrace=False)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # How long a test waits for its async observers, in seconds.
 PATIENCE = 5.0
+ADVICE = "if that is meant, mark the test with `pytest.mark.handler_failures(…)`"
 _FAILURES = frozenset({"failed", "timeout", "contract", "rejected"})
 
 
@@ -37,7 +38,9 @@ class WatchedBus:
         if self.bus.pending:
             self._in_thread(self.bus.drain)
         waiting = self.bus.pending
-        left = f"{waiting} events wait for async observers; end the test with `await bus.drain()`"
+        left = (
+            f"async observers have {waiting} events to see; end the test with `await bus.drain()`"
+        )
         later = [one for one in self._heard.failures if one[:2] in self._queued]
         failures = [] if expected is None else [*self._failures, *later]
         told = [
@@ -45,7 +48,7 @@ class WatchedBus:
             for name, event, reason in failures
             if name not in (expected or ())
         ]
-        return told + [left] * bool(waiting)
+        return told + [ADVICE] * bool(told) + [left] * bool(waiting)
 
     def close(self) -> None:
         """Close the bus, and let go of the log."""

@@ -5,7 +5,7 @@ import logging
 
 from toolbus.events import RUN_AFTER, RunResult
 from toolbus.testing import buses
-from toolbus.testing.buses import WatchedBus
+from toolbus.testing.buses import ADVICE, WatchedBus
 
 DONE = RunResult(status="ok")
 
@@ -25,7 +25,7 @@ def test_failures_of_other_buses_do_not_count():
     mine.close()
     other.close()
 
-    assert found == ([], ["handler 'slow' of 'run:after': raised an error"])
+    assert found == ([], ["handler 'slow' of 'run:after': raised an error", ADVICE])
 
 
 def test_what_still_waits_is_told(monkeypatch):
@@ -46,7 +46,7 @@ def test_what_still_waits_is_told(monkeypatch):
     loop.close()
     watched.close()
 
-    assert told == ["1 events wait for async observers; end the test with `await bus.drain()`"]
+    assert told == ["async observers have 1 events to see; end the test with `await bus.drain()`"]
     assert not watched.problems()
 
 
