@@ -113,14 +113,15 @@ class StampsAnId(ToolAdapter):
         return replace(response, metadata={"trace": str(uuid4())})
 
 
-class ToldBefore(ToolAdapter):
-    """It leaves out what it said the last time, and so remembers."""
+class CountsTexts(ToolAdapter):
+    """Each twice in a row gives the same; what came in between shows."""
 
-    last = None
+    def __init__(self):
+        self.seen = set()
 
     def adapt_response(self, response, call):
-        before, self.last = self.last, response.text
-        return response.with_text("as before") if before not in {None, response.text} else None
+        self.seen.add(response.text)
+        return response.with_text(f"one of {len(self.seen)}") if len(self.seen) > 1 else None
 
 
 class SaysItAgain(ToolAdapter):
@@ -187,6 +188,15 @@ class ThirdTime:
         return Deny("too often") if self.calls % 3 == 0 else None
 
 
+class Quota:
+    def __init__(self):
+        self.seen = set()
+
+    def __call__(self, ctx):
+        self.seen.add(ctx.value)
+        return Deny(f"{len(self.seen)} calls already") if len(self.seen) > 1 else None
+
+
 def marking_guard(ctx):
     os.environ["LAST_PROMPT"] = ctx.value.prompt[:20].replace("\0", "")
 
@@ -250,7 +260,7 @@ BROKEN = [
     _broken("changes-nothing-given", check_adapter, EmptiesArguments()),
     _broken("repeatable", check_adapter, CountsCalls()),
     _broken("repeatable", check_adapter, StampsAnId()),
-    _broken("repeatable", check_adapter, ToldBefore()),
+    _broken("repeatable", check_adapter, CountsTexts()),
     _broken("idempotent", check_adapter, SaysItAgain(), idempotent=True),
     _broken("sound-schema", check_adapter, UnsoundSchema()),
     _broken("arguments-fit", check_adapter, HalfRename(), tools=[read_file]),
@@ -263,6 +273,7 @@ BROKEN = [
     _broken("raises-nothing", check_guard, path_guard),
     _broken("raises-nothing", check_guard, annotated_guard),
     _broken("repeatable", check_guard, ThirdTime()),
+    _broken("repeatable", check_guard, Quota()),
     _broken("touches-no-globals", check_guard, marking_guard, RUN_BEFORE),
     _broken("raises-nothing", check_guard, Careless()),
     _broken("keeps-identity", check_handler, other_id, MESSAGE_APPEND_BEFORE),

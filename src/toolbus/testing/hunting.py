@@ -31,7 +31,7 @@ class _Halt(BaseException):
 def hunt(examine: Examine, *, examples: int, seed: int) -> None:
     """Call *examine* with a function that draws, again and again; raise the smallest `LawBroken`.
 
-    The same *seed* gives the same cases.
+    The same *seed* gives the same cases. Raises `ValueError` if nothing can be drawn.
     """
     hunted = _Hunt(examine)
     search = hypothesis.given(data=st.data())(hunted.attempt)
@@ -40,6 +40,9 @@ def hunt(examine: Examine, *, examples: int, seed: int) -> None:
         hypothesis.seed(seed)(search)()
     except (LawBroken, _Halt):
         pass
+    except hypothesis.errors.Unsatisfiable as error:
+        msg = "no case can be drawn; see whether something fits the schemas, values or calls given"
+        raise ValueError(msg) from error
     except hypothesis.errors.Flaky:
         # It broke the law once and not again with the same value, as hidden state does.
         if hunted.smallest is None:

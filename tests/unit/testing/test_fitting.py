@@ -121,6 +121,24 @@ def test_what_fits_two_schemas_fits_the_merged_one(one, other, value):
     assert schemas.problem(merge(one, other), value) is None
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ({"minItems": 1}, {"minItems": 3}, {"minItems": 3}),
+        ({"maxLength": 1}, {"maxLength": 3}, {"maxLength": 1}),
+        ({"required": ["a", "b"]}, {"required": ["b", "c"]}, {"required": ["a", "b", "c"]}),
+        ({"type": "number"}, {"type": ["integer", "null"]}, {"type": ["integer"]}),
+        ({"items": {"a": 1}}, {"items": {"b": 1}}, {"items": {"allOf": [{"a": 1}, {"b": 1}]}}),
+        ({"title": "a"}, {"title": "b"}, {"title": "a"}),
+        ({"pattern": "a"}, {"pattern": "b"}, {"pattern": "a"}),
+        ({"type": "null"}, True, {"type": "null"}),
+        ({"type": "null"}, False, {"enum": []}),
+    ],
+)
+def test_schemas_are_merged(one, other, both):
+    assert merge(one, other) == both
+
+
 def test_nothing_fits_what_is_false():
     for schema in (
         {"not": {}},
