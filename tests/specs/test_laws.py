@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.subjects.broken import BROKEN, CountsCalls, ForgetsTheCall, RequiresPath, SaysItAgain
-from tests.subjects.good import GOOD, PRICED, Blank, inside_only
+from tests.subjects.good import FILES, GOOD, PRICED, Blank, inside_only
 
 from toolbus import AgentComponent, Deny, ToolAdapter, ToolCall, ToolResponse, guard, on, tool
 from toolbus.errors import RegistrationError, ToolbusError
@@ -354,6 +354,34 @@ def test_a_predicate_counts():
 
     assert error.law == "raises-nothing"
     assert error.problem.startswith("its predicate raised KeyError: 'path'")
+
+
+def test_confined_it_is_checked_for_its_tools():
+    def only_one(name):
+        if name != "read_file":
+            raise LookupError(name)
+
+    class One(ToolAdapter):
+        def adapt_response(self, response, call):
+            only_one(call.name)
+
+    class Reading(AgentComponent):
+        def __init__(self):
+            self.register_tool_adapter(One())
+
+        @guard(TOOL_CALL_BEFORE)
+        def judge(self, ctx):
+            only_one(ctx.value.name)
+
+        @on(TOOL_CALL_BEFORE)
+        def rewrite(self, ctx):
+            only_one(ctx.value.name)
+
+    checks, tools = [check_adapter, check_guard, check_handler], FILES[:2]
+
+    for check in checks:
+        check(Reading().confine(tools=["read_file"]), tools=tools, examples=20)
+        assert broken_by(check, Reading(), tools=tools, examples=20).law == "raises-nothing"
 
 
 def test_nothing_to_check_is_an_error():

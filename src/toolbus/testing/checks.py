@@ -12,11 +12,12 @@ from toolbus.dispatch.bindings import check_handler as check_handler_of
 from toolbus.dispatch.callables import name_of
 from toolbus.errors import RegistrationError
 from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.subjects import tool_of
 from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hostile_responses
 from toolbus.testing.cases import Cases
 from toolbus.testing.handlers import Claims, HandlerExam, Subject
 from toolbus.testing.hunting import hunt
-from toolbus.testing.installed import alone, installed
+from toolbus.testing.installed import alone, covers, installed
 from toolbus.testing.laws import check_names
 from toolbus.testing.situations import Situations
 from toolbus.testing.texts import HOSTILE_TEXTS
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from toolbus.adapting import ToolAdapter
+    from toolbus.components.marks import Mark
+    from toolbus.dispatch import EventContext
     from toolbus.events import Event, ToolSpec, TransformEvent
     from toolbus.messages import ToolCall, ToolResponse
     from toolbus.testing.laws import LawName
@@ -175,6 +178,18 @@ def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:
     return subject.adapters
 
 
+def _when(component: AgentComponent, mark: Mark) -> Callable[[EventContext[Any]], bool]:
+    """Return what lets a context pass to a method of *component*, as its subscription does."""
+    wanted = mark.options.get("when")
+
+    def when(ctx: EventContext[Any]) -> bool:
+        name = tool_of(ctx.value)
+        mine = name is None or covers(component, name)
+        return mine and (wanted is None or wanted(ctx))
+
+    return when
+
+
 def _reached(subject: Any, adapter: ToolAdapter) -> AbstractContextManager[ToolAdapter]:
     """Return what gives *adapter* as it is called in an agent."""
     is_component = isinstance(subject, AgentComponent)
@@ -188,7 +203,7 @@ def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]
         check_handler_of(event, subject, Options())
         return [Subject(name_of(subject), event, subject, is_guard)]
     found = [
-        Subject(name_of(method), mark.event, method, is_guard, mark.options.get("when"))
+        Subject(name_of(method), mark.event, method, is_guard, _when(subject, mark))
         for name, mark in marked(type(subject))
         if mark.kind == kind and (method := getattr(subject, name)) is not None
     ]
