@@ -44,6 +44,17 @@ def test_pydoc_shows_it():
     assert "check_adapter" in dir(testing)
 
 
+def test_pydoc_shows_it_without_hypothesis(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("toolbus.testing")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+
+    text = pydoc.plain(pydoc.render_doc(importlib.import_module("toolbus.testing")))
+
+    assert "WRITE IT." in text
+    assert "class Recorder" in text
+
+
 def test_its_tests_pass(pytester):
     for name, text in FILES.items():
         pytester.path.joinpath(name).write_text(text, "utf-8")
