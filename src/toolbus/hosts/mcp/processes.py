@@ -20,6 +20,8 @@ logger = logging.getLogger("toolbus")
 
 _PIECE = 2**18
 _PDEATHSIG = 1
+_REST = 0.5
+"""Seconds of silence after which a server that has ended will say no more."""
 
 
 async def start(command: Sequence[str]) -> Process:
@@ -43,6 +45,7 @@ class Process:
         assert process.stdin is not None  # noqa: S101 - for mypy: it is a pipe
         assert process.stdout is not None  # noqa: S101 - as above
         self._process, self._in, self._out = process, process.stdin, process.stdout
+        self._heard, self._listens = 0, False
 
     def write(self, line: bytes) -> None:
         """Send it a line."""
@@ -89,9 +92,30 @@ class Process:
 
         Returns why it must be ended, empty if it has ended by itself.
         """
+        reading = asyncio.create_task(self._read(limit, take, drain))
+        ending = asyncio.create_task(self._exit())
+        try:
+            await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+            idle = False
+            while not (reading.done() or idle):
+                # What it started may hold its pipe, and write to it; silence is the end of that.
+                heard = self._heard
+                await asyncio.wait({reading}, timeout=_REST)
+                idle = self._listens and self._heard == heard
+            return reading.result() if reading.done() else ""
+        finally:
+            reading.cancel()
+            ending.cancel()
+
+    async def _read(
+        self,
+        limit: int,
+        take: Callable[[bytes], Awaitable[None]],
+        drain: Callable[[], Awaitable[None]],
+    ) -> str:
         lines = Lines(limit)
         try:
-            while data := await self._out.read(_PIECE):
+            while data := await self._listen():
                 for line in lines.feed(data):
                     await take(line)
                 await drain()
@@ -100,6 +124,18 @@ class Process:
         if lines.left.strip():
             logger.warning("the server ended within a frame of %d bytes", len(lines.left))
         return ""
+
+    async def _exit(self) -> None:
+        """Wait for the end of the process alone: asyncio's own `wait` waits for its pipes too."""
+        while self._process.returncode is None:  # noqa: ASYNC110 - nobody tells us
+            await asyncio.sleep(_REST)
+
+    async def _listen(self) -> bytes:
+        self._listens = True
+        data = await self._out.read(_PIECE)
+        self._listens = False
+        self._heard += len(data)
+        return data
 
     async def kill(self) -> None:
         """Leave nothing of it behind."""
