@@ -92,7 +92,10 @@ def mirrored(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[st
 
 def mismatch(frame: Frame, headers: Mapping[str, str]) -> str | None:
     """Return which of *headers* does not repeat what the stateless request *frame* says."""
-    for name, value in routing(frame).items():
+    said = routing(frame)
+    if REVISION not in said:
+        return "the body names no revision of MCP, the header does"
+    for name, value in said.items():
         given = headers.get(name)
         if given is None:
             return f"the header {name} is missing"
