@@ -1105,6 +1105,41 @@ async def test_a_broken_stream_is_taken_up_again(start, listen, policy, judged):
     assert seen[-1][1]["last-event-id"] == "e1"
 
 
+async def test_a_cancelled_stateless_call_is_cut(start):
+    got, cut = [], asyncio.Event()
+
+    async def serve(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        got.append(json.loads(await reader.readexactly(length)))
+        if "id" in got[-1]:
+            await reader.read()
+            cut.set()
+        else:
+            writer.write(http(status="202 Accepted"))
+        writer.close()
+
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    async with server, start(*PROXY, "--grace", "0.1", "--", url) as peer:
+        peer.send(id=1, method="tools/call", params={"name": "echo", "_meta": meta})
+        peer.send(id=2, method="tools/call", params={"name": "echo"})
+        async with asyncio.timeout(30):
+            while len(got) < 2:
+                await asyncio.sleep(0.01)
+            peer.send(method="notifications/cancelled", params={"requestId": 1})
+            await cut.wait()
+            peer.send(method="notifications/cancelled", params={"requestId": 2})
+            while len(got) < 3:
+                await asyncio.sleep(0.01)
+        _, lines, _ = await peer.end()
+
+    assert [one.get("id") for one in got[:2]] == [1, 2]
+    assert [one["params"]["requestId"] for one in got[2:]] == [2]
+    assert lines == []
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

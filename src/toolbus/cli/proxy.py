@@ -23,7 +23,7 @@ examples:
   toolbus proxy --config toolbus.toml -- npx -y @scope/server .
   toolbus proxy --with policy.py:Strict --store calls.db -- ./server
   toolbus proxy --with policy.py -- https://example.com/mcp      at an address
-  toolbus proxy --listen 8000 --with policy.py -- ./server       for HTTP clients
+  toolbus proxy --listen 8000 --with policy.py -- ./server      for HTTP clients
 
 It stands where the settings of an MCP client named the server. Calls pass
 TOOL_CALL_BEFORE, results TOOL_CALL_AFTER and MESSAGE_APPEND_BEFORE, the list of

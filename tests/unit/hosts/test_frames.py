@@ -11,6 +11,8 @@ from toolbus.hosts.mcp.frames import (
     Lines,
     guess_id,
     is_exact,
+    is_single,
+    make_single,
     read_batch,
     read_frame,
     read_json,
@@ -66,7 +68,7 @@ def test_what_is_nested_too_deeply_is_no_json():
     ],
 )
 def test_a_frame_may_say_more_than_json_rpc_knows(line, exact):
-    assert is_exact(read_frame(line)) is exact
+    assert is_exact(read_frame(line), line) is exact
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,31 @@ def test_abandoned_requests_are_remembered_for_a_while():
     assert [exchanges.take("a").method, exchanges.take("a").method] == ["x", "y"]
     assert exchanges.take("a") is None
     assert exchanges.take_all() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "single"),
+    [
+        (b'{"a":1,"b":{"a":2}}', True),
+        (b'{ "a" : 1.0, "b" : "\\u00e9" }\n', True),
+        (b'{"a":"\\ud800"}', True),
+        (b'{"a":1,"a":1}', False),
+        (b'[{"a":{"b":1,"\\u0062":2}}]', False),
+        (b'{"a":1e999,"a":1}', False),
+        (b"[" * 5000 + b"]" * 5000, False),
+        (b"{", False),
+    ],
+)
+def test_members_that_are_there_twice_are_found(line, single):
+    assert is_single(line) is single
+
+
+def test_the_last_of_two_members_stays():
+    assert make_single(b'{"a":1, "b":{"c":1,"c":2}, "a":3}\n') == b'{"a":3,"b":{"c":2}}\n'
+    assert make_single(b'{ "a": 1 }\n') == b'{ "a": 1 }\n'
+    assert make_single(b'{"a":1e999,"a":1}') is None
+
+
+@pytest.mark.parametrize("own", [b"true", b"false", b"[]", b"{}"])
+def test_what_is_no_id_makes_no_frame(own):
+    assert read_frame(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % own) is None

@@ -142,6 +142,37 @@ async def test_a_notification_that_fails_is_logged(caplog):
     assert "notifications/x did not reach the server: the server answered with HTTP" in caplog.text
 
 
+async def test_a_server_that_hangs_has_a_limit():
+    taken, ends = [], []
+
+    async def take(line):
+        taken.append(line)
+
+    async def hang(reader, writer):
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        ends.append(writer)
+
+    server = await asyncio.start_server(hang, "127.0.0.1")
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        remote = Remote(read_url(f"http://127.0.0.1:{port}/"), Limits(silence=0.1), None)
+        remote.take, remote.is_open = take, lambda _: True
+        remote.write(b'{"id":1,"method":"tools/call"}\n')
+        remote.write(b'{"id":2,"method":"tools/list"}\n')
+        async with asyncio.timeout(30):
+            while not taken:
+                await asyncio.sleep(0.01)
+            await remote.close()
+            while len(ends) < 2:
+                await asyncio.sleep(0.01)
+
+    assert len(taken) == 1
+    assert b'"id":2' in taken[0]
+    assert b"gave no answer within 0.1 s" in taken[0]
+
+
 async def test_routing_headers_repeat_the_stateless_request():
     meta = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
     async with answering(b"HTTP/1.1 202 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):

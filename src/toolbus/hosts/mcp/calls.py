@@ -135,8 +135,8 @@ class CallOnBus:
         seen, answer = ran
         rest = await self._rest(seen, outcome)
         if rest is UNCHANGED and is_same(response, seen.response):
-            same = answer.frame.id == own and is_exact(answer.frame)
-            return answer.line if same else write_frame(id=own, **dict([said(answer.frame)]))
+            same = answer.frame.id == own and is_exact(answer.frame, answer.line)
+            return answer.line if same else said_anew(own, answer.frame)
         if answer.frame.failed:
             return write_frame(id=own, error=seen.body(response, response.structured))
         rest = seen.rest if rest is UNCHANGED else rest
@@ -225,3 +225,9 @@ def said(frame: Frame) -> tuple[str, Raw]:
     """Return the member of an answer that it is about: `error` or `result`, and what it holds."""
     raw = frame.error if frame.failed else frame.result
     return "error" if frame.failed else "result", Raw(b"null") if raw is UNSET else raw
+
+
+def said_anew(own: Any, frame: Frame) -> bytes:
+    """Return the answer *frame* under the id *own*, without what no handler has seen of it."""
+    kind, raw = said(frame)
+    return write_frame(id=own, **{kind: read_json(raw)})

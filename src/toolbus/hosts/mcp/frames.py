@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -10,7 +12,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolbus.errors import ToolbusError
 
-PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 REFUSED, SERVER_GONE = -32001, -32000
 """Codes of errors; the last two are of the range that JSON-RPC 2.0 leaves to servers."""
 
@@ -78,19 +81,55 @@ def read_frame(line: bytes | Raw) -> Frame | None:
             frame = _frame.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-    return frame if frame.id is None or frame.id is UNSET or isinstance(frame.id, _KEYS) else None
+    # By their types: `true` is no id, but in Python it is 1, which may be another request's.
+    return frame if frame.id is None or frame.id is UNSET or type(frame.id) in _KEYS else None
 
 
-def is_exact(frame: Frame) -> bool:
-    """Tell whether *frame* said nothing but what JSON-RPC has a place for.
+def is_exact(frame: Frame, line: bytes) -> bool:
+    """Tell whether *frame*, as *line*, says what JSON-RPC has a place for, all of it once.
 
-    What stood elsewhere no handler has seen.
+    What stands elsewhere no handler has seen, nor a member that another of its name hides.
     """
-    if not isinstance(frame, ExactFrame) or frame.jsonrpc not in {"2.0", UNSET}:
+    exact = isinstance(frame, ExactFrame) and frame.jsonrpc in {"2.0", UNSET}
+    if not exact or not is_single(line):
         return False
     return frame.method is not UNSET or (
         frame.params is UNSET and not (frame.failed and frame.result is not UNSET)
     )
+
+
+def is_single(line: bytes) -> bool:
+    """Tell whether no object in *line* has two members of one name: readers differ in which counts.
+
+    *line* is JSON that was read before.
+    """
+    # Most programs write JSON as our encoder does, and it writes each member once.
+    with suppress(ValueError, RecursionError):
+        if _encoder.encode(_json.decode(line)) == line.strip():
+            return True
+    try:
+        json.loads(line, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def make_single(line: bytes) -> bytes | None:
+    """Return *line*, where an object has two members of one name without the first of them.
+
+    None if that cannot be written.
+    """
+    if is_single(line):
+        return line
+    try:
+        return _encoder.encode(_json.decode(line)) + b"\n"
+    except (ValueError, RecursionError):
+        return None
+
+
+def _once(members: list[tuple[str, Any]]) -> None:
+    if len(members) > 1 and len(dict(members)) < len(members):
+        raise ValueError("two members of one name")
 
 
 def read_batch(line: bytes) -> list[bytes] | None:

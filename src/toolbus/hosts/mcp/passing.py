@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.hosts.mcp.calls import said
+from toolbus.hosts.mcp.calls import said, said_anew
 from toolbus.hosts.mcp.frames import (
     REFUSED,
     Frame,
@@ -54,7 +54,7 @@ class Passing:
             if kind == "error":
                 body = await self._screen.body(ERROR, raw, name=asked.method)
             elif asked.method == LIST:
-                body = await self._offering.relist(raw, first=_first(asked.params))
+                body = await self._relisted(asked, raw)
             elif asked.method in _RECORDED:
                 body = await self._recorded(asked, raw)
             else:
@@ -62,11 +62,16 @@ class Passing:
         except Refused as error:
             asked.send(error_frame(asked.id, REFUSED, error.reason))
             return
-        exact = is_exact(frame)
         if body is UNCHANGED:
-            asked.send(line if exact else write_frame(id=asked.id, **{kind: raw}))
+            asked.send(line if is_exact(frame, line) else said_anew(asked.id, frame))
         else:
             asked.send(write_frame(id=asked.id, **{kind: body}))
+
+    async def _relisted(self, asked: Asked, raw: Any) -> Any:
+        """Return what handlers leave of a list of tools: of the tools, and of what it says."""
+        listed = await self._offering.relist(raw, first=_first(asked.params))
+        body = await self._screen.body(LIST, raw if listed is UNCHANGED else listed)
+        return listed if body is UNCHANGED else body
 
     async def _recorded(self, asked: Asked, raw: Any) -> Any:
         """Return what handlers leave of a text that the model will read; it is kept as well."""
@@ -87,12 +92,13 @@ class Passing:
             if frame.is_request:
                 self._to_server(error_frame(frame.id, REFUSED, error.reason))
             return
-        if body is UNCHANGED and is_exact(frame):
+        if body is UNCHANGED and is_exact(frame, line):
             self._to_client(line)
             return
-        params = frame.params if body is UNCHANGED else body
         own = {"id": frame.id} if frame.is_request else {}
-        given = {} if params is UNSET else {"params": params}
+        given: dict[str, Any] = {}
+        if frame.params is not UNSET:
+            given["params"] = read_json(frame.params) if body is UNCHANGED else body
         self._to_client(write_frame(**own, method=frame.method, **given))
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
+_REST = 0.5
+"""Seconds of silence after which a server that has ended will say no more."""
+
 
 async def start(command: Sequence[str]) -> Process:
     """Start *command*; raises `OSError`."""
@@ -45,6 +48,7 @@ class Process:
     def __init__(self, launched: Launched, sink: Output) -> None:
         self._launched, self._sink = launched, sink
         self._ended = _ending_of(launched.process)
+        self._heard, self._listens = 0, True
         self.write, self.drain, self.signal = sink.write, sink.drain, launched.signal
 
     def finish(self) -> None:
@@ -72,6 +76,23 @@ class Process:
 
         Returns why it must be ended, empty if it has ended by itself.
         """
+        reading = asyncio.create_task(self._read(limit, take, drain))
+        try:
+            ends: set[asyncio.Future[Any]] = {reading, self._ended}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            idle = False
+            while not (reading.done() or idle):
+                # What it started may hold its pipe, and write to it; silence is the end of that.
+                heard = self._heard
+                await asyncio.wait({reading}, timeout=_REST)
+                idle = self._listens and self._heard == heard
+            return reading.result() if reading.done() else ""
+        finally:
+            reading.cancel()
+
+    async def _read(
+        self, limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
+    ) -> str:
         lines = Lines(limit)
 
         def take_all(given: list[bytes]) -> Wait:
@@ -85,13 +106,26 @@ class Process:
             if (after := take_all(given)) is not None:
                 await after
 
+        def hear(data: bytes) -> Wait:
+            self._heard += 1
+            rest = take_all(lines.feed(data))
+            return None if rest is None else self._busy_with(rest)
+
         try:
-            await pour(self._launched.source, lambda data: take_all(lines.feed(data)))
+            await pour(self._launched.source, hear)
         except FrameTooLongError as error:
             return str(error)
         if lines.left.strip():
             logger.warning("the server ended within a frame of %d bytes", len(lines.left))
         return ""
+
+    async def _busy_with(self, rest: Coroutine[Any, Any, None]) -> None:
+        """Wait for *rest*; meanwhile nothing more is read, so silence means nothing."""
+        self._listens = False
+        try:
+            await rest
+        finally:
+            self._listens = True
 
     async def kill(self) -> None:
         """Leave nothing of it behind."""

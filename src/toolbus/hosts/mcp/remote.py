@@ -17,6 +17,7 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     read_json,
 )
+from toolbus.hosts.mcp.mirrors import Mirrors
 from toolbus.hosts.mcp.pipes import open_output
 from toolbus.hosts.mcp.revisions import (
     REVISION,
@@ -98,6 +99,7 @@ class Remote:
     def __init__(self, url: SplitResult, limits: Limits, token: str | None) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._mirrors = Mirrors()
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}
         self._listener: asyncio.Task[None] | None = None
@@ -175,9 +177,14 @@ class Remote:
             "accept": "application/json, text/event-stream",
             "content-type": "application/json",
             **self._headers,
-            **routing(frame),
+            **self._repeated(frame),
         }
         return await send(self._url, "POST", headers.items(), line, self._waits(frame))
+
+    def _repeated(self, frame: Frame | None) -> dict[str, str]:
+        """Return the headers that repeat what *frame* says; only stateless revisions have any."""
+        routed = routing(frame)
+        return {**routed, **self._mirrors.headers(frame)} if routed else {}
 
     def _waits(self, frame: Frame | None) -> Waits:
         return Waits(head=None if is_patient(frame) else self._limits.silence)
@@ -234,6 +241,8 @@ class Remote:
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:
         if frame is not None and frame.method == "initialize":
             self._learn_version(line)
+        elif frame is not None and frame.method == "tools/list":
+            self._mirrors.learn(line)
         await self.take(line)
 
     def _learn_version(self, line: bytes) -> None:

@@ -25,6 +25,7 @@ HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PATIENT = frozenset({"tools/call", "subscriptions/listen"})
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -106,6 +107,11 @@ def mismatch(frame: Frame, headers: Mapping[str, str]) -> str | None:
 def is_header(text: str) -> bool:
     """Tell whether *text* can stand in a header as it is."""
     return _SAFE.fullmatch(text) is not None
+
+
+def is_token(text: str) -> bool:
+    """Tell whether *text* can be a part of a header's name: RFC 9110, 5.6.2."""
+    return _TOKEN.fullmatch(text) is not None
 
 
 def write_header(text: str) -> str:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from toolbus.admission import admit
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
 from toolbus.fields import with_sound
 from toolbus.hosts.mcp.frames import read_json
 from toolbus.hosts.mcp.texts import see
+from toolbus.hosts.mcp.words import HANDSHAKES, LIST
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY, thaw
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from msgspec import Raw
 
     from toolbus.bus import EventBus
     from toolbus.events import Scope
@@ -73,20 +74,20 @@ class Screen:
     async def body(
         self,
         method: str,
-        raw: Raw,
+        body: Any,
         *,
         name: str | None = None,
         call: ToolCall | None = None,
         append: Callable[[ToolMessage], Awaitable[Message]] | None = None,
     ) -> Any:
-        """Return the *raw* body of *method* as handlers leave it, or `UNCHANGED`.
+        """Return the *body* of *method* as handlers leave it, or `UNCHANGED`.
 
         They see it as the response of a tool *name*, else of one that is called like the method.
-        Raises `Refused`.
+        It is JSON as it came, or free to change. Raises `Refused`.
         """
         name = name or method
         with _closed(name):
-            seen = see(method, read_json(raw))
+            seen = see(method, read_json(body) if isinstance(body, Raw) else body)
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
             left = await self._show(call or _call(name), seen.response, append)
@@ -145,7 +146,9 @@ def _call(name: str, arguments: JsonObject = EMPTY) -> ToolCall:
     return ToolCall(id=new_id(), name=name, arguments=arguments)
 
 
-_LOSSLESS = frozenset({"resources/read", "prompts/get", "notifications/message", "error"})
+_LOSSLESS = frozenset(
+    {LIST, *HANDSHAKES, "resources/read", "prompts/get", "notifications/message", "error"}
+)
 """What can be said with the text alone, as a handler left it."""
 
 

@@ -22,6 +22,7 @@ from toolbus.hosts.mcp.frames import (
     Frame,
     error_frame,
     guess_id,
+    make_single,
     read_batch,
     read_frame,
     read_json,
@@ -68,11 +69,13 @@ class Session:
 
     def from_client(self, line: bytes, send: Send | None = None) -> None:
         """Take a line of the client; *send* takes what answers it, if not all goes one way."""
-        frame, send = read_frame(line), send or self._to_client
-        if frame is not None:
-            self._take_request(frame, line, send)
-        elif (batch := read_batch(line)) is not None:
-            self._take_batch(batch, line, send)
+        send = send or self._to_client
+        # What is judged is what the server reads, whichever of two members it believes.
+        single = make_single(line) if self.judging else line
+        if single is not None and (frame := read_frame(single)) is not None:
+            self._take_request(frame, single, send)
+        elif single is not None and (batch := read_batch(single)) is not None:
+            self._take_batch(batch, single, send)
         elif self.judging and line.strip():
             logger.warning("the client sent %d bytes that are no JSON-RPC", len(line))
             send(error_frame(None, PARSE_ERROR, "expected one JSON-RPC frame a line"))

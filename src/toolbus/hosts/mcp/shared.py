@@ -12,7 +12,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolbus.hosts.mcp.frames import (
+    INVALID_PARAMS,
     INVALID_REQUEST,
+    METHOD_NOT_FOUND,
     SERVER_GONE,
     Frame,
     error_frame,
@@ -21,7 +23,13 @@ from toolbus.hosts.mcp.frames import (
 )
 from toolbus.hosts.mcp.listings import Listings
 from toolbus.hosts.mcp.processes import Process, ended, start
-from toolbus.hosts.mcp.revisions import CANCELLED, cancelled_id, mismatch
+from toolbus.hosts.mcp.revisions import (
+    CANCELLED,
+    cancelled_id,
+    mismatch,
+    params_of,
+    version_of,
+)
 from toolbus.hosts.mcp.session import Session
 from toolbus.hosts.mcp.sse import on_one_line
 from toolbus.hosts.mcp.streams import Stream, joined
@@ -79,8 +87,15 @@ class Shared:
         if not frame.is_request:
             # There is none that means anything: closing the connection is what cancels.
             await visit.answer(202)
+        elif version_of(params_of(frame)) is None:
+            reason = "the body names no revision of MCP, the header does"
+            await _answer(visit, error_frame(frame.id, INVALID_PARAMS, reason))
         elif (problem := mismatch(frame, visit.headers)) is not None:
             await _answer(visit, error_frame(frame.id, HEADER_MISMATCH, problem))
+        elif frame.method == "initialize":
+            # A process would take it for the handshake of a session, and it serves many clients.
+            reason = "this revision of MCP has no initialize"
+            await _answer(visit, error_frame(frame.id, METHOD_NOT_FOUND, reason))
         else:
             await self._ask(visit, frame)
 

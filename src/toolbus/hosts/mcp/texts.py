@@ -2,13 +2,15 @@
 
 What the model reads becomes parts of a `ToolResponse`, so that adapters find it where they find
 any tool's text. All other strings, of `_meta`, annotations, links and fields that nobody knows
-yet, are the *rest*: it is shown as structured JSON.
+yet, are the *rest*: it is shown as structured JSON. Of a handshake and a list of tools, which
+programs live on, a list of the words is shown instead.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from toolbus.hosts.mcp.words import HANDSHAKES, LIST, Slot, find_words
 from toolbus.immutable import thaw
 from toolbus.messages import (
     AudioPart,
@@ -21,7 +23,7 @@ from toolbus.messages import (
 )
 from toolbus.parts import join_text
 
-Kind = Literal["blocks", "resources", "messages", "text", "whole"]
+Kind = Literal["blocks", "resources", "messages", "text", "words", "whole"]
 
 
 class Layout(NamedTuple):
@@ -30,7 +32,6 @@ class Layout(NamedTuple):
     kind: Kind
     at: str = ""
     keep: tuple[str, ...] = ()
-    only: bool = False
 
 
 CALL, ERROR = "tools/call", "error"
@@ -39,32 +40,41 @@ _LAYOUTS = {
     CALL: Layout("blocks", "content"),
     "resources/read": Layout("resources", "contents"),
     "prompts/get": Layout("messages", "messages"),
-    # The rest of a handshake is for programs: a handler that words it anew would break it.
-    "initialize": Layout("text", "instructions", only=True),
-    "server/discover": Layout("text", "instructions", only=True),
+    LIST: Layout("words"),
+    **dict.fromkeys(HANDSHAKES, Layout("words", "instructions")),
     "notifications/message": Layout("text", "data", keep=("level",)),
     "notifications/progress": Layout("text", "message", ("progressToken", "progress", "total")),
     ERROR: Layout("text", "message", keep=("code",)),
 }
 _WHOLE = Layout("whole")
 
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Of log messages; see RFC 5424, 6.2.1."""
+
+_BARE = frozenset({"text", "image", "audio", "resource"})
+
 
 class Seen(NamedTuple):
-    """A body as handlers see it: the *response*, and *rest* if that is shown by itself."""
+    """A body as handlers see it: the *response*, and *rest* if that is shown by itself.
+
+    Of a body with *words* those are shown, and put back into *kept*, which is the body.
+    """
 
     layout: Layout
     response: ToolResponse
     rest: Any
     kept: dict[str, Any]
+    words: tuple[Slot, ...] = ()
 
     @property
     def bare(self) -> bool:
         """Whether the rest holds nothing but the kinds of blocks that have their text elsewhere."""
-        items = self.rest.get(self.layout.at, [])
-        if not (self.rest.keys() <= {"isError", self.layout.at} and isinstance(items, list)):
+        rest, items = self.rest, self.rest.get(self.layout.at, [])
+        known = rest.keys() <= {"isError", self.layout.at} and isinstance(items, list)
+        if not (known and isinstance(rest.get("isError", False), bool)):
             return False
         for one in items:  # noqa: SIM110 - for each call, and `all` takes twice as long
-            if not (isinstance(one, dict) and one.keys() <= {"type"}):
+            if not _is_bare(one):
                 return False
         return True
 
@@ -73,6 +83,8 @@ class Seen(NamedTuple):
         kind, at = self.layout.kind, self.layout.at
         if kind == "whole":
             return thaw(response.structured)
+        if kind == "words":
+            return self._reworded(response)
         body = thaw(rest) if isinstance(rest, dict) else {}
         if kind == "text":
             if response.content:
@@ -85,6 +97,21 @@ class Seen(NamedTuple):
                 for index, part in enumerate(response.content)
             ]
         return {**body, **self.kept}
+
+    def _reworded(self, response: ToolResponse) -> Any:
+        """Return the body with the words that handlers left, without them if they left a text."""
+        words = thaw(response.structured)
+        if words is None:
+            for slot in self.words:
+                slot.clear()
+        elif not isinstance(words, list) or len(words) != len(self.words):
+            raise ValueError("a handler left other words than there are places for")
+        else:
+            for slot, word in zip(self.words, words, strict=True):
+                slot.put(word)
+        if self.layout.at in self.kept:
+            self.kept[self.layout.at] = join_text(response.content)
+        return self.kept
 
     def result(self, response: ToolResponse, rest: Any) -> Any:
         """Return the result of a tool call that says *response*."""
@@ -101,15 +128,16 @@ class Seen(NamedTuple):
 def see(method: str, body: Any) -> Seen:
     """Return *body*, the result or the params of *method*, as handlers see it.
 
-    The body is used up. Raises `FreezeError` for what no record can hold.
+    The body is used up, or part of what comes back. Raises `FreezeError` for what no record can
+    hold.
     """
     layout = _LAYOUTS.get(method, _WHOLE)
     if layout.kind == "whole" or not isinstance(body, dict):
         response = ToolResponse(structured=body, is_error=method == ERROR)
         return Seen(_WHOLE, response, None, {})
-    if layout.only:
-        layout = layout._replace(keep=tuple([name for name in body if name != layout.at]))
-    kept = {name: body.pop(name) for name in layout.keep if name in body} if layout.keep else {}
+    if layout.kind == "words":
+        return _see_words(method, layout, body)
+    kept = {name: body.pop(name) for name in layout.keep if _is_plain(name, body.get(name))}
     if layout.kind == "text":
         texts = isinstance(body.get(layout.at), str)
         parts: tuple[Part, ...] = (TextPart(text=body.pop(layout.at)),) if texts else ()
@@ -126,6 +154,23 @@ def see(method: str, body: Any) -> Seen:
     return Seen(layout, response, None, kept)
 
 
+def _see_words(method: str, layout: Layout, body: dict[str, Any]) -> Seen:
+    words = tuple(find_words(method, body))
+    text = body.get(layout.at)
+    parts = (TextPart(text=text),) if isinstance(text, str) else ()
+    if text is not None and not parts:
+        words = (*words, Slot(body, layout.at))
+    shown = [slot.value for slot in words]
+    return Seen(layout, ToolResponse(content=parts, structured=shown or None), None, body, words)
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """Tell whether *value* is of the kind that no handler need see: a number, or a known word."""
+    if name == "level":
+        return value in _LEVELS
+    return isinstance(value, int | float) or (name == "progressToken" and isinstance(value, str))
+
+
 def refusal(reason: str) -> dict[str, Any]:
     """Return the result of a tool call that was refused."""
     return {"content": [{"type": "text", "text": reason}], "isError": True}
@@ -134,6 +179,10 @@ def refusal(reason: str) -> dict[str, Any]:
 def rendered(response: ToolResponse) -> Any:
     """Return the result of a tool call that no server gave."""
     return {"content": [], **Seen(_LAYOUTS[CALL], response, None, {}).result(response, None)}
+
+
+def _is_bare(item: Any) -> bool:
+    return isinstance(item, dict) and item.keys() <= {"type"} and item.get("type") in _BARE
 
 
 def _lift(kind: Kind, item: Any) -> Part:

