@@ -196,11 +196,11 @@ def fetch(_folder: Path, page: str) -> Server:
     script = [
         call("fetch", url=page),
         call("fetch", url=page, raw=True),
-        call("fetch", url=page, max_length=20, start_index=5),
+        call("fetch", url=page, raw=True, max_length=20, start_index=5),
         call("fetch", url=f"{page}nothing"),
         call("fetch", url="no address"),
         call("fetch"),
-        ("prompts/get", {"name": "fetch", "arguments": {"url": page}}),
+        ("prompts/get", {"name": "fetch", "arguments": {"url": f"{page}nothing"}}),
         ("prompts/get", {"name": "fetch"}),
     ]
     return Server([sys.executable, "-m", "mcp_server_fetch", "--allow-private-ips"], script, {})

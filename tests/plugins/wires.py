@@ -11,6 +11,24 @@ PROXY = [sys.executable, "-m", "toolbus", "proxy", "--grace", "1"]
 SECONDS = 60
 """More than anything takes on a machine that has other things to do as well."""
 
+QUIET = """\
+from toolbus import AgentComponent, ToolAdapter, events, guard, on
+
+class Quiet(AgentComponent):
+    def __init__(self):
+        self.register_tool_adapter(ToolAdapter())
+
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx): ...
+
+    @on(events.TOOLS_PROVIDE)
+    def specs(self, ctx): ...
+
+    @on(events.MESSAGE_APPEND_BEFORE)
+    def words(self, ctx): ...
+"""
+"""Handlers that judge everything and change nothing."""
+
 
 class Wire:
     """The pipes of *process*; *lines* holds all that it has written."""

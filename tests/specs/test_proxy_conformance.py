@@ -16,6 +16,7 @@ import pytest
 
 import toolbus
 from node_packages import program
+from wires import QUIET
 
 SOURCE = str(Path(toolbus.__file__).parents[1])
 SERVERS = Path(__file__).parents[1] / "servers"
@@ -23,22 +24,6 @@ SERVER = [sys.executable, str(SERVERS / "conforming.py")]
 CLIENT = [sys.executable, str(SERVERS / "conforming_client.py")]
 PROXY = [sys.executable, "-m", "toolbus", "proxy"]
 REVISIONS = ["2025-11-25", "2026-07-28"]
-QUIET = """\
-from toolbus import AgentComponent, ToolAdapter, events, guard, on
-
-class Quiet(AgentComponent):
-    def __init__(self):
-        self.register_tool_adapter(ToolAdapter())
-
-    @guard(events.TOOL_CALL_BEFORE)
-    def judge(self, ctx): ...
-
-    @on(events.TOOLS_PROVIDE)
-    def specs(self, ctx): ...
-
-    @on(events.MESSAGE_APPEND_BEFORE)
-    def words(self, ctx): ...
-"""
 STRANGERS = {("server-dns-rebinding-protection", "localhost-host-rebinding-rejected")}
 """What that other server does not refuse: who comes under any name. The proxy before it does."""
 

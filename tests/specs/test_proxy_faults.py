@@ -16,20 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from wires import wired
+from wires import QUIET, wired
 
 PROXY = [sys.executable, "-m", "toolbus", "proxy"]
 FAULTY = Path(__file__).parents[1] / "servers/faulty.py"
-QUIET = """\
-from toolbus import AgentComponent, ToolAdapter, events, guard
-
-class Quiet(AgentComponent):
-    def __init__(self):
-        self.register_tool_adapter(ToolAdapter())
-
-    @guard(events.TOOL_CALL_BEFORE)
-    def judge(self, ctx): ...
-"""
 SLIPS = ["error", "twice", "cut", "bytes", "junk", "pieces", "strange", "asks", "both", "late",
          "stall", "big"]  # fmt: skip
 """What a server does wrong, and goes on."""

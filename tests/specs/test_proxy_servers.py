@@ -19,26 +19,10 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 import toolbus
 from conversations import SERVERS, talk
 from node_packages import program
-from wires import PROXY, wired
+from wires import PROXY, QUIET, wired
 
 SOURCE = str(Path(toolbus.__file__).parents[1])
 TEE = Path(__file__).parents[1] / "servers/tee.py"
-QUIET = """\
-from toolbus import AgentComponent, ToolAdapter, events, guard, on
-
-class Quiet(AgentComponent):
-    def __init__(self):
-        self.register_tool_adapter(ToolAdapter())
-
-    @guard(events.TOOL_CALL_BEFORE)
-    def judge(self, ctx): ...
-
-    @on(events.TOOLS_PROVIDE)
-    def specs(self, ctx): ...
-
-    @on(events.MESSAGE_APPEND_BEFORE)
-    def words(self, ctx): ...
-"""
 PAGE = """\
 <html><head><title>A page</title></head><body><article><h1>Héllo</h1>
 <p>A paragraph that is long enough for everybody who looks for what a page is about, and more.</p>
