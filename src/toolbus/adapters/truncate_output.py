@@ -24,10 +24,9 @@ stays JSON; its notice is its last member or item. A structured value: it loses 
 and must still fit the tool's output schema, or is left out whole, and the text says so. An image, a
 sound or a blob: it stays, or is left out whole with *part_bytes*.
 
-**Beside redaction.** Adapters run at priority 50 of `MESSAGE_APPEND_BEFORE`, this at 40: what is kept
-has passed them all, in whatever order components are installed. What they cannot see is a value
-that another handler puts there later. What only redacts the stored copy (`MESSAGE_PERSIST_BEFORE`)
-does not reach what is kept here: keep that in memory.
+**Beside redaction.** Adapters run at priority 50 of `MESSAGE_APPEND_BEFORE`, this at 40: what is
+kept has passed them all, in whatever order components are installed. What only redacts the stored
+copy (`MESSAGE_PERSIST_BEFORE`) does not reach what is kept here: keep that in memory.
 
 **What is kept** belongs to one session; a reference of another is unknown. Without *folder* it is
 kept in memory and ends with the process; in a folder it outlives it, so a resumed session reads on.
@@ -38,8 +37,8 @@ The oldest outputs are given up for new ones, also those of other sessions. A su
 within 20 % on nine of ten files of code and prose; of base64 it says two thirds
 (`benchmarks/bench_shortening.py`). JSON of more than a million values is not taken apart: its
 beginning is shown as a string. JSON is counted in characters and tokens: it is written in one line.
-Nothing is shortened of what an MCP server says otherwise than as a tool's result, of arguments and of
-metadata. A rehearsal (`toolbus replay --with`) that does not know the tools leaves a structured value
+Nothing is shortened of what an MCP server says otherwise than as a tool's result, nor of arguments
+and metadata. A rehearsal (`toolbus replay --with`) that does not know the tools leaves a structured value
 without text alone; with *folder* it keeps outputs as a run does. One of 50 MB takes a second.
 """
 
@@ -47,8 +46,8 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Iterable  # noqa: TC003 - a configuration reads the type hints
-from pathlib import Path  # noqa: TC003 - as above
+from collections.abc import Callable, Iterable  # noqa: TC003 - a file's settings
+from pathlib import Path  # noqa: TC003 - are of these types
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from msgspec import Meta
@@ -152,12 +151,12 @@ class TruncateOutput(AgentComponent):
             # A tool of the object stands before that of the class.
             self.read_more = tool(self.read_more.run, name=reader, annotations=_READS)
 
-    def confine(
-        self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None
-    ) -> Self:
+    def confine(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
         """Narrow it to some tools; raises `RegistrationError` for a *priority* above adapters'."""
         if priority is not None and priority >= APPEND_PRIORITY:
-            reason = f"priority must be below {APPEND_PRIORITY}, not {priority!r}: what is kept aside"
+            reason = (
+                f"priority must be below {APPEND_PRIORITY}, not {priority!r}: what is kept aside"
+            )
             raise RegistrationError("TruncateOutput", f"{reason} is to be redacted before")
         return super().confine(tools=tools, priority=priority)
 
@@ -166,6 +165,7 @@ class TruncateOutput(AgentComponent):
         self,
         context: ToolContext,
         reference: str,
+        *,
         line: Annotated[int, Meta(ge=1)] = 1,
         lines: Annotated[int, Meta(ge=1)] | None = None,
         offset: Annotated[int, Meta(ge=0)] | None = None,
@@ -181,7 +181,9 @@ class TruncateOutput(AgentComponent):
         text = self._shelf.get(session, reference)
         if text is None:
             known = ", ".join(self._shelf.references(session)[-20:]) or "nothing"
-            reason = f"nothing is kept as {reference!r} in this session, or no longer; kept: {known}"
+            reason = (
+                f"nothing is kept as {reference!r} in this session, or no longer; kept: {known}"
+            )
             return ToolResponse.from_text(reason, is_error=True, error_type="unknown_reference")
         # What redaction does to a page may make it longer: it is not shortened for that.
         self._pages[session, context.call_id] = None
@@ -191,9 +193,7 @@ class TruncateOutput(AgentComponent):
         return ToolResponse.from_text(page or read_page(text, place, self._budget))
 
     @on(MESSAGE_APPEND_BEFORE, priority=PRIORITY, on_error="closed")
-    def _on_message_append_before_shorten(
-        self, ctx: EventContext[Message]
-    ) -> ToolMessage | None:
+    def _on_message_append_before_shorten(self, ctx: EventContext[Message]) -> ToolMessage | None:
         """Shorten the response of a tool message that is too large."""
         message = ctx.value
         if not isinstance(message, ToolMessage) or message.tool_response is None:

@@ -6,7 +6,7 @@ written without spaces.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
@@ -14,11 +14,14 @@ from msgspec.json import Encoder
 
 from toolbus.shortening.cuts import cut_after, cut_before
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
 NOTICE = "toolbus:shortened"
 """The member of an object that says what is missing."""
 
-_MOST_PIECES = 1_000_000
-"""With more values than this a text is not taken apart: that would need a gigabyte."""
+_MOST_PIECES = 500_000
+"""With more values than this a text is not taken apart: each takes a hundred bytes."""
 
 _DEEPEST = 40
 _LEAST = 48
@@ -99,12 +102,12 @@ def _shorten(raw: bytes, room: int, depth: int, manner: Manner) -> bytes:
         case b'"':
             return _shorten_string(raw, room)
         case b"[" if depth < _DEEPEST:
-            items = [(b"", bytes(one)) for one in msgspec.json.decode(raw, type=list[Raw])]
-            return b"[" + _joined(items, room - 2, depth, manner, "items") + b"]"
+            items = msgspec.json.decode(raw, type=list[Raw])
+            return b"[" + _joined((), items, room - 2, depth, manner) + b"]"
         case b"{" if depth < _DEEPEST:
             members = msgspec.json.decode(raw, type=dict[str, Raw])
-            pairs = [(_write(key) + b":", bytes(one)) for key, one in members.items()]
-            return b"{" + _joined(pairs, room - 2, depth, manner, "members") + b"}"
+            keys = [_write(key) + b":" for key in members]
+            return b"{" + _joined(keys, list(members.values()), room - 2, depth, manner) + b"}"
     if raw[:1] in {b"[", b"{"} and not manner.marks:
         return raw[:1] + (b"]" if raw[:1] == b"[" else b"}")
     return _write(f"[… {len(raw):,} bytes left out …]")
@@ -124,27 +127,32 @@ def _shorten_string(raw: bytes, room: int) -> bytes:
 
 
 def _joined(
-    pairs: list[tuple[bytes, bytes]], room: int, depth: int, manner: Manner, what: str
+    keys: Sequence[bytes], values: Sequence[Raw], room: int, depth: int, manner: Manner
 ) -> bytes:
-    """Return *pairs* of a key and a value in *room*: all of them shorter, or not all of them."""
-    total, limit = len(pairs), max(room // 8, _LEAST)
+    """Return *values*, after their *keys*, in *room*: all of them shorter, or not all of them."""
+    limit, total = max(room // 8, _LEAST), len(values)
     # A key is never cut: it would be another one.
-    pairs = [one for one in pairs if len(one[0]) <= limit]
-    sizes = [len(key) + len(value) + 1 for key, value in pairs]
+    if any(len(key) > limit for key in keys):
+        short = [at for at, key in enumerate(keys) if len(key) <= limit]
+        keys, values = [keys[at] for at in short], [values[at] for at in short]
+    sizes = [memoryview(value).nbytes + 1 for value in values]
+    if keys:
+        sizes = [size + len(key) for size, key in zip(sizes, keys, strict=True)]
+
+    def pieces(chosen: range, most: int) -> Iterator[bytes]:
+        for at in chosen:
+            key = keys[at] if keys else b""
+            yield key + _shorten(bytes(values[at]), most - len(key) - 1, depth + 1, manner)
+
     level = _level(sizes, room)
-    if level >= 2 * _LEAST and len(pairs) == total:
-        return b",".join(
-            [key + _shorten(value, level - len(key) - 1, depth + 1, manner) for key, value in pairs]
-        )
-    mark = _mark(total, total, what) if manner.marks else b""
-    head, tail = _chosen(sizes, room - len(mark) - 1, limit)
-    kept = [
-        [key + _shorten(value, limit - len(key) - 1, depth + 1, manner) for key, value in some]
-        for some in (pairs[:head], pairs[len(pairs) - tail :])
-    ]
+    if level >= 2 * _LEAST and len(values) == total:
+        return b",".join(pieces(range(total), level))
+    said = _mark(total, total, named=bool(keys)) if manner.marks else b""
+    head, tail = _chosen(sizes, room - len(said) - 1, limit)
     gone = total - head - tail
-    middle = [_mark(gone, total, what)] if manner.marks and gone else []
-    return b",".join([*kept[0], *middle, *kept[1]])
+    mark = [_mark(gone, total, named=bool(keys))] if manner.marks and gone else []
+    first, last = range(head), range(len(sizes) - tail, len(sizes))
+    return b",".join([*pieces(first, limit), *mark, *pieces(last, limit)])
 
 
 def _level(sizes: list[int], room: int) -> int:
@@ -162,13 +170,13 @@ def _chosen(sizes: list[int], room: int, limit: int) -> tuple[int, int]:
 
     None of them takes more than *limit*.
     """
-    head = _count(iter(sizes), room * 2 // 3, limit)
+    head = _count(sizes, room * 2 // 3, limit)
     used = sum([min(size, limit) for size in sizes[:head]])
-    tail = _count(iter(reversed(sizes[head:])), room - used, limit)
+    tail = _count(reversed(sizes[head:]), room - used, limit)
     return head, tail
 
 
-def _count(sizes: Any, room: int, limit: int) -> int:
+def _count(sizes: Iterable[int], room: int, limit: int) -> int:
     count = 0
     for size in sizes:
         room -= min(size, limit)
@@ -178,6 +186,7 @@ def _count(sizes: Any, room: int, limit: int) -> int:
     return count
 
 
-def _mark(gone: int, total: int, what: str) -> bytes:
-    said = _write(f"[… {gone:,} of {total:,} {what} left out …]")
-    return said if what == "items" else _write("…") + b":" + said
+def _mark(gone: int, total: int, *, named: bool) -> bytes:
+    """Return what stands for *gone* of *total* items, or members if they are *named*."""
+    said = _write(f"[… {gone:,} of {total:,} {'members' if named else 'items'} left out …]")
+    return _write("…") + b":" + said if named else said

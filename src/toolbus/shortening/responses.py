@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,23 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus import schemas
-from toolbus.messages import (
-    AudioPart,
-    ImagePart,
-    Part,
-    Resource,
-    ResourcePart,
-    TextPart,
-    encode,
-)
+from toolbus.messages import Part, TextPart, encode
 from toolbus.parts import join_text
 from toolbus.shortening.budgets import Budget
 from toolbus.shortening.json_texts import compact, is_json, shorten_json
 from toolbus.shortening.notices import Kept, word
+from toolbus.shortening.pieces import as_one, left_out, size_of, text_of, with_text
 from toolbus.shortening.texts import Plan, shorten_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from toolbus.messages import JsonObject, ToolResponse
 
@@ -82,16 +74,16 @@ class Shortener(Struct, frozen=True):
 
     def _parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """Return *parts* without those binary ones that are too large."""
-        if self.part_bytes is None or all(_size(one) <= self.part_bytes for one in parts):
+        if self.part_bytes is None or all(size_of(one) <= self.part_bytes for one in parts):
             return parts
-        return tuple([one if _size(one) <= self.part_bytes else _left_out(one) for one in parts])
+        return tuple([one if size_of(one) <= self.part_bytes else left_out(one) for one in parts])
 
     def _content(
         self, parts: tuple[Part, ...], budget: Budget, keep: Callable[[str], Kept]
     ) -> tuple[Part, ...]:
         whole = join_text(parts)
-        kept, sizes = keep(whole), [len(_text_of(one) or "") for one in parts]
-        texts = sum([_text_of(one) is not None for one in parts])
+        kept, sizes = keep(whole), [len(text_of(one) or "") for one in parts]
+        texts = sum([text_of(one) is not None for one in parts])
         share = 1.0
         while texts > 1 and _level(sizes, budget.characters * share) >= _LEAST:
             shortened = self._each(parts, sizes, budget.part(share), kept)
@@ -99,7 +91,7 @@ class Shortener(Struct, frozen=True):
                 return shortened
             share *= _STEP
         if texts > 1:
-            return _as_one(parts, self._text(whole, budget, kept, whole, 0))
+            return as_one(parts, self._text(whole, budget, kept, whole, 0))
         return self._each(parts, sizes, budget, kept)
 
     def _each(
@@ -110,12 +102,12 @@ class Shortener(Struct, frozen=True):
         total, start = max(sum(shares), 1), 0
         whole, shortened = join_text(tuple(parts)), []
         for part, share in zip(parts, shares, strict=True):
-            text, own = _text_of(part), budget.part(share / total)
+            text, own = text_of(part), budget.part(share / total)
             if text is None:
                 shortened.append(part)
                 continue
             if not own.fits(text):
-                part = _with_text(part, self._text(text, own, kept, whole, start))  # noqa: PLW2901
+                part = with_text(part, self._text(text, own, kept, whole, start))  # noqa: PLW2901
             shortened.append(part)
             start += len(text) + 1
         return tuple(shortened)
@@ -143,12 +135,12 @@ class Shortener(Struct, frozen=True):
         if budget.fits(written):
             return written
         room = budget.characters * len(raw) / len(written)
+        said = word(kept, None, len(text), f"offset={start}", budget)
         for _ in range(_TRIES):
-            said = word(kept, None, len(text), f"offset={start}", budget)
             if budget.fits(shortened := shorten_json(raw, int(room), said)):
                 return shortened
             room *= _STEP
-        return shorten_json(raw[:1] + (b'"' if raw[:1] == b'"' else _CLOSED[raw[:1]]), 0, said)
+        return shorten_json(_EMPTY[raw[:1]], 0, said)
 
     # --- structured values -----------------------------------------------------------------------
 
@@ -177,7 +169,7 @@ class Shortener(Struct, frozen=True):
         return long if self.budget.part(0.35).fits(long) else f"[structured value {what}]"
 
 
-_CLOSED = {b"[": b"]", b"{": b"}"}
+_EMPTY = {b"[": b"[]", b"{": b"{}", b'"': b'""'}
 
 
 def _place(whole: str, at: int) -> str:
@@ -206,57 +198,3 @@ def _level(sizes: list[int], room: float) -> float:
             return left / count
         left, count = left - size, count - 1
     return max(sizes, default=0)
-
-
-def _text_of(part: Part) -> str | None:
-    match part:
-        case TextPart(text=text):
-            return text
-        case ResourcePart(resource=Resource(text=text)):
-            return text
-    return None
-
-
-def _with_text(part: Part, text: str) -> Part:
-    if isinstance(part, ResourcePart):
-        return ResourcePart(resource=replace(part.resource, text=text))
-    return TextPart(text=text)
-
-
-def _as_one(parts: Sequence[Part], text: str) -> tuple[Part, ...]:
-    """Return *parts* with *text* in place of the first text, and nothing for the others.
-
-    Every part before the last that is no text stays in its place: a host may count them.
-    """
-    shortened: list[Part] = []
-    for part in parts:
-        if _text_of(part) is None:
-            shortened.append(part)
-        else:
-            shortened.append(TextPart(text=text))
-            text = ""
-    while isinstance(shortened[-1], TextPart) and not shortened[-1].text:
-        shortened.pop()
-    return tuple(shortened)
-
-
-def _size(part: Part) -> int:
-    """Return how many bytes a part has that is no text; of a text 0."""
-    match part:
-        case ImagePart(data=data) | AudioPart(data=data):
-            return len(data) * 3 // 4
-        case ResourcePart(resource=Resource(blob=str(blob))):
-            return len(blob) * 3 // 4
-    return 0
-
-
-def _left_out(part: Part) -> TextPart:
-    what, kind = "resource", None
-    match part:
-        case ImagePart(mime_type=kind) | AudioPart(mime_type=kind):
-            what = "image" if isinstance(part, ImagePart) else "sound"
-        case ResourcePart(resource=Resource(mime_type=kind)):
-            pass
-    said = f" of type {kind[:100]}" if kind else ""
-    article = "An" if what == "image" else "A"
-    return TextPart(text=f"[{article} {what}{said}, {_size(part):,} bytes, left out]")

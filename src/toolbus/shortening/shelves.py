@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from hashlib import blake2b
-from pathlib import Path
 from sys import getsizeof
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _REFERENCE = re.compile(r"output-[0-9a-f]{12}")
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
@@ -26,7 +28,7 @@ class Shelf(Protocol):
         """Return what *session_id* has, the oldest first."""
 
 
-class Overfull(Exception):  # noqa: N818 - a state
+class Overfull(Exception):
     """A text is more than all that may be kept; *most* is that, in bytes."""
 
     def __init__(self, most: int) -> None:
