@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import subprocess
 import sys
 import tracemalloc
 
@@ -25,10 +26,10 @@ from toolbus import (
     tool,
 )
 from toolbus.adapters.truncate_output import TruncateOutput
-from toolbus.loading import load_configuration
 from toolbus.errors import ConfigurationError, RegistrationError
 from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.interchange.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.loading import load_configuration
 from toolbus.messages import ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
@@ -36,6 +37,7 @@ from toolbus.tools import Toolset
 
 LINES = "".join([f"line {n} of the output\n" for n in range(1, 5001)])
 SECRET = "hunter2-canary"
+PROXY = [sys.executable, "-m", "toolbus", "proxy"]
 USE = "toolbus.adapters.truncate_output:TruncateOutput"
 
 
@@ -215,7 +217,8 @@ async def test_texts_share_the_limit():
     assert len(left.text) <= 3000
     # Each names the place in the whole where it goes on.
     places = [int(one) for one in re.findall(r", line=(\d+)\)", left.text)]
-    assert places[0] < 100 < 5000 < places[1]
+    assert places[0] < 100
+    assert places[1] > 5000
 
 
 async def test_many_texts_become_one():
@@ -318,14 +321,13 @@ class Listing(Tool):
     """A tool with a long list."""
 
     name = "list"
-    input_schema = {"type": "object"}
     least = 0
 
     @property
     def spec(self):
         items = {"type": "array", "items": {"type": "integer"}, "minItems": self.least}
         schema = {"type": "object", "properties": {"items": items}, "required": ["items"]}
-        return ToolSpec(name="list", input_schema=self.input_schema, output_schema=schema)
+        return ToolSpec(name="list", output_schema=schema)
 
     def run(self):
         return ToolResponse(structured={"items": list(range(9000))}, content=(TextPart(text="ok"),))
@@ -633,15 +635,14 @@ def answer(method):
 for line in sys.stdin:
     m = json.loads(line)
     if "id" in m:
-        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": answer(m["method"])}), flush=True)
+        result = answer(m["method"])
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}), flush=True)
 """
 
 
 @pytest.fixture
 def asked(command, tmp_path, environment):
     """Return a function that asks the server through the proxy, one request after the other."""
-    import subprocess
-
     here = tmp_path / "here"
     (here / "server.py").write_text(SERVER)
     config = f'[[component]]\nuse = "{USE}"\nsettings = {{ characters = 1000 }}\n'
@@ -649,8 +650,7 @@ def asked(command, tmp_path, environment):
 
     def run(*requests):
         process = subprocess.Popen(
-            [sys.executable, "-m", "toolbus", "proxy", "--config", "toolbus.toml", "--"]
-            + [sys.executable, "server.py"],
+            [*PROXY, "--config", "toolbus.toml", "--", sys.executable, "server.py"],
             cwd=here,
             env=environment,
             stdin=subprocess.PIPE,

@@ -35,11 +35,11 @@ The oldest outputs are given up for new ones, also those of other sessions. A su
 
 **Limits.** Tokens are estimated unless there is a tokenizer: for `o200k_base` the estimate is
 within 20 % on nine of ten files of code and prose; of base64 it says two thirds
-(`benchmarks/bench_shortening.py`). JSON of more than a million values is not taken apart: its
+(`benchmarks/bench_shortening.py`). JSON of more than half a million values is not taken apart: its
 beginning is shown as a string. JSON is counted in characters and tokens: it is written in one line.
 Nothing is shortened of what an MCP server says otherwise than as a tool's result, nor of arguments
-and metadata. A rehearsal (`toolbus replay --with`) that does not know the tools leaves a structured value
-without text alone; with *folder* it keeps outputs as a run does. One of 50 MB takes a second.
+and metadata. A rehearsal (`toolbus replay --with`) leaves a structured value without text alone where
+it does not know the tool, and with *folder* keeps outputs as a run does. 50 MB take some seconds.
 """
 
 from __future__ import annotations
