@@ -38,7 +38,7 @@ within 20 % on nine of ten files of code and prose; of base64 it says two thirds
 (`benchmarks/bench_shortening.py`). JSON of more than half a million values is not taken apart: its
 beginning is shown as a string. JSON is counted in characters and tokens: it is written in one line.
 Nothing is shortened of what an MCP server says otherwise than as a tool's result, nor of arguments
-and metadata. A rehearsal (`toolbus replay --with`) leaves a structured value without text alone where
+and metadata. A rehearsal (`toolbus replay --with`) leaves a structured value without text where
 it does not know the tool, and with *folder* keeps outputs as a run does. 50 MB take some seconds.
 """
 

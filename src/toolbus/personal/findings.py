@@ -1,0 +1,93 @@
+"""What was found in a text, and the effort that finding may take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from toolbus.errors import ToolbusError
+
+_REACH = 48
+"""How far before a number a word may stand that says what it is."""
+
+
+class TooMuch(ToolbusError):
+    """A value has more candidates than are judged; *most* is how many that would be."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        super().__init__(most)
+
+    def __str__(self) -> str:
+        return f"it has more than {self.most:,} candidates for personal data; it cannot be examined"
+
+
+class Finding(Struct, frozen=True):
+    """What stands in a text from *start* to *end*; *value* is the same however it is written."""
+
+    start: int
+    end: int
+    kind: str
+    value: str
+
+
+class Effort:
+    """Counts what is judged, so that no text takes for ever."""
+
+    def __init__(self, most: int = 200_000) -> None:
+        self._most = self._left = most
+
+    def spend(self, amount: int = 1) -> None:
+        """Take *amount* off; raises `TooMuch` when nothing is left."""
+        self._left -= amount
+        if self._left < 0:
+            raise TooMuch(self._most)
+
+
+class Line(Struct, frozen=True):
+    """A piece of *text*, from *start* to *end*, that is searched at once.
+
+    What ends after *sure* may go on behind the piece; the next one has it. *hint* stands before
+    the whole text, as a key before its value.
+    """
+
+    text: str
+    start: int
+    end: int
+    sure: int
+    hint: str = ""
+
+    def says(self, words: re.Pattern[str], at: int) -> bool:
+        """Tell whether one of *words* stands before *at*, and no other number between."""
+        low = max(at - _REACH, 0)
+        before = self.text[low:at]
+        if low == 0 and self.hint:
+            before = f"{self.hint}: {before}"
+        return words.search(before.lower()) is not None
+
+
+Judge: TypeAlias = Callable[[re.Match[str], Line], str | None]
+"""Returns the value of a candidate; None if it is none."""
+
+
+def scan(
+    pattern: re.Pattern[str], line: Line, effort: Effort, kind: str, judge: Judge
+) -> Iterator[Finding]:
+    """Give what *pattern* matches and *judge* accepts; they may overlap until one is accepted."""
+    at = line.start
+    while (match := pattern.search(line.text, at, line.end)) is not None:
+        effort.spend()
+        value = judge(match, line)
+        if value is None:
+            at = match.start() + 1
+        else:
+            yield Finding(match.start(), match.end(), kind, value)
+            at = match.end()
+
+
+def words_of(*words: str) -> re.Pattern[str]:
+    """Return a pattern of *words*, in small letters, with at most a few signs behind them."""
+    return re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])[^0-9\n]{{0,16}}\Z")
