@@ -15,8 +15,8 @@ settings = { kinds = ["email", "iban"], countries = ["DE", "AT"] }
 
 Five kinds are found: `email`, `phone`, `card`, `iban` and `national-id`. Each value is replaced by
 a placeholder, `[email-1]`: the same in a whole session, however the value is written, so the model
-can still tell people apart. It needs the extra `toolbus[personal]`, whose libraries download nothing:
-`phonenumbers` (Apache-2.0), `python-stdnum` (LGPL-2.1; used as it is, not copied) and
+can still tell people apart. It needs the extra `toolbus[personal]`, whose libraries download
+nothing: `phonenumbers` (Apache-2.0), `python-stdnum` (LGPL-2.1; used as it is, not copied) and
 `publicsuffixlist` (MPL-2.0).
 
 **Where.** In what tools return, before the model reads it: texts, texts of resources and their
@@ -29,18 +29,18 @@ what the user wrote, until a session is resumed: then it reads the stored copy.
 
 **How it decides.** An e-mail address has a domain with a public suffix. A card has a network's
 prefix and length, and passes Luhn's check; an IBAN has its country's shape and check digits. A
-phone number in international form stands anywhere; in national form it is valid in one of the *countries*
-(without them: DE, FR, GB, US), and grouped as people write it or behind a word such as "phone". A
-national id has a shape of its own and check digits, or stands behind a word for it; 40 countries
-are known (`toolbus.personal.identities`).
+phone number in international form stands anywhere; in national form it is valid in one of the
+*countries* (without them: US, GB, DE, FR), and grouped as people write it or behind a word such as
+"phone". A national id has a shape of its own and check digits, or stands behind a word for it; 40
+countries are known (`toolbus.personal.identities`).
 
 **Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found;
 nor is what is encoded (base64, URL escapes), spelled out ("jane at example"), or torn across two
-parts. A number without check digits or context may be anything, and is left. Placeholders of a session start
-anew in another process, after those that a run's messages have. A placeholder in an argument
-reaches the tool as it is. A structured value whose schema wants a number or a pattern and gets a
-placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's live arguments are not changed.
-On lines with numbers it reads about a megabyte a second, on source code six.
+parts. A number without check digits or context may be anything, and is left. Placeholders of a
+session start anew in another process, after those that a run's messages have. A placeholder in an
+argument reaches the tool as it is. A structured value whose schema wants a number or a pattern and
+gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's live arguments are not
+changed. On lines with numbers it reads about a megabyte a second, on source code six.
 `benchmarks/bench_personal.py` measures what is found and what is taken for it.
 """
 

@@ -18,28 +18,29 @@ below them a notice that says how much is missing and how to read on. The whole 
 component brings the tool `read_more`, which reads a page of it or searches it. A result is within
 the limits with its marks and notices, so one that was shortened is left alone.
 
-**What is never cut.** A character that the reader sees as one (`toolbus.shortening.cuts` says which
-rules hold). A text that is JSON as a whole: it loses the middle of arrays, objects and strings, and
-stays JSON; its notice is its last member or item. A structured value: it loses items and members
-and must still fit the tool's output schema, or is left out whole, and the text says so. An image, a
-sound or a blob: it stays, or is left out whole with *part_bytes*.
+**What is never cut.** A character that the reader sees as one (`toolbus.shortening.cuts` says
+which rules hold). A text that is JSON as a whole: it loses the middle of arrays, objects and
+strings, and stays JSON; its notice is its last member or item. A structured value: it loses items
+and members and must still fit the tool's output schema, or is left out whole, and the text says
+so. An image, a sound or a blob: it stays, or is left out whole with *part_bytes*.
 
 **Beside redaction.** Adapters run at priority 50 of `MESSAGE_APPEND_BEFORE`, this at 40: what is
 kept has passed them all, in whatever order components are installed. What only redacts the stored
 copy (`MESSAGE_PERSIST_BEFORE`) does not reach what is kept here: keep that in memory.
 
 **What is kept** belongs to one session; a reference of another is unknown. Without *folder* it is
-kept in memory and ends with the process; in a folder it outlives it, so a resumed session reads on.
-The oldest outputs are given up for new ones, also those of other sessions. A sub-agent has no
+kept in memory and ends with the process; in a folder it outlives it, so a resumed session reads
+on. The oldest outputs are given up for new ones, also those of other sessions. A sub-agent has no
 `read_more`, so its results are shortened and the rest is gone; the notice says so.
 
 **Limits.** Tokens are estimated unless there is a tokenizer: for `o200k_base` the estimate is
 within 20 % on nine of ten files of code and prose; of base64 it says two thirds
 (`benchmarks/bench_shortening.py`). JSON of more than half a million values is not taken apart: its
-beginning is shown as a string. JSON is counted in characters and tokens: it is written in one line.
-Nothing is shortened of what an MCP server says otherwise than as a tool's result, nor of arguments
-and metadata. A rehearsal (`toolbus replay --with`) leaves a structured value without text where
-it does not know the tool, and with *folder* keeps outputs as a run does. 50 MB take some seconds.
+beginning is shown as a string. JSON is counted in characters and tokens: it is written in one
+line. Nothing is shortened of what an MCP server says otherwise than as a tool's result, nor of
+arguments and metadata. A rehearsal (`toolbus replay --with`) leaves a structured value without
+text where it does not know the tool, and with *folder* keeps outputs as a run does. 50 MB take
+some seconds.
 """
 
 from __future__ import annotations

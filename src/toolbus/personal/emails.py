@@ -67,5 +67,9 @@ def _suffixes() -> PublicSuffixList:
 
 
 def _is_known(domain: str) -> bool:
-    last = domain.rpartition(".")[2]
-    return last in _RESERVED or _suffixes().publicsuffix(domain) is not None
+    try:
+        ascii_domain = domain.encode("idna").decode()
+    except UnicodeError:
+        return False
+    last = ascii_domain.rpartition(".")[2]
+    return last in _RESERVED or _suffixes().publicsuffix(ascii_domain) is not None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Find: TypeAlias = Callable[[Line, Effort], Iterator[Finding]]
 
-REGIONS = ("DE", "FR", "GB", "US")
-"""Whose phone numbers are known in national form when no countries are asked for."""
+REGIONS = ("US", "GB", "DE", "FR")
+"""Whose phone numbers are known in national form when no countries are asked for, in this order."""
 
 # All that is no address has six digits, near each other.
 _SPOT = re.compile(r"[0-9](?:[^0-9\n]{0,3}[0-9]){5}")

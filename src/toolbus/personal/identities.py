@@ -146,7 +146,7 @@ class Identities:
 
 
 def _compiled(shape: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![0-9A-Za-z])(?<![0-9][.,-])(?:{shape})(?![0-9A-Za-z]|[.,-][0-9])")
+    return re.compile(rf"(?<![0-9A-Za-z+])(?<![0-9][.,-])(?:{shape})(?![0-9A-Za-z]|[.,-][0-9])")
 
 
 def _judge(identity: Identity, words: re.Pattern[str] | None) -> Any:

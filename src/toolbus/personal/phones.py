@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _GAP = r"[ \u00a0().\-/\u2010-\u2015]{0,3}"
 _PHONE = re.compile(
-    rf"(?<![0-9A-Za-z])(?<![0-9A-Za-z][.\-/:])(?:\+|\()?[0-9](?:{_GAP}[0-9]){{6,16}}"
+    rf"(?<![0-9A-Za-z])(?<![0-9][.\-/:])(?:\+|\()?[0-9](?:{_GAP}[0-9]){{6,16}}"
     r"(?![0-9A-Za-z]|[.,:\-/][0-9])"
 )
 _WORDS = words_of(
@@ -34,6 +34,8 @@ _WORDS = words_of(
     "whatsapp", "sms", "portable", "m[oó]vil", "celular", "rufnummer",
 )  # fmt: skip
 _DATE = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}([-./])[01][0-9]\1[0-3][0-9](?![0-9])")
+_AREA = 5
+_AMERICAN, _LAST = 3, 4  # 650-253-0000: how many groups, and how long the last one is
 _STRICT = phonenumbers.Leniency.STRICT_GROUPING
 _VALID = phonenumbers.Leniency.VALID
 
@@ -67,7 +69,11 @@ def _is_grouped(text: str) -> bool:
     if text.startswith("("):
         return True
     groups = re.split(r"[^0-9]+", text)
-    return len(groups) > 2 and (text.startswith("0") or len(groups[-1]) == 4 and "." not in text)  # noqa: PLR2004, RUF021
+    if text.startswith("0"):
+        # Two groups may be a decimal or a range of years.
+        two = len(groups) == 2 and "." not in text and 1 < len(groups[0]) <= _AREA < len(groups[1])  # noqa: PLR2004
+        return two or len(groups) > 2  # noqa: PLR2004
+    return len(groups) == _AMERICAN and len(groups[-1]) == _LAST and "." not in text
 
 
 def _number(text: str, region: str | None, level: int) -> str | None:
