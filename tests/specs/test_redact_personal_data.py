@@ -349,7 +349,7 @@ async def test_pictures_are_withheld():
 
 
 async def test_too_much_is_withheld():
-    left = await shown(RedactPersonalData(), "1234567890 " * 300_000 + JANE)
+    left = await shown(RedactPersonalData(effort=20_000), "+49 30 901820 " * 3000 + JANE)
 
     assert left.is_error
     assert left.error_type == "withheld"
@@ -429,6 +429,7 @@ def test_wrong_settings_are_refused(tmp_path):
         ({"kinds": ["mail"]}, "email, iban"),
         ({"countries": ["Germany"]}, "DE, "),
         ({"binary": "maybe"}, "keep, withhold"),
+        ({"effort": 0}, "effort must be"),
     ):
         with pytest.raises(RegistrationError, match=known):
             RedactPersonalData(**settings)

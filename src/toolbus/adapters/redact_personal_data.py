@@ -25,7 +25,8 @@ of every message: these, arguments of calls, what people and the model said. The
 what the user wrote, until a session is resumed: then it reads the stored copy.
 
 **What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
-*binary* is "keep", a text with more than 200,000 candidates, and whatever a failure stopped.
+*binary* is "keep", a result with more candidates than *effort* allows (some hundred thousand phone
+numbers), and whatever a failure stopped.
 
 **How it decides.** An e-mail address has a domain with a public suffix. A card has a network's
 prefix and length, and passes Luhn's check; an IBAN has its country's shape and check digits. A
@@ -40,8 +41,9 @@ parts. A number without check digits or context may be anything, and is left. Pl
 session start anew in another process, after those that a run's messages have. A placeholder in an
 argument reaches the tool as it is. A structured value whose schema wants a number or a pattern and
 gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's live arguments are not
-changed. On lines with numbers it reads about a megabyte a second, on source code six.
-`benchmarks/bench_personal.py` measures what is found and what is taken for it.
+changed. On lines with numbers it reads a megabyte a second or two, on source code eight, and
+nothing else runs in the meantime. `benchmarks/bench_personal.py` measures what is found and what
+is taken for it.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ from toolbus.errors import RegistrationError
 from toolbus.events import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
 from toolbus.messages import encode
 from toolbus.personal.examining import Examiner
-from toolbus.personal.findings import Effort
+from toolbus.personal.findings import MOST, Effort
 from toolbus.personal.identities import COUNTRIES
 from toolbus.personal.phones import regions
 from toolbus.personal.placeholders import Placeholders
@@ -84,6 +86,7 @@ class RedactPersonalData(AgentComponent):
         allow: what is no secret: addresses, numbers as they are written, or own domains.
         tools: patterns of the names of tools whose results and arguments are examined.
         binary: "withhold" parts that hold no text, or "keep" them.
+        effort: how many candidates of one result are judged; with more it is withheld.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class RedactPersonalData(AgentComponent):
         allow: Iterable[str] = (),
         tools: Iterable[str] = ("*",),
         binary: Literal["withhold", "keep"] = "withhold",
+        effort: int = MOST,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
@@ -101,6 +105,10 @@ class RedactPersonalData(AgentComponent):
         _check("kinds", wanted, KINDS)
         _check("countries", chosen or (), {*COUNTRIES, *regions()})
         _check("binary", (binary,), ("withhold", "keep"))
+        if type(effort) is not int or effort < 1:
+            reason = f"effort must be a positive number, not {effort!r}"
+            raise RegistrationError("RedactPersonalData", reason)
+        self._effort = effort
         self._keep_binary = binary == "keep"
         self._examiner = Examiner(wanted, chosen, allow)
         self._placeholders = Placeholders()
@@ -138,7 +146,7 @@ class RedactPersonalData(AgentComponent):
         return self._limits.covers(tool_name) and self._adapter.should_adapt(tool_name)
 
     def _change(self, session_id: str) -> Change:
-        effort, name = Effort(), partial(self._placeholders.of, session_id)
+        effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
         return lambda text, hint: self._examiner.replace(text, name, effort, hint)
 
 

@@ -47,12 +47,12 @@ _IBAN = re.compile(
 
 def find_cards(line: Line, effort: Effort) -> Iterator[Finding]:
     """Give the numbers of payment cards in *line*."""
-    return scan(_CARD, line, effort, "card", _card)
+    return scan(_CARD, line, effort, "card", _card, cost=5)
 
 
 def find_ibans(line: Line, effort: Effort) -> Iterator[Finding]:
     """Give the IBANs in *line*."""
-    return scan(_IBAN, line, effort, "iban", _iban)
+    return scan(_IBAN, line, effort, "iban", _iban, cost=10)
 
 
 def _card(match: re.Match[str], _: Line) -> str | None:

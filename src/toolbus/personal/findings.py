@@ -14,8 +14,12 @@ _REACH = 48
 """How far before a number a word may stand that says what it is."""
 
 
+MOST = 2_000_000
+"""How much is judged of one result: a candidate that is refused at sight counts as 1."""
+
+
 class TooMuch(ToolbusError):
-    """A value has more candidates than are judged; *most* is how many that would be."""
+    """A value has more candidates than are judged; *most* is how many those are."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -37,7 +41,7 @@ class Finding(Struct, frozen=True):
 class Effort:
     """Counts what is judged, so that no text takes for ever."""
 
-    def __init__(self, most: int = 200_000) -> None:
+    def __init__(self, most: int = MOST) -> None:
         self._most = self._left = most
 
     def spend(self, amount: int = 1) -> None:
@@ -74,12 +78,18 @@ Judge: TypeAlias = Callable[[re.Match[str], Line], str | None]
 
 
 def scan(
-    pattern: re.Pattern[str], line: Line, effort: Effort, kind: str, judge: Judge
+    pattern: re.Pattern[str],
+    line: Line,
+    effort: Effort,
+    kind: str,
+    judge: Judge,
+    *,
+    cost: int = 1,
 ) -> Iterator[Finding]:
-    """Give what *pattern* matches and *judge* accepts; they may overlap until one is accepted."""
+    """Give what *pattern* matches and *judge*, at a *cost*, accepts; the others may overlap."""
     at = line.start
     while (match := pattern.search(line.text, at, line.end)) is not None:
-        effort.spend()
+        effort.spend(cost)
         value = judge(match, line)
         if value is None:
             at = match.start() + 1

@@ -8,6 +8,7 @@ write it, with signs that no other number has, or stands after a word such as "p
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.personal.findings import scan, words_of
@@ -34,6 +35,9 @@ _WORDS = words_of(
     "whatsapp", "sms", "portable", "m[oó]vil", "celular", "rufnummer",
 )  # fmt: skip
 _DATE = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}([-./])[01][0-9]\1[0-3][0-9](?![0-9])")
+_COST = 20
+"""Of asking the library, in the terms of the effort."""
+
 _AREA = 5
 _AMERICAN, _LAST = 3, 4  # 650-253-0000: how many groups, and how long the last one is
 _STRICT = phonenumbers.Leniency.STRICT_GROUPING
@@ -48,17 +52,19 @@ class Phones:
 
     def find(self, line: Line, effort: Effort) -> Iterator[Finding]:
         """Give the phone numbers in *line*."""
-        return scan(_PHONE, line, effort, "phone", self._phone)
+        return scan(_PHONE, line, effort, "phone", partial(self._phone, effort))
 
-    def _phone(self, match: re.Match[str], line: Line) -> str | None:
+    def _phone(self, effort: Effort, match: re.Match[str], line: Line) -> str | None:
         text = match[0]
         if _DATE.search(text):
             return None
         if text.startswith(("+", "00")):
+            effort.spend(_COST)
             return _number(f"+{text[2:]}" if text.startswith("00") else text, None, _VALID)
         said = line.says(_WORDS, match.start())
         if not said and not _is_grouped(text):
             return None
+        effort.spend(_COST * len(self._regions))
         level = _VALID if said else _STRICT
         numbers = (_number(text, region, level) for region in self._regions)
         return next((one for one in numbers if one is not None), None)
