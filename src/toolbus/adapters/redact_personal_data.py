@@ -41,9 +41,9 @@ parts. A number without check digits or context may be anything, and is left. Pl
 session start anew in another process, after those that a run's messages have. A placeholder in an
 argument reaches the tool as it is. A structured value whose schema wants a number or a pattern and
 gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's live arguments are not
-changed. On lines with numbers it reads a megabyte a second or two, on source code eight, and
-nothing else runs in the meantime. `benchmarks/bench_personal.py` measures what is found and what
-is taken for it.
+changed. On lines with numbers it reads a megabyte a second or two, on source code ten, and nothing
+else runs in the meantime. `benchmarks/bench_personal.py` measures what is found and what is taken
+for it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.personal.findings import scan
+from toolbus.personal.findings import ends_of, scan
 
 try:
     from stdnum import iban, luhn
@@ -39,6 +39,7 @@ _NETWORKS = (
     (re.compile(r"50(?:18|20|38)|5893|6304|6759|676[1-3]"), set(range(13, 20))),  # Maestro
     (re.compile(r"220[0-5]|9792"), {16, 17, 18, 19}),  # Mir, Troy
 )
+_SHORTEST = 15
 _IBAN = re.compile(
     r"(?<![0-9A-Za-z])[A-Za-z]{2}[0-9]{2}"
     r"(?:[0-9A-Za-z]{11,30}|(?:[ -][0-9A-Za-z]{4}){2,7}(?:[ -][0-9A-Za-z]{1,4})?)(?![0-9A-Za-z])"
@@ -55,14 +56,20 @@ def find_ibans(line: Line, effort: Effort) -> Iterator[Finding]:
     return scan(_IBAN, line, effort, "iban", _iban, cost=10)
 
 
-def _card(match: re.Match[str], _: Line) -> str | None:
-    digits = match[0].replace(" ", "").replace("-", "")
-    known = any(len(digits) in sizes and one.match(digits) for one, sizes in _NETWORKS)
-    # All the same digits pass the check, and stand for something else.
-    return digits if known and len(set(digits)) > 1 and luhn.is_valid(digits) else None
+def _card(match: re.Match[str], _: Line) -> tuple[str, int] | None:
+    for end in ends_of(match):
+        digits = match.string[match.start() : end].replace(" ", "").replace("-", "")
+        known = any(len(digits) in sizes and one.match(digits) for one, sizes in _NETWORKS)
+        # All the same digits pass the check, and stand for something else.
+        if known and len(set(digits)) > 1 and luhn.is_valid(digits):
+            return digits, end
+    return None
 
 
-def _iban(match: re.Match[str], _: Line) -> str | None:
-    number = iban.compact(match[0].replace("-", ""))
-    # A country's own checks ask whether a bank is there: examples name banks that are not.
-    return number if iban.is_valid(number, check_country=False) else None
+def _iban(match: re.Match[str], _: Line) -> tuple[str, int] | None:
+    for end in ends_of(match):
+        number = iban.compact(match.string[match.start() : end].replace("-", ""))
+        # A country's own checks ask whether a bank is there: examples name banks that are not.
+        if len(number) >= _SHORTEST and iban.is_valid(number, check_country=False):
+            return number, end
+    return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REGIONS = ("US", "GB", "DE", "FR")
 """Whose phone numbers are known in national form when no countries are asked for, in this order."""
 
-# All that is no address has six digits, near each other.
+# All that is no address has six digits near each other.
 _SPOT = re.compile(r"[0-9](?:[^0-9\n]{0,3}[0-9]){5}")
 _WINDOW, _OVERLAP = 1 << 16, 256
 

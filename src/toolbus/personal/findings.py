@@ -73,8 +73,10 @@ class Line(Struct, frozen=True):
         return words.search(before.lower()) is not None
 
 
-Judge: TypeAlias = Callable[[re.Match[str], Line], str | None]
-"""Returns the value of a candidate; None if it is none."""
+Judge: TypeAlias = Callable[[re.Match[str], Line], tuple[str, int] | None]
+"""Returns the value of a candidate, and where it ends; None if it is none."""
+
+_GROUPS = 6
 
 
 def scan(
@@ -90,12 +92,23 @@ def scan(
     at = line.start
     while (match := pattern.search(line.text, at, line.end)) is not None:
         effort.spend(cost)
-        value = judge(match, line)
-        if value is None:
+        judged = judge(match, line)
+        if judged is None:
             at = match.start() + 1
         else:
-            yield Finding(match.start(), match.end(), kind, value)
-            at = match.end()
+            value, at = judged
+            yield Finding(match.start(), at, kind, value)
+
+
+def ends_of(match: re.Match[str]) -> Iterator[int]:
+    """Give where what *match* found may end: another number may stand right behind it."""
+    at = match.end()
+    for _ in range(_GROUPS):
+        yield at
+        cut = match.string.rfind(" ", match.start(), at)
+        if cut < 0:
+            return
+        at = cut
 
 
 def words_of(*words: str) -> re.Pattern[str]:

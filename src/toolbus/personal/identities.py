@@ -56,8 +56,9 @@ IDENTITIES: tuple[Identity, ...] = (
     Identity("AT", "at.vnr", "", r"[0-9]{4} ?[0-9]{6}", ("svnr", r"sozialversicherungs\w{0,20}")),
     Identity("AU", "au.tfn", "", r"[0-9]{3}( ?)[0-9]{3}\1[0-9]{2,3}", ("tfn", "tax file number")),
     Identity(
-        "BE", "be.nn", r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}[ -][0-9]{3}[. ][0-9]{2}", r"[0-9]{11}",
-        (r"rijksregister\w{0,20}", "registre national", "national number", "insz", "niss"),
+        "BE", "be.nn", r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}[ -][0-9]{3}[. ][0-9]{2}",
+        r"[0-9]{2}( ?)[0-9]{2}\1[0-9]{2}\1[0-9]{3}\1[0-9]{2}",
+        (r"rijksregister\w{0,20}", "registre national", "national number", "insz", "niss", "rrn"),
     ),
     Identity("BG", "bg.egn", "", r"[0-9]{10}", ("egn", "егн")),
     Identity("BR", "br.cpf", r"[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}", r"[0-9]{11}", ("cpf",)),
@@ -70,7 +71,8 @@ IDENTITIES: tuple[Identity, ...] = (
         "CL", "cl.rut", r"[0-9]{1,2}\.[0-9]{3}\.[0-9]{3}-[0-9kK]", r"[0-9]{7,8}-?[0-9kK]", ("rut",)
     ),
     Identity("CN", "cn.ric", r"[0-9]{17}[0-9Xx]"),
-    Identity("CZ", "cz.rc", r"[0-9]{6}/[0-9]{3,4}", r"[0-9]{9,10}", (r"rodn\w{0,9} [cč]\w{0,9}",)),
+    Identity("CZ", "cz.rc", r"[0-9]{6}/[0-9]{3,4}", r"[0-9]{9,10}",
+             (r"rodn\w{0,9} [cč]\w{0,9}", "rč")),
     Identity(
         "DE", "de.idnr", r"[0-9]{2} [0-9]{3} [0-9]{3} [0-9]{3}", r"[0-9]{11}",
         (r"steuer\w{0,20}", "idnr", r"id-?nr", "tin", r"tax[ _-]?(?:id|number|no)"),
@@ -87,11 +89,11 @@ IDENTITIES: tuple[Identity, ...] = (
     Identity("HR", "hr.oib", "", r"[0-9]{11}", ("oib",)),
     Identity("ID", "id.nik", "", r"[0-9]{16}", ("nik", "ktp")),
     Identity("IE", "ie.pps", r"[0-9]{7}[A-W][A-IW]?"),
-    Identity("IL", "il.idnr", "", r"[0-9]{8,9}", (r"te?udat\w{0,9}", "zehut", "תעודת זהות", 'ת"ז')),
+    Identity("IL", "il.idnr", "", r"[0-9]{7,8}-?[0-9]",
+             (r"te?udat\w{0,9}", "zehut", "תעודת זהות", 'ת"ז')),
     Identity("IN", "in_.aadhaar", "", r"[0-9]{4}([ -]?)[0-9]{4}\1[0-9]{4}", ("aadhaa?r", "uid")),
-    Identity("IN", "in_.pan", "", r"[A-Z]{5}[0-9]{4}[A-Z]", ("pan", "permanent account")),
     Identity("IT", "it.codicefiscale", _FISCAL),
-    Identity("KR", "kr.rrn", r"[0-9]{6}-[1-8][0-9]{6}"),
+    Identity("KR", "kr.rrn", r"[0-9]{6}-[0-9]{7}"),
     Identity("LT", "lt.asmens", "", r"[0-9]{11}", (r"asmens kod\w{0,20}",)),
     Identity("MX", "mx.curp", r"[A-Z]{4}[0-9]{6}[HMX][A-Z]{5}[0-9A-Z][0-9]"),
     Identity("MY", "my.nric", r"[0-9]{6}-[0-9]{2}-[0-9]{4}", r"[0-9]{12}", ("nric", "mykad")),
@@ -102,12 +104,13 @@ IDENTITIES: tuple[Identity, ...] = (
         (r"f[øo]dselsn\w{0,20}", r"personn\w{0,20}", "fnr"),
     ),
     Identity("PL", "pl.pesel", "", r"[0-9]{11}", ("pesel",)),
-    Identity("PT", "pt.nif", "", r"[0-9]{9}", ("nif", "contribuinte")),
+    Identity("PT", "pt.nif", "", r"[0-9]{3}( ?)[0-9]{3}\1[0-9]{3}", ("nif", "contribuinte")),
     Identity("RO", "ro.cnp", r"[1-8][0-9]{12}"),
     Identity("RU", "ru.inn", "", r"[0-9]{12}", ("инн", "inn")),
     Identity("SE", "se.personnummer", r"(?:19|20)?[0-9]{6}[-+][0-9]{4}", r"(?:19|20)?[0-9]{10}",
              (r"personn\w{0,20}",)),
-    Identity("TH", "th.pin", r"[0-9]-[0-9]{4}-[0-9]{5}-[0-9]{2}-[0-9]"),
+    Identity("TH", "th.pin", r"[0-9]-[0-9]{4}-[0-9]{5}-[0-9]{2}-[0-9]", r"[0-9]{13}",
+             ("pin", "thai id")),
     Identity("TR", "tr.tckimlik", "", r"[1-9][0-9]{10}", ("tckn", r"(?:t\.?c\.? ?)?kimlik\w{0,9}")),
     Identity("UA", "ua.rntrc", "", r"[0-9]{10}", ("рнокпп", "іпн", "rntrc")),
     Identity("US", "us.ssn", r"[0-9]{3}-[0-9]{2}-[0-9]{4}", r"[0-9]{9}",
@@ -157,14 +160,14 @@ def _compiled(shape: str) -> re.Pattern[str]:
 
 def _judge(identity: Identity, words: re.Pattern[str] | None) -> Any:
     # Imported when first asked: most texts have none of most countries.
-    def judge(match: re.Match[str], line: Line) -> str | None:
+    def judge(match: re.Match[str], line: Line) -> tuple[str, int] | None:
         if words is not None and not line.says(words, match.start()):
             return None
         if not identity.module:
-            return f"{identity.country}{match[0].replace(' ', '')}"
+            return f"{identity.country}{match[0].replace(' ', '')}", match.end()
         module: Any = import_module(f"stdnum.{identity.module}")
         if not module.is_valid(match[0]):
             return None
-        return f"{identity.country}{module.compact(match[0])}"
+        return f"{identity.country}{module.compact(match[0])}", match.end()
 
     return judge

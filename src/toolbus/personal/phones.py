@@ -11,7 +11,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolbus.personal.findings import scan, words_of
+from toolbus.personal.findings import ends_of, scan, words_of
 
 try:
     import phonenumbers
@@ -39,7 +39,9 @@ _COST = 20
 """Of asking the library, in the terms of the effort."""
 
 _AREA = 5
+_SHORTEST = 7
 _AMERICAN, _LAST = 3, 4  # 650-253-0000: how many groups, and how long the last one is
+_DECIMAL = re.compile(r"\(?[0-9]{1,2}\.[0-9]")
 _STRICT = phonenumbers.Leniency.STRICT_GROUPING
 _VALID = phonenumbers.Leniency.VALID
 
@@ -54,15 +56,24 @@ class Phones:
         """Give the phone numbers in *line*."""
         return scan(_PHONE, line, effort, "phone", partial(self._phone, effort))
 
-    def _phone(self, effort: Effort, match: re.Match[str], line: Line) -> str | None:
-        text = match[0]
+    def _phone(self, effort: Effort, match: re.Match[str], line: Line) -> tuple[str, int] | None:
+        said = line.says(_WORDS, match.start())
+        for end in ends_of(match):
+            text = match.string[match.start() : end].rstrip(" \u00a0().-/")
+            end = match.start() + len(text)  # noqa: PLW2901 - a gap is no part of a number
+            if sum(map(str.isdigit, text)) < _SHORTEST:
+                return None
+            if (number := self._number(effort, text, said=said, match=match)) is not None:
+                return number, end
+        return None
+
+    def _number(self, effort: Effort, text: str, *, said: bool, match: re.Match[str]) -> str | None:
         if _DATE.search(text):
             return None
         if text.startswith(("+", "00")):
             effort.spend(_COST)
             return _number(f"+{text[2:]}" if text.startswith("00") else text, None, _VALID)
-        said = line.says(_WORDS, match.start())
-        if not said and not _is_grouped(text):
+        if not said and (not _is_grouped(text) or _goes_on(match)):
             return None
         effort.spend(_COST * len(self._regions))
         level = _VALID if said else _STRICT
@@ -70,10 +81,18 @@ class Phones:
         return next((one for one in numbers if one is not None), None)
 
 
+def _goes_on(match: re.Match[str]) -> bool:
+    """Tell whether another number stands right before: `2.179 872 361 1030` is one of physics."""
+    before = match.string[max(match.start() - 2, 0) : match.start()]
+    return before[-1:] == " " and before[:1].isdigit() and match[0][0].isdigit()
+
+
 def _is_grouped(text: str) -> bool:
     """Tell whether *text* is written as a phone number and not as a date, a sum or a version."""
+    if _DECIMAL.match(text):
+        return False
     if text.startswith("("):
-        return True
+        return ")" in text
     groups = re.split(r"[^0-9]+", text)
     if text.startswith("0"):
         # Two groups may be a decimal or a range of years.

@@ -54,6 +54,17 @@ class Budget(Struct, frozen=True):
         """Return of how many tokens *text* is, in the terms of this budget."""
         return (self.count or estimate)(text)
 
+    def ratio(self, text: str) -> float:
+        """Return which part of *text*, by the limit that it exceeds most, would fit."""
+        ratios = [self.characters / max(len(text), 1)]
+        if self.lines is not None:
+            ratios.append(self.lines / (text.count("\n") + 1))
+        if self.tokens is not None:
+            blocks = range(0, len(text), _BLOCK)
+            size = sum([self.count_of(text[at : at + _BLOCK]) for at in blocks])
+            ratios.append(self.tokens / max(size, 1))
+        return min(ratios)
+
     def part(self, share: float) -> Self:
         """Return *share* of all limits, a number between 0 and 1."""
         return replace(

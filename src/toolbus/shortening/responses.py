@@ -126,7 +126,7 @@ class Shortener(Struct, frozen=True):
             joint = "" if cut.text.endswith("\n") or not cut.text else "\n"
             if budget.fits(shortened := f"{cut.text}{joint}{said}"):
                 return shortened
-            share *= _STEP
+            share *= min(budget.ratio(shortened), _STEP)
         return word(kept, 0, len(text), _place(whole, start), budget)
 
     def _json(self, text: bytes, budget: Budget, kept: Kept, start: int) -> str:
@@ -139,7 +139,7 @@ class Shortener(Struct, frozen=True):
         for _ in range(_TRIES):
             if budget.fits(shortened := shorten_json(raw, int(room), said)):
                 return shortened
-            room *= _STEP
+            room *= min(budget.ratio(shortened), _STEP)
         return shorten_json(_EMPTY[raw[:1]], 0, said)
 
     # --- structured values -----------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Shortener(Struct, frozen=True):
             if budget.fits(shortened):
                 value = msgspec.json.decode(shortened)
                 return value if schemas.problem(schema, value) is None else None
-            room *= _STEP
+            room *= min(budget.ratio(shortened), _STEP)
         return None
 
     def _note(self, kept: Kept, size: int, *, gone: bool) -> str:
