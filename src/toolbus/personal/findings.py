@@ -14,7 +14,10 @@ _REACH = 48
 """How far before a number a word may stand that says what it is."""
 
 
-MOST = 2_000_000
+_NEAR = 18
+"""How near it stands, in signs that are no digits."""
+
+MOST = 1_000_000
 """How much is judged of one result: a candidate that is refused at sight counts as 1."""
 
 
@@ -66,7 +69,10 @@ class Line(Struct, frozen=True):
 
     def says(self, words: re.Pattern[str], at: int) -> bool:
         """Tell whether one of *words* stands before *at*, and no other number between."""
-        low = max(at - _REACH, 0)
+        near, low = self.text[max(at - _NEAR, 0) : at], max(at - _REACH, 0)
+        # Most numbers stand behind other numbers, where no word is near.
+        if at > _NEAR and near.isascii() and near.upper() == near.lower():
+            return False
         before = self.text[low:at]
         if low == 0 and self.hint:
             before = f"{self.hint}: {before}"
@@ -113,4 +119,4 @@ def ends_of(match: re.Match[str]) -> Iterator[int]:
 
 def words_of(*words: str) -> re.Pattern[str]:
     """Return a pattern of *words*, in small letters, with at most a few signs behind them."""
-    return re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])[^0-9\n]{{0,16}}\Z")
+    return re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])[^0-9\n]{{0,{_NEAR - 2}}}\Z")

@@ -40,7 +40,7 @@ _COST = 20
 
 _AREA = 5
 _SHORTEST = 7
-_AMERICAN, _LAST = 3, 4  # 650-253-0000: how many groups, and how long the last one is
+_AMERICAN = re.compile(r"[2-9][0-9]{2}([ /-])[0-9]{3}[ /-][0-9]{4}(?![0-9])")
 _DECIMAL = re.compile(r"\(?[0-9]{1,2}\.[0-9]")
 _STRICT = phonenumbers.Leniency.STRICT_GROUPING
 _VALID = phonenumbers.Leniency.VALID
@@ -57,8 +57,12 @@ class Phones:
         return scan(_PHONE, line, effort, "phone", partial(self._phone, effort))
 
     def _phone(self, effort: Effort, match: re.Match[str], line: Line) -> tuple[str, int] | None:
+        shaped = match[0][0] in "+(0" or _AMERICAN.match(match[0]) is not None
         said = line.says(_WORDS, match.start())
+        if not shaped and not said:
+            return None
         for end in ends_of(match):
+            effort.spend()
             text = match.string[match.start() : end].rstrip(" \u00a0().-/")
             end = match.start() + len(text)  # noqa: PLW2901 - a gap is no part of a number
             if sum(map(str.isdigit, text)) < _SHORTEST:
@@ -93,12 +97,12 @@ def _is_grouped(text: str) -> bool:
         return False
     if text.startswith("("):
         return ")" in text
+    if not text.startswith("0"):
+        return _AMERICAN.fullmatch(text) is not None
     groups = re.split(r"[^0-9]+", text)
-    if text.startswith("0"):
-        # Two groups may be a decimal or a range of years.
-        two = len(groups) == 2 and "." not in text and 1 < len(groups[0]) <= _AREA < len(groups[1])  # noqa: PLR2004
-        return two or len(groups) > 2  # noqa: PLR2004
-    return len(groups) == _AMERICAN and len(groups[-1]) == _LAST and "." not in text
+    if len(groups) == 2:  # noqa: PLR2004 - which may be a decimal or a range of years
+        return "." not in text and 1 < len(groups[0]) <= _AREA < len(groups[1])
+    return len(groups) > 1
 
 
 def _number(text: str, region: str | None, level: int) -> str | None:

@@ -20,11 +20,12 @@ def named(kind, value):
 
 
 def test_a_number_is_found_wherever_it_stands_in_a_long_line(examiner):
-    for at in (0, 1, 65_000, 65_270, 65_279, 65_280, 65_300, 65_530, 65_536, 65_790, 130_000):
+    for at in (0, 1, 65_270, 65_279, 65_280, 65_300, 65_536, 65_790, 130_000):
         for filler in ("x ", "1 2-"):
-            text = (filler * 80_000)[:at] + f" {CARD} " + filler * 40_000
-            assert "[card]" in examiner.replace(text, named, Effort()), (at, filler)
-            assert CARD not in examiner.replace(text, named, Effort())
+            text = (filler * 40_000)[:at] + f" {CARD} " + filler * 100
+            left = examiner.replace(text, named, Effort())
+            assert "[card]" in left, (at, filler)
+            assert CARD not in left
 
 
 def test_a_number_is_not_cut_at_the_edge_of_a_piece(examiner):
