@@ -13,6 +13,7 @@ from toolbus import (
     Agent,
     AgentComponent,
     AssistantMessage,
+    Deny,
     EventBus,
     Scope,
     TextPart,
@@ -23,6 +24,7 @@ from toolbus import (
     ToolResponse,
     ToolSpec,
     UserMessage,
+    guard,
     tool,
 )
 from toolbus.adapters.truncate_output import TruncateOutput
@@ -435,7 +437,7 @@ async def test_nonsense_is_answered():
 
     assert line == f"[there is no line 6000: the output has 5,000 lines, {len(LINES):,} characters]"
     assert "there is no offset 1000000000" in offset
-    assert name in unknown
+    assert "nothing is kept as '../../etc/passwd'" in unknown
     assert "line" in negative
     assert agent.messages[-1].tool_response.is_error
 
@@ -497,7 +499,6 @@ async def test_the_oldest_are_given_up(tmp_path, on_disk):
         read = [await told(agent, "read_more", reference=name) for name in names]
 
     assert "nothing is kept as" in read[0]
-    assert all(name in read[0] for name in names[1:])
     assert read[1].startswith("1 line")
     assert read[2].startswith("2 line")
 
@@ -551,6 +552,32 @@ async def test_redaction_comes_first(tmp_path, first):
     assert len(kept) == 1
     assert not any(SECRET in text for text in (*kept, *read, *messages))
     assert any("line [redacted]" in page for page in read)
+
+
+class NoSecrets(AgentComponent):
+    """Denies results with the secret."""
+
+    @guard(MESSAGE_APPEND_BEFORE)
+    def judge(self, ctx):
+        return Deny("no secrets") if SECRET in ctx.value.text else None
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+async def test_what_is_denied_is_not_kept(tmp_path, on_disk):
+    size = TruncateOutput(characters=1000, folder=tmp_path / "kept" if on_disk else None)
+    denied = f"{SECRET}\n{LINES}"
+    tools = [returning(denied, "denied"), returning(LINES, "fine")]
+    probe = TruncateOutput(characters=1000)
+    name = reference((await shown(probe, denied, session="s")).text)
+    async with agent_with(size, NoSecrets(), tools=tools, session_id="s") as agent:
+        said = await told(agent, "denied")
+        read = await told(agent, "read_more", reference=name)
+        fine = await told(agent, "read_more", reference=reference(await told(agent, "fine")))
+
+    assert said == "no secrets"
+    assert "nothing is kept as" in read
+    assert fine.startswith("line 1 of")
+    assert len(list(tmp_path.rglob("output-*"))) == on_disk
 
 
 async def test_a_priority_above_redaction_is_refused():

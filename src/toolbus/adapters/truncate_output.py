@@ -25,8 +25,9 @@ and members and must still fit the tool's output schema, or is left out whole, a
 so. An image, a sound or a blob: it stays, or is left out whole with *part_bytes*.
 
 **Beside redaction.** Adapters run at priority 50 of `MESSAGE_APPEND_BEFORE`, this at 40: what is
-kept has passed them all, in whatever order components are installed. What only redacts the stored
-copy (`MESSAGE_PERSIST_BEFORE`) does not reach what is kept here: keep that in memory.
+kept has passed them all, in whatever order components are installed, and what a guard denies after
+that is given up again. What only redacts the stored copy (`MESSAGE_PERSIST_BEFORE`) does not reach
+what is kept here: keep that in memory.
 
 **What is kept** belongs to one session; a reference of another is unknown. Without *folder* it is
 kept in memory and ends with the process; in a folder it outlives it, so a resumed session reads
@@ -50,13 +51,13 @@ import importlib
 import logging
 from collections.abc import Callable, Iterable  # noqa: TC003 - a file's settings
 from pathlib import Path  # noqa: TC003 - are of these types
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from msgspec import Meta
 
 from toolbus.components import APPEND_PRIORITY, AgentComponent, on
 from toolbus.errors import RegistrationError
-from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.events import MESSAGE_APPEND_AFTER, MESSAGE_APPEND_BEFORE
 from toolbus.importing import worded
 from toolbus.messages import ToolMessage, ToolResponse
 from toolbus.shortening.budgets import Budget
@@ -85,7 +86,8 @@ _PER_TOKEN = 16
 """Characters of a token at most, where only tokens are limited."""
 
 _LEAST = {"characters": 200, "lines": 6, "tokens": 100}
-_MOST_PAGES = 1_000
+_MOST_LATEST = 1_000
+_Latest: TypeAlias = dict[tuple[str, str], tuple[str, ...]]
 _READS = {"readOnlyHint": True}
 
 
@@ -147,7 +149,8 @@ class TruncateOutput(AgentComponent):
         self._shelf: Shelf = MemoryShelf(outputs, megabytes * 1_000_000)
         if folder is not None:
             self._shelf = FolderShelf(folder, outputs, megabytes * 1_000_000)
-        self._pages: dict[tuple[str, str], None] = {}
+        self._pages: _Latest = {}
+        self._fresh: _Latest = {}
         self._reader = reader
         if reader != "read_more":
             # A tool of the object stands before that of the class.
@@ -182,15 +185,11 @@ class TruncateOutput(AgentComponent):
         session, place = context.scope.session_id, Place(line, offset, lines)
         text = self._shelf.get(session, reference)
         if text is None:
-            known = ", ".join(self._shelf.references(session)[-20:]) or "nothing"
-            reason = (
-                f"nothing is kept as {reference!r} in this session, or no longer; kept: {known}"
-            )
+            # Which others there are it does not say: a reference is a right to read.
+            reason = f"nothing is kept as {reference!r} in this session, or no longer"
             return ToolResponse.from_text(reason, is_error=True, error_type="unknown_reference")
         # What redaction does to a page may make it longer: it is not shortened for that.
-        self._pages[session, context.call_id] = None
-        while len(self._pages) > _MOST_PAGES:
-            del self._pages[next(iter(self._pages))]
+        _remember(self._pages, (session, context.call_id), ())
         page = search(text, find, place, self._budget) if find else None
         return ToolResponse.from_text(page or read_page(text, place, self._budget))
 
@@ -208,25 +207,44 @@ class TruncateOutput(AgentComponent):
         schema = None if ctx.tool is None or response.is_error else ctx.tool.output_schema
         shortened = self._shortener.shorten(
             response,
-            lambda text: self._keep(scope, text),
+            lambda text: self._keep(scope, message.id, text),
             schema,
             # What an MCP server says beside a result is shown as a value without text.
             structured=ctx.tool is not None or bool(response.content),
         )
         return None if shortened is response else message.with_tool_response(shortened)
 
-    def _keep(self, scope: Scope, text: str) -> Kept:
+    @on(MESSAGE_APPEND_AFTER)
+    def _on_message_append_after_forget(self, ctx: EventContext[Message]) -> None:
+        """Give up what a guard denied, or a later handler took out: it is to be nowhere."""
+        session = ctx.scope.session_id
+        for reference in self._fresh.pop((session, ctx.value.id), ()):
+            if reference not in ctx.value.text:
+                self._shelf.forget(session, reference)
+
+    def _keep(self, scope: Scope, message_id: str, text: str) -> Kept:
         """Keep *text* for the session of *scope*, and say where, or why that cannot be."""
         own = "" if self.host is None else self.host.scope.agent_id
         if own and scope.agent_id != own:
             return Kept(self._reader, reason="a sub-agent has no tool for that")
         try:
-            return Kept(self._reader, self._shelf.keep(scope.session_id, text))
+            reference, fresh = self._shelf.keep(scope.session_id, text)
         except Overfull as error:
             return Kept(self._reader, reason=str(error))
         except OSError as error:
             logger.warning("an output cannot be kept: %s", error)
             return Kept(self._reader, reason="it could not be written")
+        if fresh:
+            key = scope.session_id, message_id
+            _remember(self._fresh, key, (*self._fresh.get(key, ()), reference))
+        return Kept(self._reader, reference)
+
+
+def _remember(latest: _Latest, key: tuple[str, str], references: tuple[str, ...]) -> None:
+    """Put *references* under *key* of a session and an id, of which only the latest are kept."""
+    latest[key] = references
+    while len(latest) > _MOST_LATEST:
+        del latest[next(iter(latest))]
 
 
 def _check(name: str, value: int | None, least: int) -> None:

@@ -18,14 +18,14 @@ _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 class Shelf(Protocol):
     """Where whole outputs are kept."""
 
-    def keep(self, session_id: str, text: str) -> str:
-        """Keep *text*, and return the reference under which *session_id* gets it."""
+    def keep(self, session_id: str, text: str) -> tuple[str, bool]:
+        """Keep *text*; return the reference for *session_id*, and whether it is a new one."""
 
     def get(self, session_id: str, reference: str) -> str | None:
         """Return what *session_id* has under *reference*; None if nothing, or no longer."""
 
-    def references(self, session_id: str) -> tuple[str, ...]:
-        """Return what *session_id* has, the oldest first."""
+    def forget(self, session_id: str, reference: str) -> None:
+        """Give up what *session_id* has under *reference*, if anything."""
 
 
 class Overfull(Exception):
@@ -50,26 +50,28 @@ class MemoryShelf:
         self._texts: dict[tuple[str, str], str] = {}
         self._size = 0
 
-    def keep(self, session_id: str, text: str) -> str:
+    def keep(self, session_id: str, text: str) -> tuple[str, bool]:
         """Keep *text*; raises `Overfull`."""
         if getsizeof(text) > self._most:
             raise Overfull(self._most)
         key = session_id, reference_of(session_id, text)
-        self._size += getsizeof(text) - getsizeof(self._texts.pop(key, ""))
-        self._size += getsizeof("") if key not in self._texts else 0
+        fresh = key not in self._texts
+        self.forget(*key)
         self._texts[key] = text
+        self._size += getsizeof(text)
         while len(self._texts) > self._outputs or self._size > self._most:
-            oldest = self._texts.pop(next(iter(self._texts)))
-            self._size -= getsizeof(oldest)
-        return key[1]
+            self.forget(*next(iter(self._texts)))
+        return key[1], fresh
 
     def get(self, session_id: str, reference: str) -> str | None:
         """Return what *session_id* has under *reference*, or None."""
         return self._texts.get((session_id, reference))
 
-    def references(self, session_id: str) -> tuple[str, ...]:
-        """Return what *session_id* has, the oldest first."""
-        return tuple([reference for owner, reference in self._texts if owner == session_id])
+    def forget(self, session_id: str, reference: str) -> None:
+        """Give up what *session_id* has under *reference*, if anything."""
+        text = self._texts.pop((session_id, reference), None)
+        if text is not None:
+            self._size -= getsizeof(text)
 
 
 class FolderShelf:
@@ -81,15 +83,17 @@ class FolderShelf:
     def __init__(self, folder: Path, outputs: int, most_bytes: int) -> None:
         self._folder, self._outputs, self._most = folder, outputs, most_bytes
 
-    def keep(self, session_id: str, text: str) -> str:
+    def keep(self, session_id: str, text: str) -> tuple[str, bool]:
         """Keep *text*; raises `Overfull` and `OSError`."""
         data = text.encode()
         if len(data) > self._most:
             raise Overfull(self._most)
         reference = reference_of(session_id, text)
-        _write(self._path(session_id, reference), data)
+        path = self._path(session_id, reference)
+        fresh = not path.exists()
+        _write(path, data)
         self._give_up()
-        return reference
+        return reference, fresh
 
     def get(self, session_id: str, reference: str) -> str | None:
         """Return what *session_id* has under *reference*, or None."""
@@ -100,10 +104,9 @@ class FolderShelf:
         except (OSError, UnicodeError):
             return None
 
-    def references(self, session_id: str) -> tuple[str, ...]:
-        """Return what *session_id* has, the oldest first."""
-        own = self._folder / _folder_of(session_id)
-        return tuple([path.stem for _, _, path in self._files() if path.parent == own])
+    def forget(self, session_id: str, reference: str) -> None:
+        """Give up what *session_id* has under *reference*, if anything; raises `OSError`."""
+        self._path(session_id, reference).unlink(missing_ok=True)
 
     def _path(self, session_id: str, reference: str) -> Path:
         return self._folder / _folder_of(session_id) / f"{reference}.txt"

@@ -17,13 +17,23 @@ def shelf(request, tmp_path):
 def test_the_same_text_is_kept_once(shelf):
     first, again = shelf.keep("s", "text"), shelf.keep("s", "text")
 
-    assert first == again == reference_of("s", "text")
-    assert shelf.references("s") == (first,)
-    assert shelf.get("s", first) == "text"
+    assert first == (reference_of("s", "text"), True)
+    assert again == (reference_of("s", "text"), False)
+    assert shelf.get("s", first[0]) == "text"
+
+
+def test_what_is_forgotten_is_gone(shelf):
+    name, _ = shelf.keep("s", "text")
+
+    shelf.forget("s", name)
+    shelf.forget("s", name)
+
+    assert shelf.get("s", name) is None
+    assert shelf.keep("s", "text") == (name, True)
 
 
 def test_bytes_are_bounded(shelf):
-    names = [shelf.keep("s", f"{n}" * 4_500) for n in range(3)]
+    names = [shelf.keep("s", f"{n}" * 4_500)[0] for n in range(3)]
 
     assert [shelf.get("s", name) is not None for name in names] == [False, True, True]
     with pytest.raises(Overfull):
@@ -31,7 +41,7 @@ def test_bytes_are_bounded(shelf):
 
 
 def test_an_odd_session_is_no_path(shelf):
-    name = shelf.keep("../\udc80/..", "text")
+    name, _ = shelf.keep("../\udc80/..", "text")
 
     assert shelf.get("../\udc80/..", name) == "text"
     assert shelf.get("..", name) is None

@@ -1,0 +1,25 @@
+"""What the spec does not mention of the component."""
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT = """\
+import sys
+sys.modules[{name!r}] = None
+import toolbus.adapters.redact_personal_data
+"""
+
+
+@pytest.mark.parametrize("name", ["phonenumbers", "publicsuffixlist", "stdnum"])
+def test_a_missing_library_names_the_extra(name):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(name=name)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "install `toolbus[personal]`" in done.stderr
