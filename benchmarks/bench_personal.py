@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache
-from itertools import islice
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

@@ -655,6 +655,8 @@ def answer(method):
         return {"tools": TOOLS}
     if method == "resources/list":
         return {"resources": [{"uri": f"file:///{n}", "name": str(n)} for n in range(200)]}
+    if method == "resources/read":
+        return {"contents": [{"uri": "file:///log", "text": LINES}]}
     if method == "tools/call":
         blocks = [{"type": "text", "text": LINES}, {"type": "new", "data": [1] * 900}]
         return {"content": blocks, "_meta": {"a": ["x"] * 900}}
@@ -721,14 +723,16 @@ def test_a_client_of_the_proxy_reads_on(asked):
 
 
 def test_a_proxy_leaves_lists_whole(asked):
-    listed, resources, got = asked(
+    listed, resources, text, got = asked(
         ("tools/list", {}),
         ("resources/list", {}),
+        ("resources/read", {"uri": "file:///log"}),
         ("tools/call", {"name": "get1", "arguments": {}}),
     )
 
     assert len(listed["tools"]) == 51
     assert len(resources["resources"]) == 200
+    assert len(text["contents"][0]["text"]) > 20_000
     assert got["content"][1] == {"type": "new", "data": [1] * 900}
     assert got["_meta"] == {"a": ["x"] * 900}
 

@@ -1,6 +1,7 @@
 """Texts of every length, and numbers at every place of them."""
 
 import pytest
+from stdnum import luhn
 
 from toolbus.personal.examining import Examiner
 from toolbus.personal.findings import Effort, TooMuch
@@ -32,6 +33,15 @@ def test_a_number_is_not_cut_at_the_edge_of_a_piece(examiner):
     for at in range(65_200, 65_600, 7):
         text = "1 " + "x" * at + f" {CARD} " + "x" * 70_000
         assert examiner.replace(text, named, Effort()) == text.replace(CARD, "[card]")
+
+
+def test_half_a_card_is_no_card(examiner):
+    # Its first 13 digits are a card as well, and the first piece ends behind them.
+    card = next(one for n in range(1000) if luhn.is_valid(one := f"4222222222222{n:03}"))
+    start = len("1 2 3 4 5 6") + (1 << 16) - 13
+    text = f"{'1 2 3 4 5 6 ':x<{start - 1}} {card} " + "x" * 1000
+
+    assert examiner.replace(text, named, Effort()) == text.replace(card, "[card]")
 
 
 def test_many_lines_are_all_searched(examiner):
