@@ -25,14 +25,14 @@ of every message: these, arguments of calls, what people and the model said. The
 what the user wrote, until a session is resumed: then it reads the stored copy.
 
 **What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
-*binary* is "keep", a result with more candidates than *effort* allows (some hundred thousand phone
+*binary* is "keep", a result with more candidates than *effort* allows (some ten thousand phone
 numbers), and whatever a failure stopped.
 
 **How it decides.** An e-mail address has a domain with a public suffix. A card has a network's
 prefix and length, and passes Luhn's check; an IBAN has its country's shape and check digits. A
 phone number in international form stands anywhere; in national form it is valid in one of the
 *countries* (without them: US, GB, DE, FR), and grouped as people write it or behind a word such as
-"phone". A national id has a shape of its own and check digits, or stands behind a word for it; 40
+"phone". A national id has a shape of its own and check digits, or stands behind a word for it; 41
 countries are known (`toolbus.personal.identities`).
 
 **Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found;
