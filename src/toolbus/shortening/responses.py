@@ -53,22 +53,36 @@ class Shortener(Struct, frozen=True):
         *structured* it stays as it is.
         """
         content, value = self._parts(response.content), response.structured
-        room, note = self.budget, None
+        room: Budget = self.budget
+        notes: tuple[TextPart, ...] = ()
         if structured and value is not None and not self._fits_value(value):
-            whole = encode(value)
-            kept = keep(whole.decode())
-            value = self._value(whole, kept, schema)
-            if content:
-                note = self._note(kept, len(whole), gone=value is None)
-                room = _less(room, note)
-            else:
-                content = (TextPart(text=self._json(whole, self.budget, kept, 0)),)
+            content, value, notes = self._without_rest(content, value, keep, schema)
+        for note in notes:
+            room = _less(room, note.text)
         if not room.fits(join_text(content)):
             content = self._content(content, room, keep)
-        if note is not None:
-            content = (*content, TextPart(text=note))
+        content = (*content, *notes) if notes else content
         same = value is response.structured and content is response.content
         return response if same else replace(response, content=content, structured=value)
+
+    def _without_rest(
+        self,
+        content: tuple[Part, ...],
+        value: Any,
+        keep: Callable[[str], Kept],
+        schema: JsonObject | None,
+    ) -> tuple[tuple[Part, ...], Any, tuple[TextPart, ...]]:
+        """Return content, what is left of the structured *value*, and what is said of the rest.
+
+        Without any *content* the value itself is what the model reads, as JSON.
+        """
+        whole = encode(value)
+        kept = keep(whole.decode())
+        value = self._value(whole, kept, schema)
+        if not content:
+            return (TextPart(text=self._json(whole, self.budget, kept, 0)),), value, ()
+        note = self._note(kept, len(whole), gone=value is None)
+        return content, value, (TextPart(text=note),)
 
     # --- parts ---------------------------------------------------------------------------------
 
