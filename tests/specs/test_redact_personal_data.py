@@ -317,13 +317,17 @@ async def test_a_failure_withholds(tmp_path, monkeypatch):
     monkeypatch.setattr("toolbus.personal.emails._is_known", fail)
     async with (
         SqliteStore(tmp_path / "s.db") as store,
-        agent_with(RedactPersonalData(), tools=[returning(f"of {JANE}")], store=store) as agent,
+        agent_with(
+            RedactPersonalData(), tools=[returning(f"of {JANE}")], answers=["done"], store=store
+        ) as agent,
     ):
         await agent.call_tool("get")
+        result = agent.messages[-1]
+        await agent.run(f"Write to {JANE}")
 
     rows = b"".join([path.read_bytes() for path in tmp_path.glob("s.db*")])
-    assert agent.messages[-1].tool_response.error_type == "withheld"
-    assert JANE not in str(agent.messages)
+    assert result.tool_response.error_type == "withheld"
+    assert JANE not in str(result)
     assert b"jane.doe" not in rows
 
 
