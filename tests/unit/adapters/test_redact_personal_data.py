@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from toolbus.adapters.redact_personal_data import RedactPersonalData
+from toolbus.testing import check_adapter, check_handler
+
 WITHOUT = """\
 import sys
 sys.modules[{name!r}] = None
@@ -23,3 +26,8 @@ def test_a_missing_library_names_the_extra(name):
 
     assert done.returncode == 1
     assert "install `toolbus[personal]`" in done.stderr
+
+
+def test_it_keeps_the_laws_of_adapters_and_handlers():
+    check_adapter(RedactPersonalData(), idempotent=True)
+    check_handler(RedactPersonalData())

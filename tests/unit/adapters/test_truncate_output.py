@@ -8,6 +8,7 @@ from toolbus import Agent, EventBus
 from toolbus.adapters.truncate_output import TruncateOutput
 from toolbus.errors import RegistrationError
 from toolbus.models.scripted import ScriptedModel
+from toolbus.testing import check_handler
 
 
 def count(text):
@@ -38,3 +39,8 @@ def test_a_tokenizer_may_be_named(monkeypatch):
     component = TruncateOutput(tokens=100, tokenizer="counting:count")
 
     assert component._budget.count is count
+
+
+def test_it_keeps_the_laws_of_handlers():
+    for settings in ({"characters": 300}, {"tokens": 100, "part_bytes": 10}):
+        check_handler(TruncateOutput(**settings), roles=["tool"], idempotent=True)
