@@ -130,7 +130,7 @@ def _joined(
     keys: Sequence[bytes], values: Sequence[Raw], room: int, depth: int, manner: Manner
 ) -> bytes:
     """Return *values*, after their *keys*, in *room*: all of them shorter, or not all of them."""
-    limit, total = max(room // 8, _LEAST), len(values)
+    limit, total, named = max(room // 8, _LEAST), len(values), bool(keys)
     # A key is never cut: it would be another one.
     if any(len(key) > limit for key in keys):
         short = [at for at, key in enumerate(keys) if len(key) <= limit]
@@ -141,16 +141,16 @@ def _joined(
 
     def pieces(chosen: range, most: int) -> Iterator[bytes]:
         for at in chosen:
-            key = keys[at] if keys else b""
+            key = keys[at] if named else b""
             yield key + _shorten(bytes(values[at]), most - len(key) - 1, depth + 1, manner)
 
     level = _level(sizes, room)
     if level >= 2 * _LEAST and len(values) == total:
         return b",".join(pieces(range(total), level))
-    said = _mark(total, total, named=bool(keys)) if manner.marks else b""
+    said = _mark(total, total, named=named) if manner.marks else b""
     head, tail = _chosen(sizes, room - len(said) - 1, limit)
     gone = total - head - tail
-    mark = [_mark(gone, total, named=bool(keys))] if manner.marks and gone else []
+    mark = [_mark(gone, total, named=named)] if manner.marks and gone else []
     first, last = range(head), range(len(sizes) - tail, len(sizes))
     return b",".join([*pieces(first, limit), *mark, *pieces(last, limit)])
 

@@ -64,3 +64,13 @@ def test_too_many_values_are_shown_as_a_beginning():
 
     assert read[0].startswith("[1,1,1,1")
     assert read[-1] == "[Shortened]"
+
+
+def test_a_key_that_is_too_long_takes_its_member_along():
+    raw = compact(json.dumps({"k" * 5000: None}).encode())
+
+    assert json.loads(shorten_json(raw, 300, "[Shortened]")) == {
+        "…": "[… 1 of 1 members left out …]",
+        "toolbus:shortened": "[Shortened]",
+    }
+    assert json.loads(shorten_json(raw, 300, None)) == {}
