@@ -30,6 +30,8 @@ FILES = (
     "tap",
     "replay",
     "proxy",
+    "personal",
+    "shortening",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

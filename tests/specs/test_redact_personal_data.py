@@ -1,0 +1,473 @@
+"""The scenarios of `specs/redact_personal_data.md`."""
+
+import json
+import subprocess
+import sys
+from base64 import b64decode, b64encode
+from itertools import pairwise
+
+import phonenumbers
+import pytest
+from benchmarks.published import LOOK_ALIKES, PUBLISHED
+
+from toolbus import (
+    Agent,
+    AgentComponent,
+    AssistantMessage,
+    EventBus,
+    Scope,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    on,
+    tool,
+)
+from toolbus.adapters.redact_personal_data import RedactPersonalData
+from toolbus.adapters.truncate_output import TruncateOutput
+from toolbus.errors import ConfigurationError, RegistrationError
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
+from toolbus.interchange.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.loading import load_configuration
+from toolbus.messages import AudioPart, ImagePart, Resource, ResourcePart
+from toolbus.models.scripted import ScriptedModel
+from toolbus.store.sqlite import SqliteStore
+from toolbus.tools import Toolset
+
+JANE = "jane.doe@example.com"
+USE = "toolbus.adapters.redact_personal_data:RedactPersonalData"
+
+
+class Stage:
+    """A host of components without an agent."""
+
+    def __init__(self):
+        self.bus, self.tools, self.scope = EventBus(), Toolset(), Scope(agent_id="a")
+
+
+async def shown(component, response, *, session="s"):
+    """Return what is left of *response* past *component*."""
+    if component.host is None:
+        component.setup(Stage())
+    if isinstance(response, str):
+        response = ToolResponse.from_text(response)
+    message = ToolMessage(id="m", tool_call_id="c", tool_name="t", tool_response=response)
+    scope = Scope(agent_id="a", session_id=session)
+    context = await component.host.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)
+    assert not context.denied
+    return context.value.tool_response
+
+
+async def read(component, text, **options):
+    return (await shown(component, text, **options)).text
+
+
+def returning(value, name="get"):
+    """Return a tool that returns *value*, or raises it."""
+
+    @tool(name=name, description="Get it.", input_schema={"type": "object"})
+    def get(**arguments):
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    return get
+
+
+def agent_with(*components, tools=(), answers=(), **options):
+    return Agent(ScriptedModel(answers), tools=tools, components=components, **options)
+
+
+async def test_every_kind_is_found():
+    text = (
+        f"{JANE}, +49 30 901820, 4242 4242 4242 4242, DE89 3704 0044 0532 0130 00, SSN 123-45-6789"
+    )
+    async with agent_with(RedactPersonalData(), tools=[returning(text)]) as agent:
+        await agent.call_tool("get")
+
+    assert (
+        agent.messages[-1].text == "[email-1], [phone-1], [card-1], [iban-1], SSN [national-id-1]"
+    )
+
+
+async def test_published_examples_are_found():
+    component = RedactPersonalData()
+
+    left = {
+        (kind, one): await read(component, f"It is {one}, and so on.")
+        for kind, examples in PUBLISHED.items()
+        for one in examples
+    }
+
+    missed = [key for key, text in left.items() if f"[{key[0]}-" not in text]
+    assert missed == []
+
+
+async def test_phone_numbers_of_every_country():
+    component = RedactPersonalData()
+    styles = (
+        phonenumbers.PhoneNumberFormat.E164,
+        phonenumbers.PhoneNumberFormat.INTERNATIONAL,
+        phonenumbers.PhoneNumberFormat.RFC3966,
+    )
+    numbers = [
+        phonenumbers.format_number(phonenumbers.example_number(region), style)
+        for region in sorted(phonenumbers.SUPPORTED_REGIONS)
+        for style in styles
+    ]
+
+    left = [await read(component, f"It is {one}, and so on.") for one in numbers]
+
+    assert len(numbers) > 700
+    missed = [one for one, text in zip(numbers, left, strict=True) if "[phone-" not in text]
+    assert missed == []
+
+
+async def test_what_only_looks_like_it_stays():
+    component = RedactPersonalData()
+    responses = [ToolResponse.from_text(f"It is {one} here") for one in LOOK_ALIKES]
+    responses.append(ToolResponse(structured={"at": 1700000000, "n": 12345678, "f": 1.5e9}))
+
+    left = [await shown(component, one) for one in responses]
+
+    changed = [new.text for old, new in zip(responses, left, strict=True) if new is not old]
+    assert changed == []
+
+
+async def test_bare_digits_need_a_word():
+    component = RedactPersonalData()
+    words = {
+        "phone": "4155552671", "Tel.": "030901820", "mobile_number": "07400123456",
+        "BSN": "111222333", "ssn": "219099998", "pesel": "44051401359", "cpf": "11144477735",
+    }  # fmt: skip
+
+    for word, number in words.items():
+        bare = await read(component, f"It is {number}.")
+        said = await read(component, f"The {word}: {number}.")
+        structured = await shown(component, ToolResponse(structured={word: number, "n": number}))
+        assert bare == f"It is {number}."
+        assert number not in said
+        assert number not in structured.structured[word]
+        assert structured.structured["n"] == number
+
+
+async def test_the_same_value_has_one_name():
+    component = RedactPersonalData()
+    spellings = {
+        "email": ["Jane.Doe@Example.com", "jane.doe@example.com"],
+        "phone": ["+1 415-555-2671", "(415) 555-2671", "+14155552671", "phone 4155552671"],
+        "card": ["4242 4242 4242 4242", "4242-4242-4242-4242", "4242424242424242"],
+        "iban": ["DE89 3704 0044 0532 0130 00", "de89370400440532013000"],
+    }
+
+    for kind, variants in spellings.items():
+        left = [await read(component, f"<{one}>") for one in variants]
+        assert all(f"[{kind}-1]" in text for text in left), left
+    other = await read(component, "john@example.com, jane.doe@example.com, +49 30 901820")
+
+    assert other == "[email-2], [email-1], [phone-2]"
+
+
+async def test_each_session_counts_for_itself():
+    component = RedactPersonalData()
+
+    one = await read(component, "a@example.com and b@example.com", session="one")
+    two = await read(component, "b@example.com", session="two")
+    again = await read(component, "b@example.com", session="one")
+
+    assert (one, two, again) == ("[email-1] and [email-2]", "[email-1]", "[email-2]")
+
+
+async def test_a_resumed_session_numbers_on(tmp_path):
+    async with (
+        SqliteStore(tmp_path / "s.db") as store,
+        agent_with(
+            RedactPersonalData(), tools=[returning(JANE)], store=store, session_id="s"
+        ) as agent,
+    ):
+        await agent.call_tool("get")
+
+    asks = AssistantMessage(id="1", tool_calls=(ToolCall(id="c1", name="get"),))
+    async with (
+        SqliteStore(tmp_path / "s.db") as store,
+        agent_with(
+            RedactPersonalData(),
+            tools=[returning("john@example.com")],
+            answers=[asks, "done"],
+            store=store,
+            session_id="s",
+        ) as agent,
+    ):
+        await agent.run("go")
+
+    texts = [one.text for one in agent.messages if isinstance(one, ToolMessage)]
+    assert texts == ["[email-1]", "[email-2]"]
+
+
+async def test_results_are_redacted_everywhere():
+    resource = Resource(uri=f"mailto:{JANE}", text=f"of {JANE}")
+    response = ToolResponse(
+        content=(TextPart(text=JANE), ResourcePart(resource=resource)),
+        structured={JANE: [{"mail": JANE}, 4242424242424242], JANE.upper(): 1},
+        is_error=True,
+        error_type=f"no {JANE}",
+        metadata={"by": JANE},
+    )
+
+    left = await shown(RedactPersonalData(), response)
+
+    assert "jane" not in str(left).lower()
+    assert "4242" not in str(left)
+    assert left.structured == {
+        "[email-1]": ({"mail": "[email-1]"}, "[card-1]"),
+        "[email-1] (2)": 1,
+    }
+    assert left.content[1].resource.uri == "mailto:[email-1]"
+
+
+async def test_failed_results_are_redacted():
+    failing = returning(ValueError(f"no such user: {JANE}"))
+    async with agent_with(RedactPersonalData(), tools=[failing]) as agent:
+        await agent.call_tool("get")
+
+    assert agent.messages[-1].text == "no such user: [email-1]"
+    assert agent.messages[-1].tool_response.is_error
+
+
+class Watch(AgentComponent):
+    """Notes what is told of stored results."""
+
+    def __init__(self):
+        self.seen = []
+
+    @on(TOOL_CALL_PERSIST_AFTER)
+    def note(self, ctx):
+        self.seen.append(str(ctx.value))
+
+
+async def test_stored_copies_are_redacted(tmp_path):
+    got, watch = [], Watch()
+
+    @tool
+    def send(to: str) -> str:
+        """Send."""
+        got.append(to)
+        return f"sent to {to}"
+
+    call = ToolCall(id="c", name="send", arguments={"to": JANE})
+    asks = AssistantMessage(id="1", content=f"I write to {JANE}", tool_calls=(call,))
+    model = ScriptedModel([asks, f"Done: {JANE}"])
+    async with SqliteStore(tmp_path / "s.db") as store:
+        components = [RedactPersonalData(), watch]
+        async with Agent(model, tools=[send], components=components, store=store) as agent:
+            await agent.run(f"Write to {JANE}")
+
+    rows = b"".join([path.read_bytes() for path in tmp_path.glob("s.db*")])
+    assert got == [JANE]
+    assert JANE in model.requests[0].messages[-1].text
+    assert "sent to [email-1]" in model.requests[1].messages[-1].text
+    assert b"[email-1]" in rows
+    assert b"jane.doe" not in rows
+    assert len(watch.seen) == 1
+    assert JANE not in watch.seen[0]
+
+
+async def test_files_of_text_are_read():
+    blob = b64encode(f"name,mail\nJane,{JANE}\n".encode()).decode()
+    resource = Resource(uri="file:///a.csv", mime_type="text/csv", blob=blob)
+
+    left = await shown(
+        RedactPersonalData(), ToolResponse(content=(ResourcePart(resource=resource),))
+    )
+
+    assert b64decode(left.content[0].resource.blob) == b"name,mail\nJane,[email-1]\n"
+
+
+async def test_pictures_are_withheld():
+    pdf = Resource(uri="file:///a.pdf", mime_type="application/pdf", blob="AAAA")
+    broken = Resource(uri="file:///a.txt", mime_type="text/plain", blob="/////w==")
+    parts = (
+        ImagePart(data="AAAA", mime_type="image/png"),
+        AudioPart(data="AAAA", mime_type="audio/wav"),
+        ResourcePart(resource=pdf),
+        ResourcePart(resource=broken),
+    )
+
+    withheld = await shown(RedactPersonalData(), ToolResponse(content=parts))
+    kept = await shown(RedactPersonalData(binary="keep"), ToolResponse(content=parts))
+
+    assert all("withheld" in one.text for one in withheld.content)
+    assert kept.content[:3] == parts[:3]
+    assert "withheld" in kept.content[3].text
+
+
+async def test_too_much_is_withheld():
+    left = await shown(RedactPersonalData(effort=20_000), "+49 30 901820 " * 3000 + JANE)
+
+    assert left.is_error
+    assert left.error_type == "withheld"
+    assert "withheld" in left.text
+    assert len(str(left)) < 1000
+
+
+async def test_a_failure_withholds(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError(JANE)
+
+    monkeypatch.setattr("toolbus.personal.emails._is_known", fail)
+    async with (
+        SqliteStore(tmp_path / "s.db") as store,
+        agent_with(
+            RedactPersonalData(), tools=[returning(f"of {JANE}")], answers=["done"], store=store
+        ) as agent,
+    ):
+        await agent.call_tool("get")
+        result = agent.messages[-1]
+        await agent.run(f"Write to {JANE}")
+
+    rows = b"".join([path.read_bytes() for path in tmp_path.glob("s.db*")])
+    assert result.tool_response.error_type == "withheld"
+    assert JANE not in str(result)
+    assert b"jane.doe" not in rows
+
+
+async def test_only_the_kinds_asked_for():
+    left = await read(RedactPersonalData(kinds=["card"]), f"4242424242424242 of {JANE}")
+
+    assert left == f"[card-1] of {JANE}"
+
+
+async def test_only_the_countries_asked_for():
+    text = "86 095 742 719, 2 55 08 14 168 025 38, (030) 901820, 01 42 68 53 00"
+
+    german = await read(RedactPersonalData(countries=["DE"]), text)
+    french = await read(RedactPersonalData(countries=["FR"]), text)
+    both = await read(RedactPersonalData(), text)
+
+    assert german == "[national-id-1], 2 55 08 14 168 025 38, [phone-1], 01 42 68 53 00"
+    assert french == "86 095 742 719, [national-id-1], (030) 901820, [phone-1]"
+    assert both == "[national-id-1], [national-id-2], [phone-1], [phone-2]"
+
+
+async def test_our_own_addresses_stay():
+    component = RedactPersonalData(allow=["@Our.example", JANE, "+49 30 901820"])
+    text = f"a@our.example b@mail.OUR.example {JANE} +49 30 901820 c@notour.example"
+
+    left = await read(component, text)
+
+    assert left == text.replace("c@notour.example", "[email-1]")
+
+
+async def test_only_the_tools_asked_for(tmp_path):
+    (tmp_path / "toolbus.toml").write_text(f'[[component]]\nuse = "{USE}"\ntools = "one"\n')
+    configured = load_configuration(str(tmp_path / "toolbus.toml")).components[0]
+    configured.teardown()
+
+    for number, component in enumerate([RedactPersonalData(tools="one"), configured]):
+        file = tmp_path / f"{number}.db"
+        tools = [returning(JANE, "one"), returning(JANE, "two")]
+        async with (
+            SqliteStore(file) as store,
+            agent_with(component, tools=tools, store=store) as agent,
+        ):
+            # The first address of the session is the one in the stored arguments.
+            await agent.call_tool("one", {"to": "first@example.com"})
+            first = agent.messages[-1].text
+            await agent.call_tool("two", {"to": "second@example.com"})
+            second = agent.messages[-1].text
+        rows = b"".join([path.read_bytes() for path in tmp_path.glob(f"{number}.db*")])
+        assert (first, second) == ("[email-2]", JANE)
+        assert b"first@example.com" not in rows
+        assert b"second@example.com" in rows
+
+
+def test_wrong_settings_are_refused(tmp_path):
+    for settings, known in (
+        ({"kinds": ["mail"]}, "email, iban"),
+        ({"countries": ["Germany"]}, "DE, "),
+        ({"binary": "maybe"}, "keep, withhold"),
+        ({"effort": 0}, "effort must be"),
+    ):
+        with pytest.raises(RegistrationError, match=known):
+            RedactPersonalData(**settings)
+
+    file = tmp_path / "toolbus.toml"
+    for setting in ("kinds = ['mail']", "countries = ['Germany']", "binary = 3", "kind = ['card']"):
+        file.write_text(f'[[component]]\nuse = "{USE}"\nsettings = {{ {setting} }}\n')
+        with pytest.raises(ConfigurationError, match=r"kinds?|countries|binary"):
+            load_configuration(str(file))
+
+
+SERVER = f"""\
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "tools/list":
+        result = {{"tools": [{{"name": "get", "inputSchema": {{"type": "object"}}}}]}}
+    else:
+        text = {{"type": "text", "text": "of {JANE}"}}
+        result = {{"content": [text], "_meta": {{"to": "{JANE}"}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": m["id"], "result": result}}), flush=True)
+"""
+
+
+def test_a_client_of_the_proxy_reads_placeholders(tmp_path, environment):
+    here = tmp_path / "here"
+    (here / "server.py").write_text(SERVER)
+    (here / "toolbus.toml").write_text(f'[[component]]\nuse = "{USE}"\n')
+    proxy = [sys.executable, "-m", "toolbus", "proxy", "--config", "toolbus.toml", "--"]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get"}}
+
+    process = subprocess.Popen(
+        [*proxy, sys.executable, "server.py"],
+        cwd=here, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        process.stdin.write(json.dumps(call) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        process.stdin.close()
+
+    result = json.loads(answer)["result"]
+    assert result["content"] == [{"type": "text", "text": "of [email-1]"}]
+    assert JANE not in answer
+
+
+def test_a_rehearsal_shows_what_it_would_replace(command, tmp_path):
+    call = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="get"),))
+    response = ToolResponse.from_text(f"of {JANE}")
+    result = ToolMessage(id="t", tool_call_id="c", tool_name="get", tool_response=response)
+    lines = [Header(), SessionLine(id="s")]
+    lines += [MessageLine(message=one) for one in (call, result)]
+    lines += [EndLine(messages=2, records=0)]
+    (tmp_path / "here" / "log.jsonl").write_bytes(b"".join([encode_line(one) for one in lines]))
+    (tmp_path / "here" / "toolbus.toml").write_text(f'[[component]]\nuse = "{USE}"\n')
+
+    run = command("replay", "log.jsonl", "--with", "toolbus.toml", "--json")
+
+    assert run.returncode == 0, run.stderr
+    assert "RedactPersonalData" in run.stdout
+    assert "[email-1]" in run.stdout
+
+
+async def test_what_is_kept_aside_has_none(tmp_path):
+    lines = [f"line {n}\n" for n in range(3000)]
+    lines[1500] = f"line of {JANE}\n"
+    size = TruncateOutput(characters=1000, folder=tmp_path / "kept")
+    components = [size, RedactPersonalData()]
+    async with agent_with(*components, tools=[returning("".join(lines))]) as agent:
+        await agent.call_tool("get")
+
+    (kept,) = (tmp_path / "kept").rglob("output-*")
+    assert "line of [email-1]\n" in kept.read_text()
+    assert JANE not in kept.read_text()
+
+
+async def test_it_is_idempotent():
+    component = RedactPersonalData()
+    texts = [" ".join(pair) for group in PUBLISHED.values() for pair in pairwise(group)]
+
+    for text in texts:
+        response = ToolResponse(content=(TextPart(text=text),), structured={text: [text]})
+        first = await shown(component, response)
+        assert await shown(component, first) is first
