@@ -1,0 +1,1 @@
+"""What redaction is measured with: published examples, look-alikes, source code, and other tools."""
