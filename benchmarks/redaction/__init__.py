@@ -1,1 +1,1 @@
-"""What redaction is measured with: published examples, look-alikes, source code, and other tools."""
+"""What redaction is measured with: published examples, look-alikes, source code, other tools."""

@@ -11,19 +11,20 @@ or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as wel
     use = "redact-secrets"
     settings = { vault = true, allow = ["sk_test_*"] }
 
-It needs `toolbus[redact]`. A credential in a result (in any text, in `structured`, its keys too, in
-embedded resources, their addresses and text blobs, in errors and in the facts of the call) becomes a
-placeholder such as `[github-pat-1]`: the same one for the same secret as long as a session lasts,
-and never one that stands in its texts already. Once found, a secret is also found in base64,
+It needs `toolbus[redact]`. A credential in a result (in any text, in `structured`, its keys too,
+in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
+becomes a placeholder such as `[github-pat-1]`: the same one for the same secret as long as a session
+lasts, and never one that stands in its texts already. Once found, a secret is also found in base64,
 hexadecimal, URL- and JSON-escaped, in every later result of the session, and cut into adjoining
 parts. The stored copy of every message, of every role, is cleaned as well. What the tools run with
 stays as it is.
 
 With `vault` the model can use what it never reads: where its arguments hold a placeholder, the tool
-gets the value. The value is taken out of `parameters` and of all stored copies again.
+gets the value. The value is taken out of `parameters` and of all stored copies again, and out of
+what the model itself repeats.
 
-How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`toolbus/secrets/
-rules.json`, see `rules.NOTICE` there), and by ours (`toolbus/secrets/own.py`): formats that those
+How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`toolbus/secrets/`
+`rules.json`, see `rules.NOTICE` there), and by ours (`toolbus/secrets/own.py`): formats that those
 lack, and values that look random and are assigned to a name such as `secret`, `token` or `api_key`.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
 
@@ -33,22 +34,25 @@ long is withheld, with the reason; so is one when the engine fails.
 Its limits:
 
 - A secret of no known format that stands alone, such as a password in a sentence, is not found.
-- Pictures, sounds, and blobs that are no text are not looked into, nor are archives or ciphers.
-- Only secrets that were found once are found encoded. Base64 that is broken into lines, values in
-  other encodings, and what is cut into messages that do not belong together, are not.
+- Pictures, sounds, and blobs that are no text are not looked into, nor are archives and ciphers.
+- Only secrets that were found once are found encoded. Base64 that is broken into lines, and values
+  in other encodings, are not. What is cut into several messages is found only in a stream of an MCP
+  server's notifications, and there its first piece has gone.
+- Short passwords and words are taken out where they are found, and not where they stand alone.
 - Handlers that look at a call itself (`TOOL_CALL_BEFORE`, `_ERROR`, `_AFTER`, a tap or a recorder
-  that keeps values, `keep_originals=True`), an approver, and a tool's own logs and progress see what
-  the tool sees. Pieces of a streamed answer are shown as the model says them.
-- The vault lives in memory and ends with the process; what it forgot stays a placeholder. Whoever
-  can make the model call a tool with a placeholder can send that tool the value: give `vault` the
-  names of the tools that may get it.
+  that keeps values, `keep_originals=True`), an approver, and a tool's own logs and progress see
+  what the tool sees. Pieces of a streamed answer are shown as the model says them.
+- The vault lives in memory and ends with the process; of a session it keeps the latest 256 secrets,
+  and what it forgot stays a placeholder. Whoever can make the model call a tool with a placeholder
+  can send that tool the value: give `vault` the names of the tools that may get it.
 - What a user writes is read by the model as it was written, unless `prompts` is set; the stored
   copy is clean either way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+# A configuration reads the hints of the constructor while the program runs.
+from collections.abc import Mapping, Sequence  # noqa: TC003
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -63,7 +67,7 @@ from toolbus.events import (
     Deny,
     Scope,
 )
-from toolbus.messages import AssistantMessage, ToolMessage, ToolResponse
+from toolbus.messages import AssistantMessage, TextPart, ToolMessage, ToolResponse
 from toolbus.secrets.engine import engine_for
 from toolbus.secrets.examining import UnexaminedError
 from toolbus.secrets.records import pass_call, pass_message, pass_response
@@ -72,7 +76,7 @@ from toolbus.secrets.rules import choose
 
 if TYPE_CHECKING:
     from toolbus.dispatch import EventContext
-    from toolbus.events import ModelRequest, ToolSpec
+    from toolbus.events import ModelRequest
     from toolbus.messages import Message, ToolCall
 
 _LAST = -1_000
@@ -119,14 +123,13 @@ class RedactSecrets(AgentComponent):
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._vault, self._prompts = _patterns("*" if vault is True else vault or ()), prompts
+        given = ("*" if vault else ()) if isinstance(vault, bool) else vault
+        self._vault, self._prompts = _patterns(given), prompts
         for name, limit in (("max_chars", max_chars), ("max_seconds", max_seconds)):
             if limit <= 0:
                 raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
         engine = engine_for(choose(only, without, rules or {}))
-        self._redactor = Redactor(
-            engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds
-        )
+        self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
         self.register_tool_adapter(_Results(self._redactor, _patterns(tools)))
         if self._vault:
             self.register_tool_adapter(_Vault(self._redactor, self._vault))
@@ -201,12 +204,7 @@ class _Results(ToolAdapter):
                 stream=stream,
             )
         except UnexaminedError as error:
-            return ToolResponse(
-                **_facts(response),
-                content=ToolResponse.from_text(_withheld(error)).content,
-                is_error=True,
-                error_type="withheld",
-            )
+            return _stand_in(response, _withheld(error))
 
 
 class _Vault(ToolAdapter):
@@ -228,17 +226,20 @@ def _session(scope: Scope) -> str:
     return scope.session_id.rsplit("/", 2 * len(scope.lineage))[0]
 
 
-def _patterns(given: Sequence[str] | str | bool) -> tuple[str, ...]:
+def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _facts(response: ToolResponse) -> dict[str, object]:
-    """Return what may be said of a call whose result is withheld; its parameters are not."""
-    return {
-        "tool_name": response.tool_name,
-        "tool_call_id": response.tool_call_id,
-        "duration_ns": response.duration_ns,
-    }
+def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
+    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
+    return ToolResponse(
+        content=(TextPart(text=reason),),
+        is_error=True,
+        error_type="withheld",
+        tool_name=response.tool_name,
+        tool_call_id=response.tool_call_id,
+        duration_ns=response.duration_ns,
+    )
 
 
 def _withheld(error: UnexaminedError) -> str:

@@ -6,26 +6,29 @@ import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.secrets.engine import compiled
-from toolbus.secrets.forms import expression
+from toolbus.secrets.engine import REACH, Engine
+from toolbus.secrets.forms import LONGEST, expression
 from toolbus.secrets.judging import is_telling
+from toolbus.secrets.rules import Rule
 
 if TYPE_CHECKING:
-    import re2
+    from collections.abc import Callable, Iterator
 
-KEPT, KEPT_BYTES, SESSIONS = 256, 262_144, 256
-"""Secrets and bytes of them that are kept for a session, and sessions; the oldest are let go."""
+    from toolbus.secrets.engine import Hit
 
-_TAKEN = 10_000
+KEPT, KEPT_CHARS, SESSIONS = 256, 65_536, 256
+"""Secrets and letters of them that are kept for a session, and sessions; the oldest are let go."""
+
+_TAKEN, _STREAMS = 10_000, 16
+_BATCH, _BATCH_CHARS, _PIECE = 32, 2_048, 1_024
 _PLACEHOLDER = re.compile(r"\[[a-z0-9][a-z0-9-]{0,79}-[1-9]\d{0,8}\]")
 
 
 class Secret(NamedTuple):
-    """A *value*, what stands for it, and what finds all its forms if it is telling."""
+    """What stands for a value; if it is telling, its pieces, each in the batch that it is in."""
 
-    value: str
     placeholder: str
-    pattern: re2.Pattern | None
+    pieces: tuple[tuple[int, str], ...] = ()
 
 
 class Book:
@@ -33,44 +36,37 @@ class Book:
 
     def __init__(self) -> None:
         self._secrets: OrderedDict[str, Secret] = OrderedDict()
+        self._values: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         self._taken: OrderedDict[str, None] = OrderedDict()
-        self._own: OrderedDict[str, str] = OrderedDict()
-        self._bytes = 0
-        self._known: re2.Pattern | None = None
-        self._stale = False
+        self._chars = 0
+        # A filter of hundreds is slow, and each new secret would make all of it anew.
+        self._batches: dict[int, dict[str, Rule]] = {}
+        self._engines: dict[int, Engine] = {}
+        self._tails: OrderedDict[str, str] = OrderedDict()
         self.noted = False
-        self.tails: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._secrets)
 
-    @property
-    def known(self) -> re2.Pattern | None:
-        """An expression for every telling secret in every form; None if there is none."""
-        if self._stale:
-            telling = self._telling()
-            joined = "|".join([f"(?:{one.pattern.pattern})" for one in telling])
-            self._known = compiled(joined) if telling else None
-            self._stale = False
-        return self._known
+    def knows(self) -> bool:
+        """Tell whether there is anything to be found."""
+        return bool(self._batches)
 
-    def named(self, form: bytes) -> str:
-        """Return what stands for the secret of which *form* is one."""
-        text = form.decode(errors="replace")
-        if (secret := self._secrets.get(text)) is not None:
-            return secret.placeholder
-        for one in self._telling():
-            if one.pattern.fullmatch(form):
-                return one.placeholder
-        return "[withheld]"
+    def find(self, data: bytes, check: Callable[[], None]) -> Iterator[Hit]:
+        """Give where telling secrets stand in *data*, in any form; the rule is the placeholder."""
+        for number, batch in self._batches.items():
+            if number not in self._engines:
+                reach = max(REACH, LONGEST * max(map(len, batch)))
+                self._engines[number] = Engine(tuple(batch.values()), reach)
+            yield from self._engines[number].find(data, check)
 
     def note(self, text: str) -> None:
         """Remember what *text* calls a placeholder and is none of ours: that name is taken."""
         if "[" not in text:
             return
         for found in _PLACEHOLDER.findall(text):
-            if found not in self._own:
+            if found not in self._values:
                 self._taken[found] = None
         while len(self._taken) > _TAKEN:
             self._taken.popitem(last=False)
@@ -81,28 +77,42 @@ class Book:
             self._secrets.move_to_end(value)
             return secret.placeholder
         placeholder = self._new(rule)
-        pattern = compiled(expression(value)) if is_telling(value) else None
-        self._secrets[value] = Secret(value, placeholder, pattern)
-        self._own[placeholder] = value
-        self._bytes += len(value)
-        self._stale = self._stale or pattern is not None
+        pieces = self._enter_all(value, placeholder) if is_telling(value) else ()
+        self._secrets[value] = Secret(placeholder, pieces)
+        self._values[placeholder] = value
+        self._chars += len(value)
         return placeholder
 
     def shrink(self) -> None:
         """Let the oldest secrets go until no more is kept than may be."""
-        while len(self._secrets) > KEPT or self._bytes > KEPT_BYTES:
+        while len(self._secrets) > KEPT or self._chars > KEPT_CHARS:
             value, secret = self._secrets.popitem(last=False)
-            self._own.pop(secret.placeholder, None)
+            del self._values[secret.placeholder]
             # It stands in the session's texts for what is forgotten, and never for another.
             self._taken[secret.placeholder] = None
-            self._bytes -= len(value)
-            self._stale = True
+            self._chars -= len(value)
+            for batch, piece in secret.pieces:
+                self._batches[batch].pop(piece, None)
+                self._engines.pop(batch, None)
+                if not self._batches[batch]:
+                    del self._batches[batch]
 
     def restored(self, text: str) -> str:
         """Return *text* with the values in place of their placeholders."""
         if "[" not in text:
             return text
-        return _PLACEHOLDER.sub(lambda found: self._own.get(found[0], found[0]), text)
+        return _PLACEHOLDER.sub(lambda found: self._values.get(found[0], found[0]), text)
+
+    def tail(self, stream: str) -> str:
+        """Return what the latest text of *stream* ended with."""
+        return self._tails.get(stream, "")
+
+    def follow(self, stream: str, tail: str) -> None:
+        """Remember what the latest text of *stream* ended with."""
+        self._tails[stream] = tail
+        self._tails.move_to_end(stream)
+        while len(self._tails) > _STREAMS:
+            self._tails.popitem(last=False)
 
     def _new(self, rule: str) -> str:
         number = self._numbers.get(rule, 0) + 1
@@ -111,10 +121,22 @@ class Book:
         self._numbers[rule] = number
         return f"[{rule}-{number}]"
 
-    def _telling(self) -> list[Secret]:
-        """Return the secrets that have a pattern; the longer first, as one may hold another."""
-        telling = [one for one in self._secrets.values() if one.pattern is not None]
-        return sorted(telling, key=lambda one: -len(one.value))
+    def _enter_all(self, value: str, placeholder: str) -> tuple[tuple[int, str], ...]:
+        """Enter *value*, in pieces if it is long; return the batch of each piece."""
+        # The last piece is none by itself: it could be of one letter.
+        cuts = range(0, max(len(value) - _PIECE // 2, 1), _PIECE)
+        pieces = [value[at : at + _PIECE] for at in cuts[:-1]] + [value[cuts[-1] :]]
+        return tuple([(self._enter(piece, placeholder), piece) for piece in pieces])
+
+    def _enter(self, piece: str, placeholder: str) -> int:
+        last = max(self._batches, default=0)
+        batch = self._batches.get(last, {})
+        if len(batch) >= _BATCH or sum(map(len, batch)) + len(piece) > _BATCH_CHARS:
+            last += 1
+        rule = Rule(placeholder, expression(piece), foreign=True)
+        self._batches.setdefault(last, {})[piece] = rule
+        self._engines.pop(last, None)
+        return last
 
 
 class Books:

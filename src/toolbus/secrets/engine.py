@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.errors import RegistrationError
 
 try:
-    import re2
+    import re2  # type: ignore[import-untyped]  # it has no hints
 except ImportError as error:
     msg = "to look for secrets needs RE2; install `toolbus[redact]`"
     raise ImportError(msg, name=error.name) from error
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolbus.secrets.rules import Rule
 
 STEP, REACH = 131_072, 16_384
-"""Bytes in which the filter looks at a time; what is longer than *REACH* may be found in part."""
+"""Bytes in which the filter looks at a time, and how far beyond them a match may go."""
 
 _MEMORY = 8 << 20
 # A set that runs out of memory finds nothing and does not say so. It must find this one.
@@ -31,19 +31,19 @@ _PROOF = b"\n\x00toolbus\x00"
 
 
 class Hit(NamedTuple):
-    """What *rule*, the one with *index*, found from byte *start* to byte *end*."""
+    """What *rule*, the one with *number*, found from byte *start* to byte *end*."""
 
     start: int
     end: int
-    index: int
+    number: int
     rule: Rule
 
 
 class Engine:
-    """Looks for *rules* in UTF-8."""
+    """Looks for *rules* in UTF-8; what is longer than *reach* bytes may be found in part."""
 
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
-        self.rules = rules
+    def __init__(self, rules: tuple[Rule, ...], reach: int = REACH) -> None:
+        self.rules, self._reach = rules, reach
         self._filter = re2.Filter()
         for one in rules:
             _add(self._filter, one)
@@ -62,7 +62,7 @@ class Engine:
         size = len(data)
         for begin in range(0, size if self.rules else 0, STEP):
             check()
-            end = min(size, begin + STEP + REACH)
+            end = min(size, begin + STEP + self._reach)
             for index in self._candidates(data[begin:end]):
                 yield from self._hits(index, data, (begin, end), check)
 
@@ -112,11 +112,6 @@ def engine_for(rules: tuple[Rule, ...]) -> Engine:
     return Engine(rules)
 
 
-def compiled(pattern: str) -> re2.Pattern:
-    """Return *pattern* compiled, as one that looks in UTF-8."""
-    return re2.compile(pattern, _options())
-
-
 def _options(memory: int = _MEMORY) -> re2.Options:
     options = re2.Options()
     # What is wrong is raised; RE2 itself would write it to standard error.
@@ -130,7 +125,9 @@ def _add(into: re2.Filter, rule: Rule) -> None:
         expression = re2.compile(rule.pattern, _options())
         into.Add(rule.pattern, _options())
     except re2.error as error:
-        raise RegistrationError(f"rule {rule.name!r}", f"RE2 cannot read it: {_text(error)}") from None
+        raise RegistrationError(
+            f"rule {rule.name!r}", f"RE2 cannot read it: {_text(error)}"
+        ) from None
     if expression.search(b"") is not None:
         raise RegistrationError(f"rule {rule.name!r}", "it matches where nothing stands")
 
@@ -144,5 +141,5 @@ def _secret_of(match: re2.Match, group: int | None) -> tuple[int, int]:
     if group is not None:
         span: tuple[int, int] = match.span(group)
         return span
-    spans = [match.span(number) for number in range(1, match.re.groups + 1)]
-    return next((span for span in spans if span[0] < span[1]), match.span())
+    spans: list[tuple[int, int]] = [match.span(one) for one in range(1, match.re.groups + 1)]
+    return next((span for span in [*spans, match.span()] if span[0] < span[1]), (0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from toolbus.secrets.judging import is_plausible
 from toolbus.secrets.nesting import leaves, mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from toolbus.secrets.books import Book
     from toolbus.secrets.engine import Engine, Hit
@@ -24,7 +25,8 @@ MOST_SECRETS = 200
 """Secrets in one record; of more, none is told from the others."""
 
 _MOST_HITS = 20_000
-_SHORTEST = 3
+_SHORTEST, _REST = 3, 8
+_GAP, _LONG = 2, 512
 _ESCAPED = frozenset('"\\\n\r\t')
 
 
@@ -44,7 +46,7 @@ class Limits(Struct, frozen=True):
     clock: Callable[[], float]
 
 
-class Edit(Struct, frozen=True, order=True):
+class Edit(Struct, frozen=True):
     """Bytes of a text from *start* to *end*, and what stands there instead."""
 
     start: int
@@ -55,9 +57,7 @@ class Edit(Struct, frozen=True, order=True):
 class Looker:
     """Looks at texts, and enters what it finds in *book*; changes nothing."""
 
-    def __init__(
-        self, engine: Engine, book: Book, allow: tuple[str, ...], limits: Limits
-    ) -> None:
+    def __init__(self, engine: Engine, book: Book, allow: tuple[str, ...], limits: Limits) -> None:
         self._engine, self._book, self._allow, self._limits = engine, book, allow, limits
         self._until = limits.clock() + limits.seconds
         self._chars = 0
@@ -84,7 +84,7 @@ class Looker:
 
     def json(self, value: Any) -> Any:
         """Look at *value* as JSON, where a key tells what its value is, and at its long texts."""
-        if value is None or value == () or value == {}:
+        if value is None or value in ((), {}):
             return value
         if isinstance(value, str):
             self.texts(value)
@@ -124,7 +124,7 @@ class Looker:
             hits.append(hit)
             if len(hits) > _MOST_HITS:
                 raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        for hit in sorted(hits, key=lambda one: (one.start, -one.end, one.index)):
+        for hit in sorted(hits, key=lambda one: (one.start, -one.end, one.number)):
             start, end = _whole(data, hit)
             value = data[start:end].decode()
             if self._is_secret(value, loose=hit.rule.loose):
@@ -138,7 +138,7 @@ class Looker:
         if len(value) < _SHORTEST or not is_plausible(value, loose=loose):
             return False
         rest = without_placeholders(value)
-        if rest is not value and len(rest) < 8:
+        if rest is not value and len(rest) < _REST:
             return False
         return not any(value == one or fnmatchcase(value, one) for one in self._allow)
 
@@ -154,26 +154,23 @@ class Cleaner:
 
     def __init__(self, book: Book, looker: Looker | None = None) -> None:
         self._book, self._looker = book, looker
-        self._known = book.known
 
     def texts(self, *adjoining: str) -> tuple[str, ...]:
         """Return the texts with placeholders in place of secrets."""
         edits: list[list[Edit]] = [[] for _ in adjoining]
         if self._looker is not None:
             for text, own in zip(adjoining, edits, strict=True):
-                own += self._looker.edits.get((text,), ())
+                own.extend(self._looker.edits.get((text,), ()))
         if len(adjoining) > 1:
             self._cut_across(adjoining, edits)
-        new = tuple(
-            [self._cleaned(text, own) for text, own in zip(adjoining, edits, strict=True)]
-        )
+        new = tuple([self._cleaned(text, own) for text, own in zip(adjoining, edits, strict=True)])
         return adjoining if new == adjoining else new
 
     def json(self, value: Any) -> Any:
         """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
         looker = self._looker
         found = looker is not None and (looker.edits or looker.exact)
-        return mapped(value, self._exactly) if found or self._known is not None else value
+        return mapped(value, self._exactly) if found or self._book.knows() else value
 
     def _exactly(self, *adjoining: str) -> tuple[str, ...]:
         looker, new = self._looker, self.texts(*adjoining)
@@ -183,26 +180,18 @@ class Cleaner:
         return tuple([looker.exact.get(text, text) for text in new]) if looker.exact else new
 
     def _cleaned(self, text: str, edits: list[Edit]) -> str:
-        if not edits and (self._known is None or not text):
+        if not edits and not (text and self._book.knows()):
             return text
         data = _edited(text.encode(), edits)
-        if self._known is not None:
-            data = _edited(data, self._places(data))
+        data = _edited(data, self._places(data))
         new = data.decode()
         return text if new == text else new
 
     def _places(self, data: bytes) -> list[Edit]:
-        names: dict[bytes, str] = {}
-        edits = []
-        assert self._known is not None  # noqa: S101 - for mypy: who calls has asked
-        for found in self._known.finditer(data):
-            if self._looker is not None:
-                self._looker.check()
-            form = found.group()
-            if form not in names:
-                names[form] = self._book.named(form)
-            edits.append(Edit(*found.span(), names[form]))
-        return edits
+        """Return where known secrets stand in *data*, in any form."""
+        check = self._looker.check if self._looker is not None else _unlimited
+        hits = sorted(self._book.find(data, check), key=lambda one: (one.start, -one.end))
+        return [Edit(one.start, one.end, one.rule.name) for one in hits]
 
     def _cut_across(self, adjoining: tuple[str, ...], edits: list[list[Edit]]) -> None:
         """Enter edits for what stands across the places where the texts meet.
@@ -210,8 +199,7 @@ class Cleaner:
         The placeholder stands where a secret begins; the rest of it is cut out.
         """
         found = [] if self._looker is None else list(self._looker.edits.get(adjoining, ()))
-        if self._known is not None:
-            found += self._places("".join(adjoining).encode())
+        found += self._places("".join(adjoining).encode())
         begin = 0
         for text, own in zip(adjoining, edits, strict=True):
             size = len(text.encode())
@@ -225,12 +213,25 @@ class Cleaner:
 
 def _edited(data: bytes, edits: list[Edit]) -> bytes:
     """Return *data* with all *edits* made; of two that overlap the first also covers the second."""
-    pieces, at = [], 0
-    for one in sorted(edits):
-        if one.start >= at:
+    pieces: list[bytes] = []
+    at, last = 0, Edit(0, 0, "")
+    for one in sorted(edits, key=lambda one: (one.start, -one.end)):
+        if one.start >= at and not _goes_on(last, one):
             pieces += [data[at : one.start], one.placeholder.encode()]
-        at = max(at, one.end)
+        at, last = max(at, one.end), one
     return b"".join([*pieces, data[at:]]) if edits else data
+
+
+def _goes_on(last: Edit, one: Edit) -> bool:
+    """Tell whether *one* is the next piece of a long secret, which is found piece by piece."""
+    if min(last.end - last.start, one.end - one.start) < _LONG:
+        return False
+    # In base64 the letters between two pieces belong to neither.
+    return last.placeholder == one.placeholder and one.start - last.end <= _GAP
+
+
+def _unlimited() -> None:
+    """Let what needs no looking take the time that it takes."""
 
 
 def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
@@ -252,4 +253,3 @@ def _unescaped(found: str) -> str:
     except (msgspec.DecodeError, UnicodeEncodeError):
         return found
     return plain
-

@@ -1,4 +1,4 @@
-"""The forms in which one value may stand in a text: escaped for JSON or URLs, base64, hexadecimal."""
+"""The forms in which a value may stand in a text: escaped for JSON or URLs, base64, hexadecimal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from base64 import b64encode
 _ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _SHORTEST = 8
 
+LONGEST = 16
+"""How many times as long as a value its longest form may be, more or less."""
+
 
 def expression(value: str) -> str:
     """Return an expression, in RE2's syntax, for *value* in each of its forms.
@@ -16,18 +19,15 @@ def expression(value: str) -> str:
     alignments are in it, each without the letters that depend on what stands beside the value.
     """
     data = value.encode()
-    forms = [
-        "".join(map(_mixed, value)),
-        "".join([f"%{byte:02x}" for byte in data]),
-        "".join([rf"\\+u{unit:04x}" for unit in _units(value)]),
-        "".join([rf"\\+x{byte:02x}" for byte in data]),
-        data.hex(),
-        *[_armoured(core) for core in _cores(data)],
-    ]
-    first, *rest = dict.fromkeys(forms)
-    # Only the letters of the value itself are told from their capitals by all who wrote it.
-    loose = [f"(?i:{form})" for form in rest[:4]]
-    return "|".join([first, *loose, *rest[4:]])
+    escaped = "".join([f"%{byte:02x}" for byte in data])
+    return "|".join(
+        [
+            "".join(map(_mixed, value)),
+            f"(?i:{escaped})",
+            f"(?i:{data.hex()})",
+            *[_armoured(core) for core in _cores(data)],
+        ]
+    )
 
 
 def _mixed(letter: str) -> str:

@@ -8,7 +8,9 @@ from math import log2
 
 # Of a value of random letters and digits nearly all have more; of words and of fillers few.
 _LEAST, _LEAST_LOOSE = 2.0, 3.0
-_DIGITS = 2
+# Of what is shorter the entropy says nothing.
+_JUDGED, _DIGITS = 16, 2
+_TELLING, _LEAST_TELLING = 8, 2.5
 _STAND_IN = re.compile(
     r"""(?ix)
       ^ [$%<{\[] | [>}] $ | \$ [({]           # a variable, a template, a gap to be filled
@@ -39,7 +41,7 @@ def is_plausible(value: str, *, loose: bool) -> bool:
     if _STAND_IN.search(value) or not value.strip("xX0*.- "):
         return False
     if not loose:
-        return len(value) < 16 or entropy(value) >= _LEAST
+        return len(value) < _JUDGED or entropy(value) >= _LEAST
     digits = sum(map(str.isdigit, value))
     if digits < _DIGITS or digits == len(value) or entropy(value) < _LEAST_LOOSE:
         return False
@@ -51,4 +53,6 @@ def is_telling(value: str) -> bool:
 
     A short password, or one that is a word, stands in other texts for something else.
     """
-    return len(value) >= 8 and entropy(value) >= 2.5 and not re.fullmatch(r"[a-z]{,15}", value)
+    if len(value) < _TELLING or entropy(value) < _LEAST_TELLING:
+        return False
+    return len(value) >= _JUDGED or not (value.isalpha() and value.islower())

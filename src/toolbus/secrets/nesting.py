@@ -47,4 +47,4 @@ def mapped(value: Any, change: Callable[..., tuple[str, ...]]) -> Any:
 
 
 def _are_texts(value: tuple[Any, ...]) -> TypeGuard[tuple[str, ...]]:
-    return len(value) > 1 and all([isinstance(one, str) for one in value])
+    return len(value) > 1 and all(isinstance(one, str) for one in value)

@@ -7,9 +7,10 @@ each group brings stands in the table of `benchmarks/bench_redaction.py`.
 from __future__ import annotations
 
 # What stands between a name and its value, and what ends a value.
+_Q = r"""["'\x60]"""
 _IS = r"""["'\x60)\]]{0,2}[ \t]{0,8}(?:=>|:=|\|\||=|:|,)\s{0,8}["'\x60(]{0,2}"""
 _END = r"""(?:\\?["'\x60]|[\s;,)<}\]&]|\\[nr]|$)"""
-_SECRET = (
+_NAMED = (
     r"(?:api|access|account|auth|private|shared|signing|encryption)[ _.-]?key"
     r"|secret|token|passw(?:or)?d|passwd|passphrase|credential|[_ .-]pat"
 )
@@ -32,8 +33,10 @@ OWN: tuple[tuple[str, str, bool], ...] = (
     # RFC 9110, section 11.6.2: a scheme and credentials.
     (
         "authorization-header",
-        r"""(?i)\bauthorization["'\x60]?[ \t]{0,4}[:=,][ \t]{0,4}["'\x60]?[a-z][a-z0-9-]{2,15}[ \t]{1,4}"""
-        r"""([\w.~+/-]{8,}=*)""",
+        (
+            rf"(?i)\bauthorization{_Q}{{0,1}}[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_Q}{{0,1}}"
+            rf"[a-z][a-z0-9-]{{2,15}}[ \t]{{1,4}}([\w.~+/-]{{8,}}=*)",
+        ),
         False,
     ),
     # A word, "_", and random letters and digits: the shape that GitHub made known.
@@ -43,12 +46,12 @@ OWN: tuple[tuple[str, str, bool], ...] = (
     # Whatever is assigned to a name that says "secret".
     (
         "assigned-secret",
-        rf"(?i)(?:{_SECRET})[\w.-]{{0,24}}{_IS}({_VALUE}){_END}",
+        rf"(?i)(?:{_NAMED})[\w.-]{{0,24}}{_IS}({_VALUE}){_END}",
         True,
     ),
     (
         "flagged-secret",
-        rf"(?i)--?[\w-]{{0,24}}(?:{_SECRET})[\w-]{{0,12}}[ =]{{1,4}}[\"'\x60]?({_VALUE}){_END}",
+        rf"(?i)--?[\w-]{{0,24}}(?:{_NAMED})[\w-]{{0,12}}[ =]{{1,4}}[\"'\x60]?({_VALUE}){_END}",
         True,
     ),
 )

@@ -95,7 +95,9 @@ def _text(text: str | None, pen: Pen) -> Any:
 def _parts(parts: tuple[Part, ...], pen: Pen) -> tuple[Part, ...]:
     texts = [text for part in parts if (text := _text_of(part)) is not None]
     new = iter(pen.texts(*texts) if texts else ())
-    made = tuple([_part(part, pen, None if _text_of(part) is None else next(new)) for part in parts])
+    made = tuple(
+        [_part(part, pen, None if _text_of(part) is None else next(new)) for part in parts]
+    )
     return parts if all(map(is_, made, parts)) else made
 
 

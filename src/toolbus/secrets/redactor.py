@@ -97,7 +97,7 @@ class Redactor:
         look: bool,
         stream: str | None,
     ) -> T:
-        tail = None if stream is None else book.tails.get(stream, "")
+        tail = None if stream is None else book.tail(stream)
         last = ""
         for _ in range(_ROUNDS):
             looker = Looker(self._engine, book, self._allow, self._limits) if look else None
@@ -110,7 +110,7 @@ class Redactor:
                 break
             record = new
         if stream is not None:
-            book.tails[stream] = last[-_TAIL:]
+            book.follow(stream, last[-_TAIL:])
         return record
 
 

@@ -60,10 +60,16 @@ def choose(
     """
     for name in more:
         if not _NAME.fullmatch(name):
-            reason = "a rule's name becomes its placeholder's; take lower-case letters, digits and -"
+            reason = (
+                "a rule's name becomes its placeholder's; take lower-case letters, digits and -"
+            )
             raise RegistrationError(f"rule {name!r}", reason)
     # A user's own come first, so that their names are the ones to be read.
-    rules = (*[Rule(name, pattern, foreign=True) for name, pattern in more.items()], *published(), *own())
+    rules = (
+        *[Rule(name, pattern, foreign=True) for name, pattern in more.items()],
+        *published(),
+        *own(),
+    )
     known = {one.name for one in rules}
     for name in (*only, *without):
         if name not in known:
