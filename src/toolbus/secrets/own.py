@@ -14,6 +14,11 @@ _NAMED = (
     r"(?:api|access|account|auth|private|shared|signing|encryption)[ _.-]?key"
     r"|secret|token|passw(?:or)?d|passwd|passphrase|credential|[_ .-]pat"
 )
+# RFC 9110, section 11.6.2: a scheme and credentials.
+_AUTHORIZATION = (
+    rf"(?i)\bauthorization{_Q}?[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_Q}?"
+    r"[a-z][a-z0-9-]{2,15}[ \t]{1,4}([\w.~+/-]{8,}=*)"
+)
 _VALUE = r"[A-Za-z0-9_+/=.~:-]{16,512}"
 
 OWN: tuple[tuple[str, str, bool], ...] = (
@@ -30,15 +35,7 @@ OWN: tuple[tuple[str, str, bool], ...] = (
     ("new-relic-user-api-key", r"\b(NR(?:AK-[A-Z0-9]{27}|II-[\w-]{32}))(?:[^\w-]|$)", False),
     ("notion-api-token", r"\b(secret_[A-Za-z0-9]{43})\b", False),
     ("mapbox-secret-token", r"\b(sk\.eyJ[\w-]{20,200}\.[\w-]{20,30})(?:[^\w-]|$)", False),
-    # RFC 9110, section 11.6.2: a scheme and credentials.
-    (
-        "authorization-header",
-        (
-            rf"(?i)\bauthorization{_Q}{{0,1}}[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_Q}{{0,1}}"
-            rf"[a-z][a-z0-9-]{{2,15}}[ \t]{{1,4}}([\w.~+/-]{{8,}}=*)",
-        ),
-        False,
-    ),
+    ("authorization-header", _AUTHORIZATION, False),
     # A word, "_", and random letters and digits: the shape that GitHub made known.
     ("prefixed-token", r"\b([a-z][a-z0-9]{1,9}_(?:[a-z0-9]{2,8}_)?[A-Za-z0-9]{30,128})\b", True),
     # A number that names an account, and a key of it.
