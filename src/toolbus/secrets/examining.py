@@ -158,11 +158,12 @@ class Cleaner:
     def texts(self, *adjoining: str) -> tuple[str, ...]:
         """Return the texts with placeholders in place of secrets."""
         edits: list[list[Edit]] = [[] for _ in adjoining]
+        # First what goes on in the next text: of that, a text by itself shows only a part.
+        if len(adjoining) > 1:
+            self._cut_across(adjoining, edits)
         if self._looker is not None:
             for text, own in zip(adjoining, edits, strict=True):
                 own.extend(self._looker.edits.get((text,), ()))
-        if len(adjoining) > 1:
-            self._cut_across(adjoining, edits)
         new = tuple([self._cleaned(text, own) for text, own in zip(adjoining, edits, strict=True)])
         return adjoining if new == adjoining else new
 

@@ -12,7 +12,7 @@ _IS = r"""["'\x60)\]]{0,2}[ \t]{0,8}(?:=>|:=|\|\||=|:|,)\s{0,8}["'\x60(]{0,2}"""
 _END = r"""(?:\\?["'\x60]|[\s;,)<}\]&]|\\[nr]|$)"""
 _NAMED = (
     r"(?:api|access|account|auth|private|shared|signing|encryption)[ _.-]?key"
-    r"|secret|token|passw(?:or)?d|passwd|passphrase|credential|[_ .-]pat"
+    r"|secret|token|passw(?:or)?d|passwd|passphrase|credential|[_ .-]pat|[a-z][_-]key"
 )
 # RFC 9110, section 11.6.2: a scheme and credentials.
 _AUTHORIZATION = (
@@ -35,6 +35,17 @@ OWN: tuple[tuple[str, str, bool], ...] = (
     ("new-relic-user-api-key", r"\b(NR(?:AK-[A-Z0-9]{27}|II-[\w-]{32}))(?:[^\w-]|$)", False),
     ("notion-api-token", r"\b(secret_[A-Za-z0-9]{43})\b", False),
     ("mapbox-secret-token", r"\b(sk\.eyJ[\w-]{20,200}\.[\w-]{20,30})(?:[^\w-]|$)", False),
+    ("telegram-bot-api-token", r"(?:\b|bot)(\d{6,12}:A[\w-]{34})(?:[^\w-]|$)", False),
+    ("nuget-api-key", r"\b(oy2[a-z0-9]{43})\b", False),
+    ("stripe-webhook-secret", r"\b(whsec_[A-Za-z0-9+/]{32,64})", False),
+    ("microsoft-teams-webhook", r"\boutlook\.office\.com/webhook/([0-9a-f-]{36}@[\w/-]{60,200})", False),
+    ("okta-access-token", rf"(?i)(?:okta|ssws)[^\n]{{0,40}}\s[^\n]{{0,16}}?{_Q}?\b(00[\w-]{{40}})(?:[^\w-]|$)", True),
+    ("azure-devops-pat", r"\b([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})\b", False),
+    ("braintree-access-token", r"\b(access_token\$\w{4,12}\$[a-z0-9]{16}\$[0-9a-f]{32})\b", False),
+    ("tailscale-key", r"\b(tskey-[a-z]{2,12}-\w{4,32}-\w{4,64})\b", False),
+    ("contentful-management-token", r"\b(CFPAT-[\w-]{43,64})", False),
+    ("dropbox-short-lived-api-token", r"\b(sl\.[\w-]{130,1000})(?:[^\w-]|$)", False),
+    ("pagerduty-api-key", rf"(?i)(?:pagerduty|pager_duty|\bpd)[\w.-]{{0,16}}{_IS}(u\+[\w+-]{{18}})", False),
     ("authorization-header", _AUTHORIZATION, False),
     # A word, "_", and random letters and digits: the shape that GitHub made known.
     ("prefixed-token", r"\b([a-z][a-z0-9]{1,9}_(?:[a-z0-9]{2,8}_)?[A-Za-z0-9]{30,128})\b", True),
