@@ -251,7 +251,7 @@ FORMS = {
 @given(
     st.binary(max_size=12),
     st.binary(max_size=12),
-    st.text("abcXYZ019-_+/=.~ \n\"\\ü€", min_size=10, max_size=24),
+    st.text('abcXYZ019-_+/=.~ \n"\\ü€', min_size=10, max_size=24),
 )
 def test_encodings_are_found_as_well(before, after, odd):
     secret = letters(5, 10) + odd + letters(6, 6)
@@ -585,7 +585,9 @@ async def test_parallel_calls_find_their_values():
         return f"used {key}"
 
     calls = [
-        ToolCall(id=f"c-{at}", name="use", arguments={"number": at, "key": f"[github-pat-{at + 1}]"})
+        ToolCall(
+            id=f"c-{at}", name="use", arguments={"number": at, "key": f"[github-pat-{at + 1}]"}
+        )
         for at in many
     ]
     model = ScriptedModel(

@@ -14,10 +14,10 @@ or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as wel
 It needs `toolbus[redact]`. A credential in a result (in any text, in `structured`, its keys too,
 in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
 becomes a placeholder such as `[github-pat-1]`: the same one for the same secret as long as a
-session lasts, and never one that stands in its texts already. Once found, a secret is also found in base64,
-hexadecimal, URL- and JSON-escaped, in every later result of the session, and cut into adjoining
-parts. The stored copy of every message, of every role, is cleaned as well. What the tools run with
-stays as it is.
+session lasts, and never one that stands in its texts already. Once found, a secret is also found in
+base64, hexadecimal, URL- and JSON-escaped, in every later result of the session, and cut into
+adjoining parts. The stored copy of every message, of every role, is cleaned as well. What the tools
+run with stays as it is.
 
 With `vault` the model can use what it never reads: where its arguments hold a placeholder, the tool
 gets the value. The value is taken out of `parameters` and of all stored copies again, and out of

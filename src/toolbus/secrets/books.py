@@ -71,23 +71,27 @@ class Book:
         while len(self._taken) > _TAKEN:
             self._taken.popitem(last=False)
 
-    def placeholder(self, value: str, rule: str) -> str:
-        """Return what stands for *value*, which *rule* found: always the same."""
+    def placeholder(self, value: str, rule: str, also: str | None = None) -> str:
+        """Return what stands for *value*, which *rule* found: always the same.
+
+        It stands for *also* as well, which may be the same value written in another way.
+        """
         if (secret := self._secrets.get(value)) is not None:
             self._secrets.move_to_end(value)
             return secret.placeholder
         placeholder = self._new(rule)
-        pieces = self._enter_all(value, placeholder) if is_telling(value) else ()
-        self._secrets[value] = Secret(placeholder, pieces)
         self._values[placeholder] = value
-        self._chars += len(value)
+        for one in (value,) if also is None or also in self._secrets else (value, also):
+            pieces = self._enter_all(one, placeholder) if is_telling(one) else ()
+            self._secrets[one] = Secret(placeholder, pieces)
+            self._chars += len(one)
         return placeholder
 
     def shrink(self) -> None:
         """Let the oldest secrets go until no more is kept than may be."""
         while len(self._secrets) > KEPT or self._chars > KEPT_CHARS:
             value, secret = self._secrets.popitem(last=False)
-            del self._values[secret.placeholder]
+            self._values.pop(secret.placeholder, None)
             # It stands in the session's texts for what is forgotten, and never for another.
             self._taken[secret.placeholder] = None
             self._chars -= len(value)

@@ -92,7 +92,7 @@ class Looker:
         text = encode(value).decode()
         self._count(text)
         self._book.note(text)
-        found = {_unescaped(one): edit.placeholder for edit, one in self._found(text)}
+        found = {_unescaped(one): edit.placeholder for edit, one in self._found(text, is_json=True)}
         self.exact |= found
         for texts in leaves(value):
             if len(texts) > 1:
@@ -116,7 +116,7 @@ class Looker:
         if across:
             self.edits[adjoining] = across
 
-    def _found(self, text: str) -> Iterator[tuple[Edit, str]]:
+    def _found(self, text: str, *, is_json: bool = False) -> Iterator[tuple[Edit, str]]:
         """Give what is to be edited in *text*, each with what stands there."""
         data = text.encode()
         hits: list[Hit] = []
@@ -128,11 +128,17 @@ class Looker:
             start, end = _whole(data, hit)
             value = data[start:end].decode()
             if self._is_secret(value, loose=hit.rule.loose):
-                plain = _unescaped(value)
-                self._secrets.add(plain)
+                self._secrets.add(value)
                 if len(self._secrets) > MOST_SECRETS:
                     raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
-                yield Edit(start, end, self._book.placeholder(plain, hit.rule.name)), value
+                yield Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)), value
+
+    def _named(self, value: str, rule: str, *, is_json: bool) -> str:
+        plain = _unescaped(value)
+        if plain == value:
+            return self._book.placeholder(value, rule)
+        # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
+        return self._book.placeholder(plain if is_json else value, rule, None if is_json else plain)
 
     def _is_secret(self, value: str, *, loose: bool) -> bool:
         if len(value) < _SHORTEST or not is_plausible(value, loose=loose):

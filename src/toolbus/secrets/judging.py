@@ -28,6 +28,8 @@ _LOOKS_LIKE = re.compile(
     | (?: [~.]{0,2}/ | [a-z]: ) [\w .@-]+ (?: /[\w .@-]+ )+  # a path
     """
 )
+# A name in a program, such as Ed25519PublicKey. What is random has letters that stand alone.
+_NAME = re.compile(r"(?:[A-Z]{2,}+|[A-Z][a-z]{2,}+|[a-z]{2,}+|\d{1,5}+|[_./:-])++")
 
 
 def entropy(text: str) -> float:
@@ -45,7 +47,7 @@ def is_plausible(value: str, *, loose: bool) -> bool:
     digits = sum(map(str.isdigit, value))
     if digits < _DIGITS or digits == len(value) or entropy(value) < _LEAST_LOOSE:
         return False
-    return not _LOOKS_LIKE.fullmatch(value)
+    return not (_LOOKS_LIKE.fullmatch(value) or _NAME.fullmatch(value))
 
 
 def is_telling(value: str) -> bool:

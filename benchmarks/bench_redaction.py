@@ -1,0 +1,83 @@
+"""What `redact-secrets` finds, what it takes for a secret wrongly, and what it costs.
+
+The examples are published ones, none of them a rule's own; formats and halves were fixed before
+anything was measured (`specs/credential_formats.toml`). The first figures of the half that is only
+reported, with rules written for the other half alone: 6.3 % missed (60 of 64 found); of 25 examples
+that were fetched after that, 24 % (19 found). Rules for the other formats of the list, by their
+documented shapes, were written then, so that this half is no longer one that nobody has seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import CannotError, Rig, table
+from benchmarks.redaction import corpus
+from benchmarks.redaction.scanners import ABSENT, DetectSecrets, Kingfisher, Ours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.redaction.scanners import Scanner
+
+OURS, PUBLISHED = "toolbus", "toolbus, published rules only"
+MEGABYTES = 8
+
+
+@table("%", ours=OURS, baseline=None)
+def bench_redaction(rig: Rig) -> None:
+    """At most 5 % of published examples missed, 10 % of look-alikes taken, both halves alike."""
+    examples, lookalikes = corpus.examples(), corpus.lookalikes()
+    for scanner in _scanners(rig):
+        for reported, row in ((False, "missed, first half"), (True, "missed, reported half")):
+            half = [one for one in examples if one.reported is reported]
+            found = scanner.flags([one.text for one in half], [one.secret for one in half])
+            rig.put(row, scanner.name, None if rig.once else 100 - _percent(found))
+        taken = scanner.flags(lookalikes, [""] * len(lookalikes))
+        rig.put("look-alikes taken", scanner.name, None if rig.once else _percent(taken))
+
+
+@table("reports", ours=OURS, baseline=None)
+def bench_redaction_sources(rig: Rig) -> None:
+    """In the source code of our dependencies less than one report in 10,000 lines."""
+    files, lines = corpus.sources()
+    for scanner in _scanners(rig):
+        count = scanner.count(files[: 3 if rig.once else None])
+        rig.put("in 10,000 lines", scanner.name, None if rig.once else count / lines * 10_000)
+
+
+@table("MB", ours=OURS, baseline=None)
+def bench_redaction_speed(rig: Rig) -> None:
+    """Clean text passes at 20 MB/s and more; all three look for all that they know."""
+    ours = Ours()
+    files = [path for path in corpus.sources()[0] if not ours.count([path])]
+    text = "".join([path.read_text("utf-8", errors="replace") for path in files])
+    # ASCII, so that a letter is a byte; half a secret would be no clean text.
+    text = text.encode("ascii", "ignore").decode()[: MEGABYTES * 1_000_000]
+    size = len(text) / 1e6
+    for scanner in _scanners(rig):
+        seconds = scanner.seconds(text[: 10_000 if rig.once else None])
+        rig.put("per second", scanner.name, None if rig.once else size / seconds)
+
+
+def _scanners(rig: Rig) -> Iterator[Scanner]:
+    """Give those who are here; note of the others why they are not."""
+    rig.absent |= ABSENT
+    builds: dict[str, Callable[[], Scanner]] = {
+        OURS: Ours,
+        PUBLISHED: lambda: Ours(PUBLISHED, published_only=True),
+        DetectSecrets.name: DetectSecrets,
+        Kingfisher.name: Kingfisher,
+    }
+    for name, build in builds.items():
+        try:
+            scanner = build()
+        except (ImportError, CannotError) as error:
+            rig.absent[name] = f"{type(error).__name__}: {error}"
+            continue
+        rig.lacks[name] = scanner.lacks
+        yield scanner
+
+
+def _percent(flags: list[bool]) -> float:
+    return 100 * sum(flags) / len(flags)
