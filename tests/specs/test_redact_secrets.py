@@ -112,7 +112,7 @@ async def test_text_of_a_result_is_cleaned():
 
     (response,) = await given_by(RedactSecrets(), text)
 
-    clean = f"export TOKEN=[github-pat-1]\ncurl [slack-webhook-url-1]\n# [github-pat-1]"
+    clean = "export TOKEN=[github-pat-1]\ncurl [slack-webhook-url-1]\n# [github-pat-1]"
     assert response.text in {clean, clean.replace("[slack", f"{HOOKS}[slack")}
 
 
@@ -255,7 +255,7 @@ FORMS = {
 )
 def test_encodings_are_found_as_well(before, after, odd):
     secret = letters(5, 10) + odd + letters(6, 6)
-    component = RedactSecrets(rules={"odd": rf"(?s)<<(.*?)>>"})
+    component = RedactSecrets(rules={"odd": r"(?s)<<(.*?)>>"})
     encoded = {name: encode(before + secret.encode() + after) for name, encode in FORMS.items()}
     escaped = {
         "json": json.dumps(secret)[1:-1],

@@ -119,7 +119,7 @@ class RedactSecrets(AgentComponent):
         vault: bool | Sequence[str] | str = False,
         prompts: bool = False,
         max_chars: int = 8_000_000,
-        max_seconds: float = 10.0,
+        max_seconds: float = 5.0,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)

@@ -28,6 +28,12 @@ STEP, REACH = 131_072, 16_384
 _MEMORY = 8 << 20
 # A set that runs out of memory finds nothing and does not say so. It must find this one.
 _PROOF = b"\n\x00toolbus\x00"
+# Nothing at all, the words of every program, and pieces of words: who may match in these is usual.
+_SAMPLES = (
+    b"\n",
+    b"access key secret token password private",
+    b"= :// re_ sg. ion_ pat. ey sk- pk_ pa_ live test_ amp; voyage vc http",
+)
 
 
 class Hit(NamedTuple):
@@ -50,7 +56,7 @@ class Engine:
         # An empty filter cannot be compiled.
         if rules:
             self._filter.Compile()
-        self._usual, self._set = self._gathered()
+        self._usual = list(self._gathered())
         self._expressions = [self._filter.re(index) for index in range(len(rules))]
         self._groups = [
             expression.groupindex[rule.group] if isinstance(rule.group, str) else rule.group
@@ -69,28 +75,32 @@ class Engine:
     def _candidates(self, data: bytes) -> set[int]:
         """Return the numbers of the rules that may match in *data*."""
         found = set(self._filter.Match(data, potential=True) or ())
-        if self._usual:
-            among = self._set.Match(data + _PROOF) or ()
-            if len(self._usual) not in among:
-                raise MemoryError
-            found.difference_update(self._usual)
-            found.update([self._usual[at] for at in among if at < len(self._usual)])
+        for numbers, together in self._usual:
+            if not found.isdisjoint(numbers):
+                among = together.Match(data + _PROOF) or ()
+                if len(numbers) not in among:
+                    raise MemoryError
+                found.difference_update(numbers)
+                found.update([numbers[at] for at in among if at < len(numbers)])
         return found
 
-    def _gathered(self) -> tuple[tuple[int, ...], re2.Set]:
-        """Return the rules that the filter never rules out, and one expression of them all.
+    def _gathered(self) -> Iterator[tuple[tuple[int, ...], re2.Set]]:
+        """Give the rules that the filter seldom rules out, each group as one expression.
 
-        They have no word that must be there, so each would be searched for by itself. A user's
-        rules are: one may end in `$`, and the proof stands behind the text.
+        They have no word that must be there, or only common ones, so each would be searched for
+        by itself. A user's rules are: one may end in `$`, and the proof stands behind the text.
         """
-        always = self._filter.Match(b"\n", potential=True) or () if self.rules else ()
-        usual = tuple([index for index in always if not self.rules[index].foreign])
-        together = re2.Set.SearchSet(_options(4 * _MEMORY))
-        for index in usual:
-            together.Add(self.rules[index].pattern)
-        together.Add(re2.escape(_PROOF.decode()))
-        together.Compile()
-        return usual, together
+        seen: set[int] = set()
+        for sample in _SAMPLES if self.rules else ():
+            among = self._filter.Match(sample, potential=True) or ()
+            numbers = tuple([one for one in among if not (one in seen or self.rules[one].foreign)])
+            seen.update(numbers)
+            together = re2.Set.SearchSet(_options(4 * _MEMORY))
+            for number in numbers:
+                together.Add(self.rules[number].pattern)
+            together.Add(re2.escape(_PROOF.decode()))
+            together.Compile()
+            yield numbers, together
 
     def _hits(
         self, index: int, data: bytes, window: tuple[int, int], check: Callable[[], None]

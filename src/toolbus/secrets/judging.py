@@ -29,7 +29,7 @@ _LOOKS_LIKE = re.compile(
     """
 )
 # A name in a program, such as Ed25519PublicKey. What is random has letters that stand alone.
-_NAME = re.compile(r"(?:[A-Z]{2,}+|[A-Z][a-z]{2,}+|[a-z]{2,}+|\d{1,5}+|[_./:-])++")
+_NAME = re.compile(r"(?:[A-Z]{2,}+|[A-Z][a-z]++|[a-z]{2,}+|\d{1,5}+|[_./:-])++")
 
 
 def entropy(text: str) -> float:
