@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import environment, report, targets
 from benchmarks.environment import ROOT, Environment, say
 from benchmarks.peers import PEERS
-from benchmarks.redaction.scanners import REQUIREMENTS
+from benchmarks.redaction import REQUIREMENTS
 
 FILES = (
     "observe_sync",

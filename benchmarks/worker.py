@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Rig
 from benchmarks.peers import PEERS
-from benchmarks.redaction.scanners import REQUIREMENTS
+from benchmarks.redaction import REQUIREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,6 @@ from toolbus.secrets.rules import choose, own
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-REQUIREMENTS = ("google-re2", "detect-secrets", "kingfisher-bin")
 ABSENT = {"betterleaks": "a Go program; no registry of Python, Node or Debian has it"}
 
 _PLACEHOLDER = re.compile(r"\[[a-z0-9-]+-\d+\]")

@@ -438,9 +438,8 @@ async def test_the_tool_gets_the_value():
         got.append((header, keys))
         return "fine"
 
-    model = calling(
-        ("give", {}), ("use", {"header": "Bearer [github-pat-1]!", "keys": ["x", "[github-pat-1]"]})
-    )
+    header, keys = "Bearer [github-pat-1]!", ["x", "[github-pat-1]"]
+    model = calling(("give", {}), ("use", {"header": header, "keys": keys}), last=f"gave {pat()}")
     agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=True)])
     await agent.run("go")
 
@@ -560,18 +559,19 @@ async def test_a_sub_agent_shares_its_caller_s_vault():
         got.append(key)
         return "fine"
 
-    below = calling(("use", {"key": "[github-pat-1]"}))
+    below = calling(("use", {"key": "[github-pat-2]"}), last=f"I used {pat(2)}")
     worker = Agent(below, bus=bus, tools=[use])
     chief = Agent(
-        calling(("give", {}), ("work", {"prompt": "use [github-pat-1]"})),
+        calling(("give", {}), ("work", {"prompt": "use [github-pat-2]"})),
         bus=bus,
-        tools=[giving(pat()), worker.as_tool("work")],
+        tools=[giving(f"{pat(1)} {pat(2)}"), worker.as_tool("work")],
         components=[RedactSecrets(vault=True)],
     )
     await chief.run("go")
 
-    assert below.requests[0].messages[-1].text == "use [github-pat-1]"
-    assert got == [pat()]
+    assert below.requests[0].messages[-1].text == "use [github-pat-2]"
+    assert got == [pat(2)]
+    assert chief.messages[-2].text == "I used [github-pat-2]"
 
 
 async def test_parallel_calls_find_their_values():

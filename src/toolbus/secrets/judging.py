@@ -14,6 +14,7 @@ _TELLING, _LEAST_TELLING = 8, 2.5
 _STAND_IN = re.compile(
     r"""(?ix)
       ^ [$%<{\[] | [>}] $ | \$ [({]           # a variable, a template, a gap to be filled
+    | (?: public | private | secret ) _? key   # what a program calls a key
     | EXAMPLE | placeholder | changeme | redacted | dummy | your[_-]
     | x{8} | \*{4} | \.{4}
     """
@@ -28,8 +29,6 @@ _LOOKS_LIKE = re.compile(
     | (?: [~.]{0,2}/ | [a-z]: ) [\w .@-]+ (?: /[\w .@-]+ )+  # a path
     """
 )
-# A name in a program, such as Ed25519PublicKey. What is random has letters that stand alone.
-_NAME = re.compile(r"(?:[A-Z]{2,}+|[A-Z][a-z]++|[a-z]{2,}+|\d{1,5}+|[_./:-])++")
 
 
 def entropy(text: str) -> float:
@@ -47,7 +46,7 @@ def is_plausible(value: str, *, loose: bool) -> bool:
     digits = sum(map(str.isdigit, value))
     if digits < _DIGITS or digits == len(value) or entropy(value) < _LEAST_LOOSE:
         return False
-    return not (_LOOKS_LIKE.fullmatch(value) or _NAME.fullmatch(value))
+    return not _LOOKS_LIKE.fullmatch(value)
 
 
 def is_telling(value: str) -> bool:
