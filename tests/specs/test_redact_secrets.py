@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from toolbus import (
     Agent,
     AssistantMessage,
+    Deny,
     EventBus,
     Scope,
     TextPart,
@@ -495,6 +496,24 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
     forms = [canary, b64encode(canary.encode()).decode(), canary.encode().hex()]
     assert result.text == "I used [github-pat-1]"
     assert [name for name, text in texts.items() if any(form in text for form in forms)] == []
+
+
+async def test_a_refused_result_keeps_no_value():
+    def use(key: str) -> str:
+        """Use a key."""
+        return key
+
+    model = calling(("give", {}), ("use", {"key": "[github-pat-1]"}))
+    agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=True)])
+
+    @agent.on(MESSAGE_APPEND_BEFORE, priority=500)
+    def refuse(ctx):
+        return Deny("refused") if getattr(ctx.value, "tool_name", "") == "use" else None
+
+    await agent.run("go")
+
+    assert agent.messages[4].text == "refused"
+    assert agent.messages[4].tool_response.parameters == {"key": "[github-pat-1]"}
 
 
 async def test_only_named_tools_get_values():

@@ -92,8 +92,6 @@ class Book:
         while len(self._secrets) > KEPT or self._chars > KEPT_CHARS:
             value, secret = self._secrets.popitem(last=False)
             self._values.pop(secret.placeholder, None)
-            # It stands in the session's texts for what is forgotten, and never for another.
-            self._taken[secret.placeholder] = None
             self._chars -= len(value)
             for batch, piece in secret.pieces:
                 self._batches[batch].pop(piece, None)

@@ -52,6 +52,15 @@ def pass_response(response: ToolResponse, pen: Pen) -> ToolResponse:
     )
 
 
+def pass_parameters(message: Message, pen: Pen) -> Message:
+    """Return *message* with the facts of the call that it answers as *pen* leaves them."""
+    if not isinstance(message, ToolMessage) or message.tool_response is None:
+        return message
+    response = message.tool_response
+    parameters = pen.json(response.parameters)
+    return _with(message, tool_response=_with(response, parameters=parameters))
+
+
 def pass_call(call: ToolCall, pen: Pen) -> ToolCall:
     """Return *call* as *pen* leaves it."""
     return _with(call, arguments=pen.json(call.arguments), raw=_text(call.raw, pen))
