@@ -42,10 +42,15 @@ def is_reported(name: str) -> bool:
     return hashlib.sha256(name.encode()).digest()[-1] % 2 == 1
 
 
-def examples() -> list[Example]:
+def examples(file: str = "examples.toml") -> list[Example]:
     """Return the published examples."""
-    found = tomllib.loads((HERE / "examples.toml").read_text("utf-8"))["examples"]
+    found = tomllib.loads((HERE / file).read_text("utf-8"))["examples"]
     return [_example(one) for one in found]
+
+
+def unlisted() -> list[Example]:
+    """Return examples of vendors that were thought of when all rules stood."""
+    return examples("unlisted.toml")
 
 
 def lookalikes() -> list[str]:
