@@ -93,6 +93,7 @@ _STREAMS = "notifications/*"
 
 # Adapters are not told who speaks.
 _speaker: ContextVar[Scope] = ContextVar("toolbus_redact_secrets")
+_NOBODY = Scope()
 
 
 class RedactSecrets(AgentComponent):
@@ -217,7 +218,7 @@ class _Results(ToolAdapter):
         stream = call.name if fnmatchcase(call.name, _STREAMS) else None
         try:
             return self._redactor.clean(
-                _session(_speaker.get()),
+                _session(_speaker.get(_NOBODY)),
                 response,
                 pass_response,
                 look=any(fnmatchcase(call.name, one) for one in self._patterns),
@@ -237,7 +238,7 @@ class _Vault(ToolAdapter):
 
     def adapt_parameters(self, call: ToolCall) -> ToolCall:
         """Return *call* with the values."""
-        return self._redactor.restore(_session(_speaker.get()), call, pass_call)
+        return self._redactor.restore(_session(_speaker.get(_NOBODY)), call, pass_call)
 
 
 def _session(scope: Scope) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_SECRETS = 200
 """Secrets in one record; of more, none is told from the others."""
 
-_MOST_HITS = 20_000
+_MOST_HITS, _MOST_PLACES = 20_000, 100_000
 _SHORTEST, _REST = 3, 8
 _GAP, _LONG = 2, 512
 _ESCAPED = frozenset('"\\\n\r\t')
@@ -197,8 +197,12 @@ class Cleaner:
     def _places(self, data: bytes) -> list[Edit]:
         """Return where known secrets stand in *data*, in any form."""
         check = self._looker.check if self._looker is not None else _unlimited
-        hits = sorted(self._book.find(data, check), key=lambda one: (one.start, -one.end))
-        return [Edit(one.start, one.end, one.rule.name) for one in hits]
+        edits: list[Edit] = []
+        for hit in self._book.find(data, check):
+            edits.append(Edit(hit.start, hit.end, hit.rule.name))
+            if len(edits) > _MOST_PLACES:
+                raise UnexaminedError(f"secrets stand in more than {_MOST_PLACES:,} places of it")
+        return edits
 
     def _cut_across(self, adjoining: tuple[str, ...], edits: list[list[Edit]]) -> None:
         """Enter edits for what stands across the places where the texts meet.
