@@ -48,6 +48,8 @@ Its limits:
 - The vault lives in memory and ends with the process; of a session it keeps the latest 256 secrets,
   and what it forgot stays a placeholder. Whoever can make the model call a tool with a placeholder
   can send that tool the value: give `vault` the names of the tools that may get it.
+- A `priority` in a configuration is one for all its handlers: what others add to a copy after them
+  is stored as it is.
 - What a user writes is read by the model as it was written, unless `prompts` is set; the stored
   copy is clean either way.
 """
@@ -58,6 +60,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence  # noqa: TC003
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.adapting import ToolAdapter
@@ -137,7 +140,8 @@ class RedactSecrets(AgentComponent):
                 raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
         engine = engine_for(choose(only, without, rules or {}))
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
-        self.register_tool_adapter(_Results(self._redactor, _patterns(tools)))
+        self._results = _Results(self._redactor, _patterns(tools))
+        self.register_tool_adapter(self._results)
         if self._vault:
             self.register_tool_adapter(_Vault(self._redactor, self._vault))
 
@@ -189,7 +193,8 @@ class RedactSecrets(AgentComponent):
     @on(MESSAGE_PERSIST_BEFORE, priority=_LAST, on_error="closed")
     def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take secrets out of the copy for the store, whoever speaks."""
-        return self._cleaned(ctx)
+        # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
+        return self._cleaned(ctx, partial(pass_message, done=self._results.latest))
 
     def _cleaned(
         self,
@@ -212,20 +217,19 @@ class _Results(ToolAdapter):
 
     def __init__(self, redactor: Redactor, patterns: tuple[str, ...]) -> None:
         self._redactor, self._patterns = redactor, patterns
+        self.latest: ToolResponse | None = None
 
     def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
+        look = any(fnmatchcase(call.name, one) for one in self._patterns)
         stream = call.name if fnmatchcase(call.name, _STREAMS) else None
+        session = _session(_speaker.get(_NOBODY))
         try:
-            return self._redactor.clean(
-                _session(_speaker.get(_NOBODY)),
-                response,
-                pass_response,
-                look=any(fnmatchcase(call.name, one) for one in self._patterns),
-                stream=stream,
-            )
+            new = self._redactor.clean(session, response, pass_response, look=look, stream=stream)
         except UnexaminedError as error:
             return _stand_in(response, _withheld(error))
+        self.latest = new if look else None
+        return new
 
 
 class _Vault(ToolAdapter):

@@ -66,8 +66,8 @@ def pass_call(call: ToolCall, pen: Pen) -> ToolCall:
     return _with(call, arguments=pen.json(call.arguments), raw=_text(call.raw, pen))
 
 
-def pass_message(message: Message, pen: Pen) -> Message:
-    """Return *message*, of any role, as *pen* leaves it."""
+def pass_message(message: Message, pen: Pen, done: ToolResponse | None = None) -> Message:
+    """Return *message*, of any role, as *pen* leaves it; the response *done* is clean already."""
     metadata = pen.json(message.metadata)
     match message:
         case UserMessage(content=tuple() as content):
@@ -85,10 +85,14 @@ def pass_message(message: Message, pen: Pen) -> Message:
                 metadata=metadata,
             )
         case ToolMessage(tool_response=response):
-            said = None if response is None else pass_response(response, pen)
+            said = response if response is done else _said(response, pen)
             content = _text(message.content, pen)
             return _with(message, content=content, tool_response=said, metadata=metadata)
     return message
+
+
+def _said(response: ToolResponse | None, pen: Pen) -> ToolResponse | None:
+    return None if response is None else pass_response(response, pen)
 
 
 def _with(record: S, **fields: object) -> S:

@@ -1,6 +1,11 @@
+import asyncio
+
 import pytest
 
+from toolbus import Agent
+from toolbus.adapters.redact_secrets import RedactSecrets
 from toolbus.messages import ToolResponse
+from toolbus.models.scripted import ScriptedModel
 from toolbus.secrets.engine import Engine
 from toolbus.secrets.examining import UnexaminedError
 from toolbus.secrets.records import pass_response
@@ -70,3 +75,26 @@ def test_two_sessions_count_apart():
 
     assert one.clean("1", response, pass_response).text == "MARK-[mark-1] MARK-[mark-2]"
     assert one.clean("2", other, pass_response).text == "MARK-[mark-1]"
+
+
+def test_a_result_is_looked_through_once_although_it_is_stored(monkeypatch):
+    seen, find = [], Engine.find
+
+    def counting(engine, data, check):
+        seen.append(len(data))
+        return find(engine, data, check)
+
+    def read() -> str:
+        """Read."""
+        return "clean text " * 10_000
+
+    async def run():
+        components = [RedactSecrets()]
+        async with Agent(ScriptedModel([]), tools=[read], components=components) as agent:
+            await agent.call_tool("read")
+
+    monkeypatch.setattr(Engine, "find", counting)
+    asyncio.run(run())
+
+    assert sorted(seen)[-1] == 110_000
+    assert sum(seen) < 111_000
