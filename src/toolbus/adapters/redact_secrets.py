@@ -33,7 +33,9 @@ long is withheld, with the reason; so is one when the engine fails.
 
 Its limits:
 
-- A secret of no known format that stands alone, such as a password in a sentence, is not found.
+- A secret of no known format that stands alone, such as a password in a sentence, is not found; a
+  simple password, such as letmein123, not even beside its name. Of published examples of vendors
+  that no list of ours names, 28 % were missed.
 - Pictures, sounds, and blobs that are no text are not looked into, nor are archives and ciphers.
 - Only secrets that were found once are found encoded. Base64 that is broken into lines, and values
   in other encodings, are not. What is cut into several messages is found only in a stream of an MCP

@@ -69,6 +69,12 @@ OWN: tuple[tuple[str, str, bool], ...] = (
         rf"(?i)(?:{_NAMED})[\w.-]{{0,24}}{_IS}({_VALUE}){_END}",
         True,
     ),
+    # What people choose themselves is shorter, and has other signs.
+    (
+        "assigned-password",
+        rf"(?i)(?:passw(?:or)?d|passwd|passphrase|\bpwd)[\w.-]{{0,24}}{_IS}([\w!#$%&*+/=?@^~.-]{{8,128}}){_END}",
+        True,
+    ),
     (
         "flagged-secret",
         rf"(?i)--?[\w-]{{0,24}}(?:{_NAMED})[\w-]{{0,12}}[ =]{{1,4}}[\"'\x60]?({_VALUE}){_END}",

@@ -4,9 +4,14 @@ from random import Random
 
 import pytest
 
+from toolbus.messages import ToolResponse
 from toolbus.secrets.books import KEPT, KEPT_CHARS, Book, Books
+from toolbus.secrets.engine import engine_for
 from toolbus.secrets.forms import expression
 from toolbus.secrets.judging import is_plausible, is_telling
+from toolbus.secrets.records import pass_response
+from toolbus.secrets.redactor import Redactor
+from toolbus.secrets.rules import choose
 
 LETTERS = "".join(Random(1).choices([chr(at) for at in range(33, 127)], k=16_000))
 
@@ -111,3 +116,21 @@ def test_an_expression_holds_every_base64_alignment():
     forms = [b64encode(b"z" * shift + value.encode()).decode() for shift in range(3)]
 
     assert all(form[4:-4] in expression(value) for form in forms)
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("mysql --password=Tr0ub4dor3 -u root", "mysql --password=[assigned-password-1] -u root"),
+        ('{"password":"P@ssw0rd2024!"}', '{"password":"[assigned-password-1]"}'),
+        ("Authorization: Custom abc.def-123", "Authorization: Custom [authorization-header-1]"),
+        ("password: str = Field(min_length=8)", None),
+        ('password = os.environ["DB_PASSWORD_1"]', None),
+        ("PASSWORD_MIN_LENGTH = 12345678", None),
+    ],
+)
+def test_what_is_assigned_to_a_password_is_judged(text, clean):
+    response = ToolResponse.from_text(text)
+    redactor = Redactor(engine_for(choose((), (), {})), chars=1_000, seconds=600)
+
+    assert redactor.clean("s", response, pass_response).text == (clean or text)
