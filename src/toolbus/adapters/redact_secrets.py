@@ -65,6 +65,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolbus.adapting import ToolAdapter
 from toolbus.components import AgentComponent, on
 from toolbus.errors import RegistrationError
@@ -171,12 +173,16 @@ class RedactSecrets(AgentComponent):
         self._redactor.note(_session(ctx.scope), ctx.value.messages, pass_message)
 
     @on(MESSAGE_APPEND_BEFORE, priority=_FIRST, on_error="closed")
-    def take_back(self, ctx: EventContext[Message]) -> Message | Deny | None:
+    def take_back(self, ctx: EventContext[Message]) -> Message | None:
         """Take what the vault gave out of the facts of a call: they outlive a refused result."""
         message = ctx.value
         if not (self._vault and isinstance(message, ToolMessage) and message.tool_response):
             return None
-        return self._cleaned(ctx, pass_parameters, look=False)
+        left = self._cleaned(ctx, pass_parameters, look=False)
+        if not isinstance(left, Deny):
+            return left
+        # Not a refusal: that tells the parameters, which nobody has looked through.
+        return message.with_tool_response(replace(message.tool_response, parameters=None))
 
     @on(MESSAGE_APPEND_BEFORE, priority=_LAST, on_error="closed")
     def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:

@@ -2,8 +2,9 @@ import asyncio
 
 import pytest
 
-from toolbus import Agent
+from toolbus import Agent, EventContext, ToolMessage
 from toolbus.adapters.redact_secrets import RedactSecrets
+from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.messages import ToolResponse
 from toolbus.models.scripted import ScriptedModel
 from toolbus.secrets.engine import Engine
@@ -98,3 +99,17 @@ def test_a_result_is_looked_through_once_although_it_is_stored(monkeypatch):
 
     assert max(seen) == 110_000
     assert sum(seen) < 111_000
+
+
+def test_parameters_that_nobody_could_look_through_are_left_out():
+    component = RedactSecrets(vault=True)
+    response = ToolResponse(parameters={"key": SECRET})
+    message = ToolMessage(id="m", tool_call_id="c", tool_name="use", tool_response=response)
+
+    def fail(*_, **__):
+        raise UnexaminedError("too much")
+
+    component._redactor.clean = fail
+    left = component.take_back(EventContext(MESSAGE_APPEND_BEFORE, message))
+
+    assert left.tool_response.parameters is None
