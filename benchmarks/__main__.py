@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks import environment, report, targets
 from benchmarks.environment import ROOT, Environment, say
 from benchmarks.peers import PEERS
+from benchmarks.redaction import REQUIREMENTS
 
 FILES = (
     "observe_sync",
@@ -30,6 +31,7 @@ FILES = (
     "tap",
     "replay",
     "proxy",
+    "redaction",
     "personal",
     "shortening",
 )
@@ -43,7 +45,7 @@ def main() -> int:
     if options.once or options.no_peers:
         where = environment.here()
     else:
-        wanted = tuple(one.requirement for one in PEERS if one.requirement)
+        wanted = (*[one.requirement for one in PEERS if one.requirement], *REQUIREMENTS)
         where = environment.prepare(wanted, anew=options.anew)
     processes = 1 if options.once else options.processes
     tables: list[dict[str, Any]] = []

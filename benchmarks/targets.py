@@ -145,6 +145,22 @@ TARGETS: tuple[Target, ...] = (
         )
         for name in (_PROXY, _JUDGED)
     ],
+    *[
+        Target(f"redaction, {row}, %", "redaction", (row, OURS), None, "≤", limit)
+        for row, limit in (
+            ("missed, first half", 5.0),
+            ("reported half", 5.0),
+            ("taken, look-alikes", 10.0),
+        )
+    ],
+    Target(
+        "redaction, reports in 10,000 lines of source code",
+        *("redaction_sources", ("in 10,000 lines", OURS), None, "≤", 1.0),
+    ),
+    Target(
+        "redaction, MB of clean text in a second of a processor",
+        *("redaction_speed", ("processor time, per second", OURS), None, "≥", 20.0),
+    ),
     Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )
 

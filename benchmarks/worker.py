@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Rig
 from benchmarks.peers import PEERS
+from benchmarks.redaction import REQUIREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,8 @@ def fill(file: str, *, once: bool) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the versions of toolbus, of what it stands on and of the peers that are here."""
     found = {"sqlite": sqlite3.sqlite_version, "toolbus": "from its sources"}
-    for name in ("toolbus", "msgspec", *[peer.requirement for peer in PEERS if peer.requirement]):
+    peers = [peer.requirement for peer in PEERS if peer.requirement]
+    for name in ("toolbus", "msgspec", *peers, *REQUIREMENTS):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -1,0 +1,85 @@
+"""Write `src/toolbus/secrets/rules.json` anew, from the rules that kingfisher ships.
+
+    python -m venv venv && venv/bin/pip install kingfisher-bin
+    python -m benchmarks.redaction.update_rules venv/bin/kingfisher
+
+Kingfisher's binary, on PyPI as `kingfisher-bin`, holds the rules of Betterleaks (MIT) and some of
+OSV-SCALIBR's Veles (Apache-2.0), and prints them as JSON. After an update run the tests and
+`python -m benchmarks --only redaction`, and look at what changed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).parents[2] / "src/toolbus/secrets/rules.json"
+
+# Kingfisher hides what is only one half of a pair. These halves are secrets, or name an account.
+KEPT = {
+    "alibaba-access-key-id",
+    "alibaba-sts-security-token",
+    "aws-secret-access-key",
+    "exoscale-api-secret",
+    "ovh-consumer-key",
+    "polymarket-api-secret",
+    "polymarket-passphrase",
+}
+# The list does not say which group is the secret. Where there are several: its number or name.
+GROUPS: dict[str, int | str] = {
+    "azure-app-configuration-connection-string": 3,
+    "bitbucketcredentials": "GIT_PASSWORD",
+    "bitwardenoauth2access": "TOKEN",
+    "codecatalystcredentials": "GIT_PASSWORD",
+    "codecommitcredentials": "GIT_PASSWORD",
+    "generic-credential-uri": "password",
+    "jwt-base64": 0,
+    "microsoft-teams-webhook": 0,
+    "mongodb-connection-string": "password",
+    "sonar-api-token": 2,
+}
+
+
+def main(kingfisher: str) -> None:
+    """Write what *kingfisher* lists."""
+    listed = json.loads(_said(kingfisher, "rules", "list", "--format", "json"))
+    rules = [rule for one in listed if (rule := _translated(one)) is not None]
+    source = {
+        "package": "kingfisher-bin",
+        "version": _said(kingfisher, "--version").split()[-1],
+        "licences": "see rules.NOTICE",
+    }
+    lines = ",\n".join([f"  {json.dumps(rule)}" for rule in rules])
+    text = f'{{\n"source": {json.dumps(source)},\n"rules": [\n{lines}\n]\n}}\n'
+    TARGET.write_text(text, "utf-8")
+    print(f"{len(rules)} of {len(listed)} rules written to {TARGET}")
+
+
+def _said(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    return done.stdout
+
+
+def _translated(listed: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a rule as we keep it, or None for one that finds no secret."""
+    name = re.sub(r"^(betterleaks\.|veles\.secrets/)|\.\d+$", "", listed["id"])
+    if not listed["visible"] and name not in KEPT:
+        return None
+    pattern = listed["pattern"]
+    if pattern.startswith("(?x)"):
+        # RE2 knows no verbose mode. Without blanks and comments it says the same.
+        pattern = pattern.removeprefix("(?x)")
+        if re.search(r"[ #\n]", pattern):
+            raise SystemExit(f"{name}: a verbose pattern; translate it by hand")
+    # RE2 counts to 1,000; what may be longer may have any length.
+    pattern = re.sub(r"\{(\d+),\d{4,}\}", r"{\1,}", pattern)
+    rule = {"name": name, "pattern": pattern}
+    return {**rule, "group": GROUPS[name]} if name in GROUPS else rule
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,823 @@
+"""The scenarios of `specs/redact_secrets.md`. Every credential here is made while the tests run."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import sqlite3
+import subprocess
+import sys
+from base64 import b64decode, b64encode, urlsafe_b64encode
+from textwrap import dedent
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbus import (
+    Agent,
+    AssistantMessage,
+    Deny,
+    EventBus,
+    Scope,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+)
+from toolbus.adapters.redact_secrets import RedactSecrets
+from toolbus.configuration import load
+from toolbus.errors import ConfigurationError, ModelError
+from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
+from toolbus.interchange.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.messages import Resource, ResourcePart, encode
+from toolbus.models.scripted import ScriptedModel
+from toolbus.secrets.books import KEPT, SESSIONS
+from toolbus.store.memory import MemoryStore
+from toolbus.store.sqlite import SqliteStore
+
+
+def letters(number, count):
+    """Return letters and digits that look random, the same for the same *number*."""
+    digest = b"".join([hashlib.sha512(b"%d %d" % (number, at)).digest() for at in range(4)])
+    return "".join([one for one in b64encode(digest).decode() if one.isalnum()])[:count]
+
+
+def pat(number=0):
+    return "ghp_" + letters(number, 36)
+
+
+def webhook(number=0):
+    return "T0AB12CD3/B0EF45GH6/" + letters(number, 24)
+
+
+HOOKS = "https://hooks.slack.com/services/"
+PASSWORD = "correct-horse-" + letters(7, 12)
+
+
+def calling(*calls, last="done"):
+    """Return a model that makes *calls*, one an answer: a name and arguments."""
+    answers = [
+        AssistantMessage(
+            id=f"m-{at}", tool_calls=(ToolCall(id=f"c-{at}", name=name, arguments=arguments),)
+        )
+        for at, (name, arguments) in enumerate(calls)
+    ]
+    return ScriptedModel([*answers, last])
+
+
+def giving(*results):
+    """Return a tool `give` that returns the next of *results* at each call."""
+    left = iter(results)
+
+    def give() -> object:
+        """Give something."""
+        result = next(left)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return give
+
+
+async def given_by(component, *results, **options):
+    """Return what the model reads of each of the *results* of a tool."""
+    async with Agent(ScriptedModel([]), tools=[giving(*results)], components=[component]) as agent:
+        outcomes = [await agent.call_tool("give") for _ in results]
+    return [outcome.response for outcome in outcomes]
+
+
+def passed(component, *messages, session="s", event=MESSAGE_APPEND_BEFORE):
+    """Return what is left of *messages* when they have passed *component*."""
+
+    async def run():
+        agent = Agent(ScriptedModel([]), components=[component])
+        scope = Scope(agent_id=agent.scope.agent_id, session_id=session)
+        left = [(await agent.bus.apply(event, one, scope=scope)).value for one in messages]
+        component.teardown()
+        return left
+
+    return asyncio.run(run())
+
+
+def answering(response, tool="read", own="m"):
+    if isinstance(response, str):
+        response = ToolResponse.from_text(response)
+    return ToolMessage(id=own, tool_call_id="c", tool_name=tool, tool_response=response)
+
+
+async def test_text_of_a_result_is_cleaned():
+    text = f"export TOKEN={pat()}\ncurl {HOOKS}{webhook()}\n# {pat()}"
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    clean = "export TOKEN=[github-pat-1]\ncurl [slack-webhook-url-1]\n# [github-pat-1]"
+    assert response.text in {clean, clean.replace("[slack", f"{HOOKS}[slack")}
+
+
+async def test_structured_values_and_keys_are_cleaned():
+    secrets = {"a": pat(1), pat(2): {"deep": [1, [{"url": HOOKS + webhook()}]]}}
+    told = {"database_password": PASSWORD, "size": 3, "none": None}
+
+    (response,) = await given_by(RedactSecrets(), {**secrets, **told})
+
+    left = encode(response.structured).decode()
+    assert not any(one in left for one in (pat(1), pat(2), webhook(), PASSWORD))
+    assert response.structured["a"] == "[github-pat-1]"
+    assert response.structured["[github-pat-2]"]["deep"][0] == 1
+    assert response.structured["database_password"].startswith("[assigned-secret-")
+    assert (response.structured["size"], response.structured["none"]) == (3, None)
+
+
+async def test_resources_and_errors_are_cleaned():
+    blob = b64encode(f"key: {pat(3)}\nname: ü".encode()).decode()
+    resource = Resource(uri=f"file:///{pat(1)}.txt", text=f"see {pat(2)}", blob=blob)
+    given = ToolResponse(
+        content=(ResourcePart(resource=resource),),
+        metadata={"seen": [pat(4)]},
+        is_error=True,
+        error_type=pat(5),
+    )
+
+    (response,) = await given_by(RedactSecrets(), given)
+
+    left = encode(response).decode()
+    assert not any(pat(number) in left for number in range(1, 6))
+    (part,) = response.content
+    assert part.resource.uri.startswith("file:///[github-pat-")
+    assert b64decode(part.resource.blob).decode().endswith("]\nname: ü")
+
+
+async def test_a_tool_that_raises_is_cleaned(caplog):
+    caplog.set_level(logging.DEBUG)
+
+    (response,) = await given_by(RedactSecrets(), ValueError(f"bad token {pat()} for user"))
+
+    assert response.is_error
+    assert response.text == "bad token [github-pat-1] for user"
+    assert pat() not in caplog.text
+
+
+def test_a_clean_result_stays_the_same():
+    clean = answering(ToolResponse(structured={"a": ["b", {"c": 1.5}]}, content=(), metadata={}))
+
+    (after,) = passed(RedactSecrets(vault=True), clean)
+
+    assert after is clean
+
+
+async def test_look_alikes_are_left_alone():
+    digest = hashlib.sha256(b"x").hexdigest()
+    text = "\n".join(
+        [
+            "id = 919108f7-52d1-4320-9bac-f847db4148a8",
+            f"commit {digest[:40]}",
+            f"FooProject == 1.2 --hash=sha256:{digest}",
+            f'"integrity": "sha512-{b64encode(hashlib.sha512(b"x").digest()).decode()}"',
+            "password = ${POSTGRES_PASSWORD} token: <YOUR-TOKEN> key=xxxxxxxxxxxxxxxxxxxx",
+            "aws_access_key_id = " + "AKIA" + "IOSFODNN7" + "EXAMPLE",
+        ]
+    )
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    assert response.text == text
+
+
+async def test_the_same_secret_the_same_placeholder():
+    results = f"{pat(1)} {pat(2)}", f"again {pat(2)}"
+
+    first, second = await given_by(RedactSecrets(), *results)
+
+    assert first.text == "[github-pat-1] [github-pat-2]"
+    assert second.text == "again [github-pat-2]"
+
+
+async def test_a_placeholder_never_collides():
+    results = "a log says [github-pat-1]", f"and here is {pat()}"
+
+    first, second = await given_by(RedactSecrets(), *results)
+
+    assert first.text == "a log says [github-pat-1]"
+    assert second.text == "and here is [github-pat-2]"
+
+
+async def test_a_resumed_session_keeps_its_names():
+    store = MemoryStore()
+    first = Agent(
+        calling(("give", {})),
+        tools=[giving(pat(1))],
+        components=[RedactSecrets()],
+        store=store,
+        session_id="s",
+    )
+    await first.run("begin")
+    await first.aclose()
+
+    second = Agent(
+        calling(("give", {})),
+        tools=[giving(pat(2))],
+        components=[RedactSecrets()],
+        store=store,
+        session_id="s",
+    )
+    await second.run("go on")
+
+    said = [one.text for one in second.messages if isinstance(one, ToolMessage)]
+    assert said == ["[github-pat-1]", "[github-pat-2]"]
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.sampled_from(["=", " ", '": "', "\n", "/"]))
+def test_redacting_twice_changes_nothing(before, after, sign):
+    component = RedactSecrets()
+    text = f"{before} token{sign}{pat()}{sign}{after} password={PASSWORD} {after}"
+
+    (once,) = passed(component, answering(text))
+    (twice,) = passed(component, once)
+
+    assert pat() not in once.text
+    assert twice is once
+
+
+FORMS = {
+    "base64": lambda raw: b64encode(raw).decode(),
+    "base64url": lambda raw: urlsafe_b64encode(raw).decode(),
+    "hexadecimal": lambda raw: raw.hex(),
+    "capital hexadecimal": lambda raw: raw.hex().upper(),
+}
+
+
+@given(
+    st.binary(max_size=12),
+    st.binary(max_size=12),
+    st.text('abcXYZ019-_+/=.~ \n"\\ü€', min_size=10, max_size=24),
+)
+def test_encodings_are_found_as_well(before, after, odd):
+    secret = letters(5, 10) + odd + letters(6, 6)
+    component = RedactSecrets(rules={"odd": r"(?s)<<(.*?)>>"})
+    encoded = {name: encode(before + secret.encode() + after) for name, encode in FORMS.items()}
+    escaped = {
+        "json": json.dumps(secret)[1:-1],
+        "json in json": json.dumps(json.dumps(secret))[3:-3],
+        "unicode json": json.dumps(secret, ensure_ascii=False)[1:-1],
+        "url": quote(secret, safe=""),
+        "url with slashes": quote(secret),
+        "form": quote_plus(secret),
+        "every byte": "".join([f"%{byte:02X}" for byte in secret.encode()]),
+    }
+    text = "\n".join([f"<<{secret}>>", *encoded.values(), *escaped.values()])
+
+    (message,) = passed(component, answering(text))
+
+    left = message.text
+    core = {
+        name: form[len(FORMS[name](before)) // 4 * 4 + 4 :][:12] for name, form in encoded.items()
+    }
+    assert secret not in left
+    assert not [name for name, form in escaped.items() if form in left]
+    assert not [name for name, form in core.items() if len(form) == 12 and form in left]
+
+
+@given(st.data())
+def test_adjoining_parts_are_read_together(data):
+    text = f"the token is {pat()}, keep it\nand {HOOKS}{webhook()}"
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1), min_size=1, max_size=12)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    response = ToolResponse(content=tuple([TextPart(text=one) for one in pieces]))
+
+    (message,) = passed(RedactSecrets(), answering(response))
+
+    joined = "".join([part.text for part in message.tool_response.content])
+    assert len(message.tool_response.content) == len(pieces)
+    assert "[github-pat-1]" in joined
+    assert not any(one in joined for one in (pat(), pat()[8:], webhook(), webhook()[8:]))
+
+
+SERVER = """
+import json, sys
+def send(**members):
+    print(json.dumps({"jsonrpc": "2.0", **members}), flush=True)
+def block(text):
+    return {"content": [{"type": "text", "text": text}]}
+for line in sys.stdin:
+    m = json.loads(line)
+    own, method, params = m.get("id"), m.get("method"), m.get("params") or {}
+    if method == "tools/list":
+        tool = {"inputSchema": {"type": "object"}}
+        send(id=own, result={"tools": [{"name": "leak", **tool}, {"name": "use", **tool}]})
+    elif method == "tools/call" and params["name"] == "use":
+        with open("used.json", "w") as file:
+            json.dump(params["arguments"], file)
+        send(id=own, result=block("used " + params["arguments"]["key"]))
+    elif method == "tools/call":
+        send(method="notifications/progress", params={"progressToken": 1, "message": SECRETS[0]})
+        send(method="notifications/message", params={"level": "info", "data": SECRETS[1][:20]})
+        send(method="notifications/message", params={"level": "info", "data": SECRETS[1][20:]})
+        send(id=own, result={**block("token " + SECRETS[2]), "structuredContent": {SECRETS[3]: 1}})
+    elif method == "resources/read":
+        uri = "file:///" + SECRETS[4]
+        send(id=own, result={"contents": [{"uri": uri, "text": SECRETS[5]}]})
+    elif method == "prompts/get":
+        message = {"role": "user", "content": {"type": "text", "text": SECRETS[6]}}
+        send(id=own, result={"messages": [message]})
+    elif own is not None:
+        send(id=own, error={"code": -1, "message": SECRETS[7], "data": [SECRETS[8]]})
+"""
+
+
+class Client:
+    """An MCP client of the proxy with *settings* of the component, as TOML."""
+
+    def __init__(self, here, environment, settings=""):
+        secrets = [pat(number) for number in range(20, 29)]
+        (here / "server.py").write_text(f"SECRETS = {secrets!r}\n{SERVER}")
+        (here / "toolbus.toml").write_text(f'[[component]]\nuse = "redact-secrets"\n{settings}')
+        command = [sys.executable, "-m", "toolbus", "proxy", "--config", "toolbus.toml"]
+        self.process = subprocess.Popen(
+            [*command, "--", sys.executable, "server.py"],
+            cwd=here,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.heard = ""
+
+    def ask(self, own, method, **params):
+        line = json.dumps({"jsonrpc": "2.0", "id": own, "method": method, "params": params})
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        while answer := self.process.stdout.readline():
+            self.heard += answer
+            if json.loads(answer).get("id") == own:
+                return json.loads(answer)
+        raise AssertionError(self.heard)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.heard += self.process.stdout.read()
+        self.process.stdout.close()
+        self.process.wait(30)
+
+
+def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
+    first, second = pat(21)[:20], pat(21)[20:]
+
+    with Client(tmp_path / "here", environment) as client:
+        client.ask(1, "tools/call", name="leak", arguments={})
+
+    assert first in client.heard
+    assert second not in client.heard
+
+
+async def test_what_was_found_is_remembered():
+    results = f"db_password: {PASSWORD}", f"it said {PASSWORD} and ended"
+
+    first, second = await given_by(RedactSecrets(), *results)
+
+    assert first.text == "db_password: [assigned-secret-1]"
+    assert second.text == "it said [assigned-secret-1] and ended"
+
+
+async def test_every_role_is_stored_without_secrets(tmp_path):
+    path = tmp_path / "agent.db"
+    model = calling(("use", {"key": pat(2)}), last=f"I used {pat(2)}")
+
+    def use(key: str) -> str:
+        """Use a key."""
+        return f"{key} opened {pat(3)}"
+
+    store = SqliteStore(path)
+    async with Agent(model, tools=[use], components=[RedactSecrets()], store=store) as agent:
+        await agent.run(f"please use {pat(1)}")
+        stored = [encode(one).decode() for one in await store.read(agent.scope.session_id)]
+    await store.close()
+
+    with sqlite3.connect(path) as database:
+        rows = "\n".join(database.iterdump())
+    database.close()
+    assert len(stored) == 4
+    assert not [number for number in (1, 2, 3) if pat(number) in "\n".join(stored)]
+    assert not [number for number in (1, 2, 3) if pat(number) in rows]
+
+
+async def test_the_model_reads_what_users_write():
+    open_model, closed_model = ScriptedModel(["ok"]), ScriptedModel(["ok"])
+
+    await Agent(open_model, components=[RedactSecrets()]).run(f"use {pat()}")
+    await Agent(closed_model, components=[RedactSecrets(prompts=True)]).run(f"use {pat()}")
+
+    assert open_model.requests[0].messages[-1].text == f"use {pat()}"
+    assert closed_model.requests[0].messages[-1].text == "use [github-pat-1]"
+
+
+async def test_what_the_tool_runs_with_stays():
+    got = []
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    agent = Agent(calling(("use", {"key": pat()})), tools=[use], components=[RedactSecrets()])
+    await agent.run("go")
+
+    assert got == [pat()]
+    assert agent.messages[2].tool_response.parameters == {"key": "[github-pat-1]"}
+
+
+async def test_the_tool_gets_the_value():
+    got = []
+
+    def use(header: str, keys: list[str]) -> str:
+        """Use keys."""
+        got.append((header, keys))
+        return "fine"
+
+    header, keys = "Bearer [github-pat-1]!", ["x", "[github-pat-1]"]
+    model = calling(("give", {}), ("use", {"header": header, "keys": keys}), last=f"gave {pat()}")
+    agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=True)])
+    await agent.run("go")
+
+    assert got == [(f"Bearer {pat()}!", ["x", pat()])]
+    assert pat() not in encode(list(agent.messages)).decode()
+
+
+async def test_no_canary_is_left_behind(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    path, records, canary = tmp_path / "agent.db", [], pat(9)
+    store = SqliteStore(path)
+
+    def use(key: str, how: str) -> str:
+        """Use a key."""
+        if how == "raise":
+            raise ValueError(f"cannot use {key}")
+        return f"{key} {b64encode(key.encode()).decode()} {key.encode().hex()} {quote(key)}"
+
+    model = calling(
+        ("give", {}),
+        ("use", {"key": "[github-pat-1]", "how": "return"}),
+        ("use", {"key": "[github-pat-1]", "how": "raise"}),
+        ("use", {"key": "[github-pat-1]", "wrong": "[github-pat-1]"}),
+        ("missing", {"key": "[github-pat-1]"}),
+        last="I used [github-pat-1]",
+    )
+    agent = Agent(
+        model,
+        tools=[giving(f"the key: {canary}"), use],
+        components=[RedactSecrets(vault=True)],
+        store=store,
+    )
+    agent.bus.tap(records.append)
+    async with agent:
+        result = await agent.run("go")
+        with pytest.raises(ModelError) as raised:
+            await agent.run("once more")
+    await store.close()
+
+    with sqlite3.connect(path) as database:
+        rows = "\n".join(database.iterdump())
+    database.close()
+    texts = {
+        "messages": encode(list(agent.messages)).decode(),
+        "result": encode(result).decode(),
+        "requests": encode(model.requests).decode(),
+        "rows": rows,
+        "records": encode([one.without_values() for one in records]).decode(),
+        "log": caplog.text,
+        "raised": repr(raised.value),
+        "file": path.read_bytes().decode("latin-1"),
+    }
+    forms = [canary, b64encode(canary.encode()).decode(), canary.encode().hex()]
+    assert result.text == "I used [github-pat-1]"
+    assert [name for name, text in texts.items() if any(form in text for form in forms)] == []
+
+
+async def test_a_refused_result_keeps_no_value():
+    def use(key: str) -> str:
+        """Use a key."""
+        return key
+
+    model = calling(("give", {}), ("use", {"key": "[github-pat-1]"}))
+    agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=True)])
+
+    @agent.on(MESSAGE_APPEND_BEFORE, priority=500)
+    def refuse(ctx):
+        return Deny("refused") if getattr(ctx.value, "tool_name", "") == "use" else None
+
+    await agent.run("go")
+
+    assert agent.messages[4].text == "refused"
+    assert agent.messages[4].tool_response.parameters == {"key": "[github-pat-1]"}
+
+
+async def test_only_named_tools_get_values():
+    got = {}
+
+    def deploy(key: str) -> str:
+        """Deploy."""
+        got["deploy"] = key
+        return "fine"
+
+    def post(key: str) -> str:
+        """Post."""
+        got["post"] = key
+        return "fine"
+
+    key = {"key": "[github-pat-1]"}
+    agent = Agent(
+        calling(("give", {}), ("deploy", key), ("post", key)),
+        tools=[giving(pat()), deploy, post],
+        components=[RedactSecrets(vault=["deploy"])],
+    )
+    await agent.run("go")
+
+    assert got == {"deploy": pat(), "post": "[github-pat-1]"}
+
+
+def sessions_of(component, tools):
+    """Return a function that calls a tool in a session, all on one bus with *component*."""
+    bus = EventBus()
+    host = Agent(ScriptedModel([]), bus=bus, agent_id="a", components=[component])
+
+    async def call(session, name, arguments):
+        agent = Agent(ScriptedModel([]), bus=bus, agent_id="a", session_id=session, tools=tools)
+        async with agent:
+            return (await agent.call_tool(name, arguments)).response.text
+
+    return host, call
+
+
+async def test_sessions_share_no_vault():
+    got = []
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    _host, call = sessions_of(RedactSecrets(vault=True), [giving(pat(1)), use])
+    found = await call("one", "give", {})
+    await call("two", "use", {"key": found})
+    await call("one", "use", {"key": found})
+
+    assert found == "[github-pat-1]"
+    assert got == ["[github-pat-1]", pat(1)]
+
+
+async def test_a_sub_agent_shares_its_caller_s_vault():
+    got, bus = [], EventBus()
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    below = calling(("use", {"key": "[github-pat-2]"}), last=f"I used {pat(2)}")
+    worker = Agent(below, bus=bus, tools=[use])
+    chief = Agent(
+        calling(("give", {}), ("work", {"prompt": "use [github-pat-2]"})),
+        bus=bus,
+        tools=[giving(f"{pat(1)} {pat(2)}"), worker.as_tool("work")],
+        components=[RedactSecrets(vault=True)],
+    )
+    await chief.run("go")
+
+    assert below.requests[0].messages[-1].text == "use [github-pat-2]"
+    assert got == [pat(2)]
+    assert chief.messages[-2].text == "I used [github-pat-2]"
+
+
+async def test_parallel_calls_find_their_values():
+    got = {}
+    many = range(20)
+
+    async def use(number: int, key: str) -> str:
+        """Use a key."""
+        await asyncio.sleep(0)
+        got[number] = key
+        return f"used {key}"
+
+    calls = [
+        ToolCall(
+            id=f"c-{at}", name="use", arguments={"number": at, "key": f"[github-pat-{at + 1}]"}
+        )
+        for at in many
+    ]
+    model = ScriptedModel(
+        [
+            AssistantMessage(id="m-0", tool_calls=(ToolCall(id="g", name="give"),)),
+            AssistantMessage(id="m-1", tool_calls=tuple(calls)),
+            "done",
+        ]
+    )
+    secrets = " ".join([pat(at) for at in many])
+    agent = Agent(model, tools=[giving(secrets), use], components=[RedactSecrets(vault=True)])
+    await agent.run("go")
+
+    assert got == {at: pat(at) for at in many}
+    assert not any(pat(at) in encode(list(agent.messages)).decode() for at in many)
+
+
+async def test_the_vault_is_bounded():
+    got = []
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    count, batch = KEPT + 40, 50
+    batches = [range(at, min(at + batch, count)) for at in range(0, count, batch)]
+    results = [" ".join([pat(number) for number in numbers]) for numbers in batches]
+    _host, call = sessions_of(RedactSecrets(vault=True), [giving(*results, pat(0)), use])
+
+    found = " ".join([await call("0", "give", {}) for _ in results]).split()
+    await call("0", "use", {"key": found[0]})
+    await call("0", "use", {"key": found[-1]})
+    again = await call("0", "give", {})
+    for number in range(1, SESSIONS + 1):
+        await call(f"{number}", "use", {"key": "none"})
+    await call("0", "use", {"key": found[-1]})
+
+    used = [key for key in got if key != "none"]
+    assert len(set(found)) == count
+    assert used == [found[0], pat(count - 1), found[-1]]
+    assert again not in found
+
+
+async def test_a_large_result_is_withheld():
+    text = "x" * 50_000_000
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    assert response.is_error
+    assert response.error_type == "withheld"
+    assert response.text == (
+        "withheld, for it was not examined for secrets: "
+        "it is too large: more than 8,000,000 characters"
+    )
+
+
+async def test_a_deep_result_is_withheld():
+    deep = pat()
+    for _ in range(10_000):
+        deep = [deep]
+    text = "[" * 10_000 + f'"{pat()}"' + "]" * 10_000
+
+    values, told = await given_by(RedactSecrets(), deep, text)
+
+    assert values.is_error
+    assert "is no JSON" in values.text
+    assert told.text == text.replace(pat(), "[github-pat-1]")
+
+
+async def test_a_failing_engine_withholds():
+    component = RedactSecrets(max_seconds=1e-12)
+    message = answering("a text " * 1_000)
+
+    (shown,) = await given_by(component, "a text " * 1_000)
+    component.teardown()
+    agent = Agent(ScriptedModel([]), components=[component])
+    scope = Scope(agent_id=agent.scope.agent_id, session_id="s")
+    stored = await agent.bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope)
+
+    assert shown.error_type == "withheld"
+    assert shown.text.endswith("to look through it takes longer than 1e-12 seconds")
+    assert stored.denied.reason == shown.text
+
+
+async def test_too_many_secrets_are_withheld():
+    text = " ".join([pat(number) for number in range(3_000)])
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    assert response.error_type == "withheld"
+    assert response.text.endswith("it holds more than 200 secrets")
+
+
+def test_expressions_cannot_explode():
+    component = RedactSecrets(rules={"boom": r"((?:a+)+)$|boom(\d+)"})
+    hostile = "a" * 300_000 + "!"
+
+    (message,) = passed(component, answering(f"{hostile} {pat()}"))
+
+    assert message.text == f"{hostile} [github-pat-1]"
+
+
+async def test_a_rule_of_one_s_own_finds():
+    component = RedactSecrets(rules={"ticket": "TICKET-([0-9]{6})"})
+
+    (response,) = await given_by(component, "see TICKET-482915 now")
+
+    assert response.text == "see TICKET-[ticket-1] now"
+
+
+async def test_allowed_values_pass():
+    component = RedactSecrets(allow=[pat(1), pat(2)[:10] + "*"])
+
+    (response,) = await given_by(component, f"{pat(1)} {pat(2)} {pat(3)}")
+
+    assert response.text == f"{pat(1)} {pat(2)} [github-pat-1]"
+
+
+async def test_rules_can_be_chosen():
+    text = f"{pat()} sk_{hashlib.sha256(b'k').hexdigest()[:48]}"
+
+    (only,) = await given_by(RedactSecrets(only=["github-pat"]), text)
+    rules = ["github-pat", "prefixed-token"]
+    (without,) = await given_by(RedactSecrets(without=rules), text)
+
+    assert only.text.startswith("[github-pat-1] sk_")
+    assert without.text.startswith(f"{pat()} [")
+
+
+async def test_other_tools_are_left_alone():
+    def read_key() -> str:
+        """Read a key."""
+        return pat(1)
+
+    tools = [read_key, giving(pat(2), pat(1))]
+    component = RedactSecrets(tools="read_*")
+    async with Agent(ScriptedModel([]), tools=tools, components=[component]) as agent:
+        names = ["read_key", "give", "give"]
+        texts = [(await agent.call_tool(name)).response.text for name in names]
+
+    assert texts == ["[github-pat-1]", pat(2), "[github-pat-1]"]
+
+
+def test_wrong_settings_teach(tmp_path):
+    wrong = {
+        'only = ["github-pta"]': "rule 'github-pta': there is none; did you mean 'github-pat'",
+        'rules = { mine = "(" }': "rule 'mine': RE2 cannot read it: missing ): (",
+        'rules = { mine = "x*" }': "rule 'mine': it matches where nothing stands",
+        'rules = { "My Own" = "x" }': "take lower-case letters, digits and -",
+        "max_chars = 0": "max_chars must be above 0, not 0",
+        'alow = ["x"]': "unknown setting 'alow'; did you mean 'allow'",
+    }
+
+    errors = {}
+    for number, settings in enumerate(wrong):
+        file = tmp_path / f"{number}.toml"
+        use = "toolbus.adapters.redact_secrets:RedactSecrets"
+        file.write_text(f'[[component]]\nuse = "{use}"\nsettings = {{ {settings} }}\n')
+        with pytest.raises(ConfigurationError) as raised:
+            load(file)
+        errors[settings] = str(raised.value)
+
+    assert all(wrong[settings] in error for settings, error in errors.items()), errors
+    assert all(".toml:" in error for error in errors.values())
+
+
+async def test_a_file_names_it(tmp_path):
+    file = tmp_path / "toolbus.toml"
+    file.write_text(
+        dedent("""
+            [[component]]
+            use = "redact-secrets"
+            settings = { vault = ["use"], allow = ["x*"], rules = { mine = "<(.+?)>" } }
+        """)
+    )
+
+    (component,) = load(file)
+    (response,) = await given_by(component, f"{pat()} <abc>")
+
+    assert response.text == "[github-pat-1] <[mine-1]>"
+
+
+def test_the_proxy_passes_no_secret(tmp_path, environment):
+    here = tmp_path / "here"
+
+    with Client(here, environment, "settings = { vault = true }\n") as client:
+        client.ask(1, "resources/read", uri="file:///x")
+        client.ask(2, "prompts/get", name="x")
+        client.ask(3, "something/else")
+        leaked = client.ask(4, "tools/call", name="leak", arguments={})
+        shown = leaked["result"]["content"][0]["text"].removeprefix("token ")
+        used = client.ask(5, "tools/call", name="use", arguments={"key": shown})
+
+    leaks = [number for number in range(20, 29) if pat(number) in client.heard]
+    assert leaks == []
+    assert shown.startswith("[github-pat-")
+    assert used["result"]["content"][0]["text"] == f"used {shown}"
+    assert json.loads((here / "used.json").read_text()) == {"key": pat(22)}
+
+
+def test_a_replay_shows_what_would_change(tmp_path, command):
+    here = tmp_path / "here"
+    (here / "toolbus.toml").write_text('[[component]]\nuse = "redact-secrets"\n')
+    asked = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="read"),))
+    messages = UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t")
+    lines = [Header(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
+    lines.append(EndLine(messages=3, records=0))
+    (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
+
+    done = command("replay", "log.jsonl", "--with", "toolbus.toml")
+
+    assert done.returncode == 0, done.stderr
+    assert "[github-pat-1]" in done.stdout
