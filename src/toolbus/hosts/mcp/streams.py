@@ -42,16 +42,21 @@ class Shelf:
 
     def __init__(self, most: int) -> None:
         self._most, self._size = most, 0
-        self._moved = asyncio.Event()
+        self._moved, self._closed = asyncio.Event(), False
         self._events: deque[tuple[Stream, int, int]] = deque()
 
     def moved(self) -> None:
         """Take note that a client has fetched something, or has left."""
         self._moved.set()
 
+    def close(self) -> None:
+        """Wait for no client any more."""
+        self._closed = True
+        self._moved.set()
+
     async def room(self, streams: Iterable[Stream]) -> None:
         """Wait while a client that listens is far behind."""
-        while any(one.behind > _ROOM for one in streams):
+        while not self._closed and any(one.behind > _ROOM for one in streams):
             self._moved.clear()
             await self._moved.wait()
 
