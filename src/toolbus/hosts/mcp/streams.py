@@ -176,13 +176,15 @@ class Stream:
             await visit.begin(200, [*STREAM_FIELDS, *fields])
             await visit.write(self._primer(after))
             while self._follower is follower:
-                for number in [one for one in self._events if one > after]:
-                    after, line = number, self._events[number]
-                    self._note_sent(number, line)
-                    await visit.write(self._event(number, line))
-                if self.ended:
+                # While one is written others may come, and the end.
+                if (waiting := self._following(after)) is not None:
+                    after, line = waiting, self._events[waiting]
+                    self._note_sent(waiting, line)
+                    await visit.write(self._event(waiting, line))
+                elif self.ended:
                     break
-                await self._beat(visit)
+                else:
+                    await self._beat(visit)
             await visit.write(b"", more=False)
         finally:
             if self._follower is follower:
@@ -198,6 +200,11 @@ class Stream:
             del self._events[number]
         else:
             self._shelf.moved()
+
+    def _following(self, number: int) -> int | None:
+        if number + 1 in self._events:
+            return number + 1
+        return next((one for one in self._events if one > number), None)
 
     async def _beat(self, visit: Visit) -> None:
         try:
