@@ -54,6 +54,8 @@ _EXECUTORS = (
     "openai-agents",
 )
 
+_PROXY, _JUDGED, _PIPED = "toolbus proxy", "3 adapters, guard", ("p50", "byte forwarder")
+
 TARGETS: tuple[Target, ...] = (
     *_against_loop("bus.do", "observe_sync", *_SYNC),
     *_against_loop("bus.apply_sync", "apply_sync", *_SYNC),
@@ -121,6 +123,27 @@ TARGETS: tuple[Target, ...] = (
             *("reading", ("1,000,000 messages", verb), ("10,000 messages", verb), "≤", 2.0),
         )
         for verb in ("show --last 20", "show --from", "explain a message", "explain a call")
+    ],
+    *[
+        Target(
+            f"a call, {name}, against a byte forwarder", "proxy", ("p50", name), _PIPED, "≤", most
+        )
+        for name, most in ((_PROXY, 1.5), (_JUDGED, 2.0))
+    ],
+    *[
+        Target(
+            f"what FastMCP's proxy adds to a call, against {name}",
+            *("proxy", ("over no proxy", "fastmcp proxy"), ("over no proxy", name), "≥", 5.0),
+        )
+        for name in (_PROXY, _JUDGED)
+    ],
+    *[
+        Target(
+            f"the start, {name}, against a forwarder's",
+            *("proxy_start", ("first answer", name), ("first answer", "byte forwarder")),
+            *("≤", 1.5),
+        )
+        for name in (_PROXY, _JUDGED)
     ],
     Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )

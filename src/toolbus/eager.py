@@ -41,11 +41,12 @@ class Begun(Generic[T]):
         task: asyncio.Task[T] = asyncio.Task(left, loop=loop, context=context)
         self.task = task
         current = asyncio.current_task(loop)
-        if current is None or _turns.nested >= MOST_NESTED:
+        if _turns.nested >= MOST_NESTED:
             return
         # It is the current task from the first step on, since that may open a timeout or a
         # group of tasks, and these hold on to the task that they belong to.
-        _leave_task(loop, current)
+        if current is not None:
+            _leave_task(loop, current)
         _enter_task(loop, task)
         _turns.nested += 1
         try:
@@ -53,7 +54,8 @@ class Begun(Generic[T]):
         finally:
             _turns.nested -= 1
             _leave_task(loop, task)
-            _enter_task(loop, current)
+            if current is not None:
+                _enter_task(loop, current)
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait for the result; cancelling who waits cancels the work."""

@@ -19,12 +19,18 @@ ToolbusError
 │   └── WrongPathError    a path is that of no store, or a new file's and taken
 ├── LoadError             a file, or what it names, cannot be loaded
 │   └── ConfigurationError a configuration cannot be used as it stands
+├── LawBroken             a check of `toolbus.testing` found a case that breaks a law
 └── ClosedError           a bus or an agent is used after its end
 
 A tool's failure is none of these: it is data, a `ToolResponse` with `is_error`.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ToolbusError(Exception):
@@ -229,6 +235,23 @@ class ConfigurationError(LoadError):
     def __str__(self) -> str:
         place = [str(one) for one in (self.file, self.line, self.column) if one is not None]
         return f"{':'.join(place)}: {self.reason}"
+
+
+class LawBroken(ToolbusError, AssertionError):
+    """A handler breaks *law*; *case* is the smallest found that shows it, *report* tells all.
+
+    *subject* names the handler, *problem* says in one line what it did.
+    """
+
+    def __init__(
+        self, law: str, subject: str, problem: str, case: Mapping[str, object], report: str
+    ) -> None:
+        self.law, self.subject, self.problem = law, subject, problem
+        self.case, self.report = case, report
+        super().__init__(law, subject, problem, case, report)
+
+    def __str__(self) -> str:
+        return self.report
 
 
 class ClosedError(ToolbusError):

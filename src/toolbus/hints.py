@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +12,8 @@ _MOST = 8
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a hint at the one of *known* that looks like *word*, or ""."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
+
     near = get_close_matches(word, list(known), 1, 0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import inspect
 import sys
 from contextlib import redirect_stdout
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from toolbus import configuration
-from toolbus.agent import Agent
 from toolbus.bus import EventBus
 from toolbus.components import AgentComponent
 from toolbus.errors import LoadError
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
 
+    from toolbus.agent import Agent
     from toolbus.components import Host
     from toolbus.configuration import Configuration
 
@@ -65,6 +63,8 @@ def load(target: str) -> Found:
 
 def load_configuration(file: str | None = None) -> Found:
     """Return what the configuration *file*, else the nearest one, names; raises `LoadError`."""
+    from toolbus import configuration  # noqa: PLC0415 - not for those who name a file of Python
+
     found = configuration.read(file)
     with redirect_stdout(sys.stderr):
         stage = _installed(found.components, str(found.file))
@@ -93,6 +93,8 @@ def _only_candidate(file: Path, module: ModuleType) -> str:
 
 
 def _hint(name: str, module: ModuleType) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
+
     if near := get_close_matches(name, vars(module), 1):
         return f"; did you mean {near[0]!r}?"
     candidates = _candidates(module)
@@ -108,7 +110,7 @@ def _candidates(module: ModuleType) -> list[str]:
     for choose in (_bus_of, _component, lambda value: _own_class(value, module)):
         chosen: dict[int, str] = {}
         # Agents first, so that their buses go by their names.
-        for name, value in sorted(public.items(), key=lambda item: not isinstance(item[1], Agent)):
+        for name, value in sorted(public.items(), key=lambda item: not _is_agent(item[1])):
             if (one := choose(value)) is not None:
                 chosen.setdefault(id(one), name)
         if chosen:
@@ -116,8 +118,14 @@ def _candidates(module: ModuleType) -> list[str]:
     return []
 
 
+def _is_agent(value: object) -> TypeGuard[Agent]:
+    # As long as nobody has loaded agents, nothing is one; and to load them takes a while.
+    module = sys.modules.get("toolbus.agent")
+    return module is not None and isinstance(value, module.Agent)
+
+
 def _bus_of(value: object) -> EventBus | None:
-    if isinstance(value, Agent):
+    if _is_agent(value):
         return value.bus
     return value if isinstance(value, EventBus) else None
 
@@ -132,10 +140,11 @@ def _own_class(value: object, module: ModuleType) -> object | None:
 
 def _found(value: Any, where: str) -> Found:
     """Return the bus of *value*, made by calling it if it is a function or a class."""
-    if not isinstance(value, Agent | EventBus | AgentComponent) and callable(value):
+    known = _is_agent(value) or isinstance(value, EventBus | AgentComponent)
+    if not known and callable(value):
         where = f"{where}()"
         value = _made(value, where)
-    if isinstance(value, Agent):
+    if _is_agent(value):
         return Found(value.bus, where, "agent", value, value.components)
     if isinstance(value, EventBus):
         return Found(value, where, "bus", Stage(value))

@@ -149,7 +149,7 @@ class ToolResponse(Struct, frozen=True, kw_only=True):
         for a secret may be a key; if nothing changes, the same object.
         """
         content = tuple([map_part(part, change) for part in self.content])
-        structured = _map_json(self.structured, change)
+        structured = None if self.structured is None else _map_json(self.structured, change)
         if structured is self.structured and all(map(_is, content, self.content)):
             return self
         return replace(self, content=content, structured=structured)

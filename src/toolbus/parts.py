@@ -93,9 +93,10 @@ def join_text(parts: tuple[Part, ...]) -> str:
 
 def map_part(part: Part, change: Callable[[str], str]) -> Part:
     """Return *part* with *change* applied to its text; the same object if nothing changes."""
+    if isinstance(part, TextPart):  # As most are.
+        new = change(part.text)
+        return part if new == part.text else TextPart(text=new)
     match part:
-        case TextPart(text=text) if (new := change(text)) != text:
-            return TextPart(text=new)
         case ResourcePart(resource=Resource(text=str(text)) as resource) if (
             new := change(text)
         ) != text:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
+import gc
 import logging
 import os
 import shutil
 import sys
-from contextlib import AsyncExitStack, redirect_stdout
+from contextlib import AsyncExitStack, contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import SplitResult
 
+from toolbus.components import AgentComponent
 from toolbus.errors import RegistrationError
-from toolbus.hosts.mcp import (
-    Limits,
-    Listening,
-    Proxy,
-    is_loopback,
-    read_url,
-    run_remote,
-    run_stdio,
-)
+from toolbus.hosts.mcp.proxy import Proxy
+from toolbus.launching import launch
 from toolbus.loading import load, load_configuration
-from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from toolbus.bus import EventBus
-    from toolbus.components import AgentComponent
+    from toolbus.hosts.mcp.listening import Listening
+    from toolbus.hosts.mcp.stdio import Limits
+    from toolbus.launching import Launched
 
 
 logger = logging.getLogger("toolbus")
@@ -49,8 +43,8 @@ class Options(NamedTuple):
     config: str | None = None
     store: Path | None = None
     timeout: float | None = None
-    frame: int = Limits().frame
-    grace: float = Limits().grace
+    frame: int = 2**28
+    grace: float = 5.0
     listening: Listening | None = None
 
 
@@ -63,8 +57,32 @@ def run_proxy(command: Sequence[str], options: Options) -> int:
     # Standard output belongs to the client: what handlers print goes elsewhere.
     stdout = sys.stdout
     with redirect_stdout(sys.stderr):
-        bus, components = load_components(options.targets, options.config)
-        return asyncio.run(_serve(command, options, bus, components, stdout.fileno()))
+        proxy = _make_proxy(options)
+        launched = _launch(command, proxy, options)
+        # Not before the server starts: it does so while all this is loaded.
+        import asyncio  # noqa: PLC0415
+
+        return asyncio.run(_serve(command, options, proxy, launched, stdout.fileno()))
+
+
+def _make_proxy(options: Options) -> Proxy:
+    bus, components = load_components(options.targets, options.config)
+    try:
+        return Proxy(components, bus=bus, timeout=options.timeout)
+    except RegistrationError as error:
+        raise UsageError(str(error)) from error
+
+
+def _launch(command: Sequence[str], proxy: Proxy, options: Options) -> Launched | None:
+    """Start the server, if nothing that is asked for can fail any more; None: it is too early.
+
+    What fails is told before a server has effects.
+    """
+    acquire = any(type(one).install is not AgentComponent.install for one in proxy.components)
+    if acquire or options.listening is not None or options.store is not None or "://" in command[0]:
+        return None
+    with _told(command):
+        return launch(command)
 
 
 def load_components(
@@ -92,57 +110,64 @@ def load_components(
 
 
 async def _serve(
-    command: Sequence[str],
-    options: Options,
-    bus: EventBus | None,
-    components: Sequence[AgentComponent],
-    output: int,
+    command: Sequence[str], options: Options, proxy: Proxy, launched: Launched | None, output: int
 ) -> int:
+    from toolbus.hosts.mcp.stdio import Limits, run_stdio  # noqa: PLC0415 - as above
+
     async with AsyncExitStack() as opened:
-        store = None
         if options.store is not None:
-            store = SqliteStore(options.store)
+            from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
+
+            proxy.store = store = SqliteStore(options.store)
             opened.push_async_callback(store.close)
-        try:
-            proxy = Proxy(components, bus=bus, store=store, timeout=options.timeout)
-        except RegistrationError as error:
-            raise UsageError(str(error)) from error
+        gc.freeze()
+        gc.enable()
         await opened.enter_async_context(proxy)
         limits = Limits(options.frame, options.grace)
-        url = read_url(command[0]) if len(command) == 1 else None
-        token = os.environ.get(TOKEN)
-        try:
-            if options.listening is not None:
-                return await _listen(proxy, url or command, limits, options.listening, token)
-            if url is not None:
+        if options.listening is not None:
+            return await _listen(proxy, command, limits, options.listening)
+        if len(command) == 1 and "://" in command[0]:
+            from toolbus.hosts.mcp import read_url, run_remote  # noqa: PLC0415 - not for all
+
+            if (url := read_url(command[0])) is not None:
+                token = os.environ.get(TOKEN)
                 return await run_remote(proxy, url, limits, token=token, output=output)
-            return await run_stdio(proxy, command, limits, output=output)
-        except (FileNotFoundError, PermissionError) as error:
-            raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
+        with _told(command):
+            return await run_stdio(proxy, command, limits, output=output, launched=launched)
 
 
 async def _listen(
-    proxy: Proxy,
-    server: SplitResult | Sequence[str],
-    limits: Limits,
-    listening: Listening,
-    token: str | None,
+    proxy: Proxy, command: Sequence[str], limits: Limits, listening: Listening
 ) -> int:
+    from toolbus.hosts.mcp import is_loopback, read_url  # noqa: PLC0415 - not for all
+
     try:
         from toolbus.hosts.mcp.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
-    if not isinstance(server, SplitResult) and shutil.which(server[0]) is None:
+    url = read_url(command[0]) if len(command) == 1 else None
+    if url is None and shutil.which(command[0]) is None:
         # It would be started only when a client comes.
-        raise UsageError(f"cannot start {server[0]!r}: there is no such program")
-    shown = os.environ.get(LISTEN_TOKEN) or None
+        raise UsageError(f"cannot start {command[0]!r}: there is no such program")
+    token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
     if shown is None and not is_loopback(listening.host):
-        if token is not None or not isinstance(server, SplitResult):
+        if token is not None or url is None:
             raise UsageError(f"who is not on this machine needs a token: set {LISTEN_TOKEN}")
         logger.warning("everybody who reaches %s may use the proxy", listening.host)
     try:
-        return await run_listener(proxy, server, limits, listening, token=token, shown=shown)
+        return await run_listener(
+            proxy, url or command, limits, listening, token=token, shown=shown
+        )
     except OSError as error:
         where = f"{listening.host}:{listening.port}"
         reason = os.strerror(error.errno) if error.errno else error
         raise UsageError(f"cannot listen on {where}: {reason}") from error
+
+
+@contextmanager
+def _told(command: Sequence[str]) -> Iterator[None]:
+    """Make wrong use of a server that cannot be started."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError) as error:
+        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error

@@ -15,14 +15,17 @@ from math import inf
 from typing import Any, NamedTuple
 
 
-def problem(schema: Mapping[str, Any], value: Any) -> str | None:
+def problem(
+    schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None
+) -> str | None:
     """Return the first problem of *value* in one line, with its JSON path, or None if it fits.
 
     The line tells names and types but no value, which may be a secret. *schema* must be one that
-    `check_schema` finds sound. Beyond 100 schemas inside each other a value is "nested too deeply".
+    `check_schema` finds sound, or a part of such a *root*. Beyond 100 schemas inside each other a
+    value is "nested too deeply".
     """
     try:
-        misfit = _check(schema, value, _Spot(schema, schema))
+        misfit = _check(schema, value, _Spot(schema if root is None else root, schema))
     except RecursionError:
         misfit = _Misfit("nested too deeply", ())
     return str(misfit) if misfit else None
@@ -93,7 +96,7 @@ def _line(text: object, room: int = 120) -> str:
     return line if len(line) <= room else f"{line[:room]}…"
 
 
-def _target(document: Any, reference: str) -> Any:
+def target(document: Any, reference: str) -> Any:
     """Follow *reference*, a JSON pointer in a fragment (RFC 6901), from schema to schema."""
     from urllib.parse import unquote  # noqa: PLC0415 - slow to import, rarely needed
 
@@ -109,7 +112,7 @@ def _target(document: Any, reference: str) -> Any:
 
 def _sound(what: str, text: str, at: _Spot) -> _Misfit | None:
     try:
-        re.compile(text) if what == "pattern" else _target(at.root["document"], text)
+        re.compile(text) if what == "pattern" else target(at.root["document"], text)
     except (re.error, LookupError, OverflowError, RecursionError, TypeError, ValueError):
         return at.wrong(f"unusable {what} `{_line(text)}`")
     return None
@@ -239,7 +242,7 @@ _KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]
     "properties": ("object", _NAMED, _properties),
     "patternProperties": ("object", _PATTERNS, _patterns),
     "additionalProperties": ("object", _PART, _additional),
-    "$ref": ("", _REFERENCE, lambda ref, v, at: _check(_target(at.root, ref), v, at)),
+    "$ref": ("", _REFERENCE, lambda ref, v, at: _check(target(at.root, ref), v, at)),
     "allOf": ("", _MANY, lambda rules, v, at: _first(_check(rule, v, at) for rule in rules)),
     "anyOf": ("", _MANY, partial(_some_of, inf)),
     "oneOf": ("", _MANY, partial(_some_of, 1)),

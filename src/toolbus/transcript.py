@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
-    from toolbus.events import ObserveEvent, Scope, ToolSpec
+    from toolbus.events import Event, ObserveEvent, Scope, ToolSpec
 
 
 class Messages(Sequence[Message]):
@@ -65,6 +65,15 @@ class Messages(Sequence[Message]):
         return f"<Messages: {self._length}>"
 
 
+_ENTERING: tuple[Event, ...] = (
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+    MESSAGE_APPEND_AFTER,
+)
+"""What is dispatched of a message that was admitted."""
+
+
 class Asked(NamedTuple):
     """A tool call, and the id of the message that asked for it."""
 
@@ -73,13 +82,13 @@ class Asked(NamedTuple):
 
 
 class Transcript:
-    """The messages of one session, append-only; *write* puts a message into the store."""
+    """The messages of one session, append-only; *write* puts a message into the store, if any."""
 
     def __init__(
         self,
         bus: EventBus,
         session_id: str,
-        write: Callable[[Message], Awaitable[None]],
+        write: Callable[[Message], Awaitable[None]] | None,
         messages: Sequence[Message] = (),
     ) -> None:
         self._bus, self.session_id, self._write = bus, session_id, write
@@ -131,20 +140,36 @@ class Transcript:
         with Visit(self, _visit.get()):
             async with self._lock.here():
                 self._check_pairing(message)
-                message = await admit(self._bus, message, scope, tool)
-                copy = message
-                if self._bus.hears(MESSAGE_PERSIST_BEFORE):
-                    copy = await self._stored_copy(message, scope)
-                if self._bus.hears(TOOL_CALL_PERSIST_BEFORE):
-                    await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
-                keeping = self._keep(message, copy, scope)
-                await (keeping if sheltered else to_the_end(Begun(keeping)))
+                return await self.enter(message, scope, tool, sheltered=sheltered)
+
+    async def enter(
+        self,
+        message: Message,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        *,
+        sheltered: bool = True,
+    ) -> Message:
+        """Do as `append`, for a transcript that nobody else has: it does not wait for its turn."""
+        bus = self._bus
+        message = await admit(bus, message, scope, tool)
+        if self._write is None and not any(map(bus.hears, _ENTERING)):
+            self._remember(message)
+            return message
+        copy = message
+        if bus.hears(MESSAGE_PERSIST_BEFORE):
+            copy = await self._stored_copy(message, scope)
+        if bus.hears(TOOL_CALL_PERSIST_BEFORE):
+            await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
+        keeping = self._keep(message, copy, scope)
+        await (keeping if sheltered else to_the_end(Begun(keeping)))
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
         """Write and remember, in a task that no cancellation reaches."""
         try:
-            await self._write(copy)
+            if self._write is not None:
+                await self._write(copy)
         except ToolbusError:
             raise
         except Exception as error:

@@ -1,12 +1,40 @@
 """The scenarios of `specs/testing.md`."""
 
+import re
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from toolbus import Agent, AssistantMessage, ToolCall, ToolResponse, tool
-from toolbus.events import CATALOGUE, RUN_ERROR, TOOL_CALL_AFTER, TOOL_CALL_BEFORE
+from toolbus import (
+    Agent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    EventBus,
+    Scope,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    ToolSpec,
+    schemas,
+    tool,
+)
+from toolbus.errors import RegistrationError
+from toolbus.events import (
+    CATALOGUE,
+    RUN_ERROR,
+    TOOL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+    RunResult,
+    ToolCallOutcome,
+    TransformEvent,
+)
+from toolbus.messages import Message, Part, decoder, encode
 from toolbus.models.scripted import ScriptedModel
+from toolbus.testing import Recorder, assert_denied, assert_unchanged, strategies
 from toolbus.testing.fakes import FakeClock, counting_ids
-from toolbus.testing.recorder import Recorder
 
 
 @tool
@@ -147,3 +175,197 @@ async def test_the_same_run_has_the_same_ids():
     messages = [[untimed(one) for one in result.messages] for result in results]
     assert messages[0] == messages[1]
     assert first.scope == second.scope
+
+
+PRICED = TransformEvent("priced", int)
+PATIENT = settings(suppress_health_check=list(HealthCheck))
+RECORDS = {
+    "messages": (strategies.messages(), Message),
+    "parts": (strategies.parts(), Part),
+    "tool_calls": (strategies.tool_calls(), ToolCall),
+    "tool_responses": (strategies.tool_responses(), ToolResponse),
+    "tool_specs": (strategies.tool_specs(), ToolSpec),
+    "scopes": (strategies.scopes(), Scope),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_record_is_drawn(name):
+    strategy, kind = RECORDS[name]
+    decode = decoder(kind)
+
+    @PATIENT
+    @given(strategy)
+    def survives(record):
+        assert decode(encode(record)) == record
+
+    survives()
+
+
+@pytest.mark.parametrize("event", [*CATALOGUE, PRICED], ids=lambda event: event.name)
+def test_values_of_every_event_are_drawn(event):
+    decode = decoder(event.value)
+
+    @PATIENT
+    @given(strategies.values_of(event))
+    def fits(value):
+        assert decode(encode(value)) == value
+
+    fits()
+
+
+def test_calls_fit_a_schema():
+    schema = {
+        "type": "object",
+        "properties": {"path": {"type": "string", "minLength": 1}, "depth": {"enum": [1, 2]}},
+        "required": ["path"],
+    }
+
+    @PATIENT
+    @given(strategies.tool_calls(schema))
+    def fits(call):
+        assert schemas.problem(schema, call.arguments) is None
+
+    fits()
+
+
+def test_calls_fit_a_function():
+    def search(pattern: str, depth: int = 3, names: list[str] | None = None) -> str:
+        return f"{pattern} {depth} {names}"
+
+    made = tool(search)
+
+    @PATIENT
+    @given(st.one_of([strategies.tool_calls(one) for one in (search, made, made.spec)]))
+    def fits(call):
+        assert call.name == "search"
+        assert made.fit(call.arguments)[1] is None
+
+    fits()
+
+
+def test_texts_are_those_wanted():
+    said = st.just("said")
+
+    @PATIENT
+    @given(strategies.messages(said), strategies.tool_calls(greet, texts=said))
+    def is_said(message, call):
+        words = re.findall(r'"(?:text|reasoning)":"(.*?)"', encode(message).decode())
+        assert set(words) <= {"said"}
+        assert call.arguments == {"name": "said"}
+
+    is_said()
+
+
+def test_hostile_texts_are_of_every_kind():
+    patterns = {
+        "empty": r"^$",
+        "huge": r"(?s).{9000}",
+        "controls": r"[\x00-\x08]",
+        "directions": r"[\u202e\u2066-\u2069]",
+        "JSON in JSON": r'\\\\\\"',
+        "a run": r"(.)\1{999}",
+    }
+    generating = settings(phases=[Phase.generate], max_examples=2_000)
+
+    for pattern in map(re.compile, patterns.values()):
+        assert (
+            find(strategies.hostile_texts(most=20_000), pattern.search, settings=generating)
+            is not None
+        )
+
+    assert max(len(text.encode()) for text in strategies.HOSTILE_TEXTS) > 100_000
+
+
+def test_what_is_no_tool_is_refused():
+    unsound, nothing = {"type": "objekt"}, 3
+
+    with pytest.raises(ValueError, match="the schema is not sound"):
+        strategies.tool_calls(unsound)
+    with pytest.raises(RegistrationError, match="expected a tool, its spec, or a function"):
+        strategies.tool_calls(nothing)
+
+
+CALL = ToolCall(id="c", name="greet", arguments={"name": "you"})
+REFUSED = ToolResponse.from_text("not today", is_error=True, error_type="denied")
+
+
+def dispatched(*handlers, guards=()):
+    bus = EventBus()
+    for handler in handlers:
+        bus.on(TOOL_CALL_BEFORE, handler)
+    for handler in guards:
+        bus.guard(TOOL_CALL_BEFORE, handler)
+    return bus.apply_sync(TOOL_CALL_BEFORE, CALL)
+
+
+def test_a_denial_of_any_kind_counts():
+    outcome = ToolCallOutcome(requested=CALL, executed=None, response=REFUSED, status="denied")
+    message = ToolMessage(id="m", tool_call_id="c", tool_name="greet", tool_response=REFUSED)
+    run = RunResult(status="denied", reason="not today")
+    context = dispatched(guards=[lambda ctx: Deny("not today")])
+    denials = [Deny("not today"), context, outcome, message, REFUSED, run]
+
+    reasons = [assert_denied(one, "today") for one in denials]
+
+    assert reasons == ["not today"] * 6
+
+
+def test_what_was_not_denied_fails():
+    others = [None, CALL, dispatched(), ToolResponse.from_text("done"), RunResult(status="ok")]
+
+    shown = []
+    for other in others:
+        with pytest.raises(AssertionError) as caught:
+            assert_denied(other)
+        shown.append(str(caught.value))
+
+    assert shown[0] == "expected a denial, got None"
+    assert shown[2] == (
+        "expected a denial, got ToolCall(id='c', name='greet', arguments={'name': 'you'})"
+    )
+    with pytest.raises(AssertionError, match="with 'never' in its reason, got 'not today'"):
+        assert_denied(REFUSED, "never")
+
+
+def test_nothing_was_changed():
+    outcome = ToolCallOutcome(requested=CALL, executed=CALL, response=REFUSED, status="ok")
+
+    assert_unchanged(dispatched(lambda ctx: None))
+    assert_unchanged(outcome)
+    assert_unchanged(CALL, replace(CALL))
+
+    assert assert_unchanged(CALL, None) is None
+
+
+def test_a_change_is_shown():
+    other = CALL.with_arguments({"name": "me"})
+    outcome = ToolCallOutcome(requested=CALL, executed=other, response=REFUSED, status="ok")
+    results = [
+        (dispatched(lambda ctx: other),),
+        (outcome,),
+        (CALL, other),
+        (1, True),
+        (replace(outcome, executed=None, status="denied"),),
+        (dispatched(guards=[lambda ctx: Deny("no")]),),
+        (dispatched(guards=[lambda ctx: Ask("well?")]),),
+        (dispatched(lambda ctx: REFUSED),),
+        (CALL,),
+    ]
+
+    shown = []
+    for result in results:
+        with pytest.raises(AssertionError) as caught:
+            assert_unchanged(*result)
+        shown.append(str(caught.value))
+
+    change = "expected no change, got:\n  .arguments: {'name': 'you'} → {'name': 'me'}"
+    assert shown[:3] == [change] * 3
+    assert shown[3:7] == [
+        "expected no change, got:\n  1 → True",
+        "expected no change, but the call was not executed: denied",
+        "expected no change, but it was denied: Deny(reason='no')",
+        "expected no change, but it was asked: Ask(prompt='well?')",
+    ]
+    assert shown[7].startswith("expected no change, but it was answered: ToolResponse(content=")
+    assert shown[8].startswith("give a value before and one after, not only ToolCall(")

@@ -232,21 +232,38 @@ async def test_nesting_has_a_bound():
 
 
 async def test_a_task_that_has_not_begun_can_be_cancelled():
+    async def work(left):
+        if left:
+            return await Begun(work(left - 1))
+        begun = [Begun(value("a")), Begun(value("b"))]
+        begun[1].task.cancel()
+        return begun
+
+    first, second = await Begun(work(MOST_NESTED - 1))
+
+    assert not first.ended
+    assert await first == "a"
+    with pytest.raises(asyncio.CancelledError):
+        await second
+
+
+async def test_work_begins_at_once_where_no_task_runs():
     loop, made = asyncio.get_running_loop(), asyncio.Event()
-    begun = []
+
+    async def work():
+        return asyncio.current_task()
 
     def outside():
-        """Run where no task does."""
-        begun.extend([Begun(value("a")), Begun(value("b"))])
-        begun[1].task.cancel()
+        begun.append(Begun(work()))
+        now.append((begun[0].ended, asyncio.current_task()))
         made.set()
 
+    begun, now = [], []
     loop.call_soon(outside)
     await made.wait()
 
-    assert await begun[0] == "a"
-    with pytest.raises(asyncio.CancelledError):
-        await begun[1]
+    assert now == [(True, None)]
+    assert await begun[0] is begun[0].task
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

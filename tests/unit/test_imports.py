@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import toolbus
+from toolbus import testing
 
 
 def loaded_by(code: str) -> set[str]:
@@ -67,10 +68,26 @@ def test_only_the_tools_of_mcp_servers_load_the_mcp_sdk():
     assert heavy <= loaded_by("import toolbus.mcp_tools")
 
 
+def test_only_strategies_and_checks_load_hypothesis():
+    light = "from toolbus.testing import FakeClock, LawBroken, Recorder, assert_denied, ledger_text"
+
+    assert not {"hypothesis", "pytest"} & loaded_by(f"{light}; import toolbus.testing.buses")
+    assert "hypothesis" in loaded_by("from toolbus.testing import check_adapter")
+    assert not {"hypothesis", "toolbus"} & loaded_by("import toolbus_pytest")
+
+
 def test_the_face_is_sorted_and_complete():
     assert toolbus.__all__ == sorted(toolbus.__all__)
     assert all(getattr(toolbus, name) is not None for name in toolbus.__all__)
     assert dir(toolbus) == toolbus.__all__
+
+
+def test_the_face_of_testing_is_sorted_and_complete():
+    assert testing.__all__ == sorted(testing.__all__)
+    assert all(getattr(testing, name) is not None for name in testing.__all__)
+    assert dir(testing) == testing.__all__
+    with pytest.raises(AttributeError, match=r"'toolbus\.testing' has no attribute 'Nothing'"):
+        testing.Nothing  # noqa: B018 - asking is the point
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

@@ -1,7 +1,21 @@
 import asyncio
 
-from toolbus import Deny, EventBus, Scope, ToolMessage, ToolResponse, UserMessage
-from toolbus.events import MESSAGE_APPEND_AFTER, MESSAGE_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER
+from toolbus import (
+    AssistantMessage,
+    Deny,
+    EventBus,
+    Scope,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+)
+from toolbus.events import (
+    MESSAGE_APPEND_AFTER,
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+)
 from toolbus.transcript import Transcript
 
 
@@ -54,3 +68,27 @@ async def test_the_stub_of_an_error_is_an_error():
 
     (stored,) = written
     assert stored.tool_response == ToolResponse.from_text("not to be kept", is_error=True)
+
+
+async def test_a_transcript_without_a_store_tells_whoever_hears():
+    bus, seen = EventBus(), []
+    transcript = Transcript(bus, "s", None)
+    call = ToolCall(id="c", name="read", arguments={"path": "a"})
+
+    # Nobody hears of the first message, and of the second one its own handler subscribes others.
+    await transcript.enter(AssistantMessage(id="a", tool_calls=(call,)), Scope())
+
+    @bus.on(MESSAGE_APPEND_BEFORE)
+    def subscribe(ctx):
+        for event in (MESSAGE_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER, MESSAGE_APPEND_AFTER):
+            bus.on(event, lambda ctx: seen.append((ctx.event.name, ctx.value)))
+
+    await transcript.enter(ToolMessage(id="t", tool_call_id="c", tool_name="read"), Scope())
+
+    assert [one.id for one in transcript.messages] == ["a", "t"]
+    assert [name for name, _ in seen] == [
+        "message:persist:before",
+        "tool:call:persist:after",
+        "message:append:after",
+    ]
+    assert (seen[1][1].message_id, seen[1][1].tool_input) == ("a", {"path": "a"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,12 +17,15 @@ from toolbus.immutable import EMPTY
 from toolbus.messages import TextPart, ToolCall, ToolMessage, ToolResponse, changed, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from toolbus.adapting import ToolAdapter
     from toolbus.events import Event
 
 T = TypeVar("T")
+
+Told: TypeAlias = "Mapping[tuple[int, str], tuple[ToolSpec, ToolSpec]]"
+"""What adapters made of the specs of tools: before and after, by adapter and name."""
 
 
 class Done(Struct, Generic[T], frozen=True):
@@ -104,12 +107,29 @@ def left(adapter: ToolAdapter, message: ToolMessage, done: Done[ToolResponse]) -
     return message if new is message.tool_response else message.with_tool_response(new)
 
 
-async def promised(adapter: ToolAdapter, spec: ToolSpec | None) -> ToolSpec | None:
-    """Return what *adapter* makes of *spec*, if that says what responses look like."""
+async def promised(adapter: ToolAdapter, spec: ToolSpec | None, told: Told) -> ToolSpec | None:
+    """Return what *adapter* makes of *spec*, if that says what responses look like.
+
+    What a model was *told* of it last holds; only if it was told nothing is the adapter asked.
+    """
     if spec is None or spec.output_schema is None:
         return spec
+    before, after = told.get((id(adapter), spec.name), (None, spec))
+    if before is not None and before.output_schema is spec.output_schema:
+        return after
     method = adapter.adapt_signature
     return (await run_adapter(adapter, TOOLS_PROVIDE, spec.name, method, spec)).value
+
+
+def promises(
+    adapter: ToolAdapter, specs: Iterable[ToolSpec], done: Iterable[Done[ToolSpec]]
+) -> Told:
+    """Return what *adapter* has *done* with those *specs* that say what responses look like."""
+    return {
+        (id(adapter), spec.name): (spec, one.value)
+        for spec, one in zip(specs, done, strict=True)
+        if spec.output_schema is not None and one.failed is None
+    }
 
 
 def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolResponse:
@@ -146,9 +166,12 @@ def _breach(old: object, new: Any) -> str | None:
     for field in ("name", "id"):
         if getattr(new, field, None) != getattr(old, field, None):
             return f"changed the {field}"
-    if isinstance(new, ToolSpec):
-        for schema in (new.input_schema, new.output_schema or EMPTY):
-            if problem := _flaw(encode(schema)):
+    if isinstance(new, ToolSpec) and isinstance(old, ToolSpec):
+        for schema, known in (
+            (new.input_schema, old.input_schema),
+            (new.output_schema, old.output_schema),
+        ):
+            if schema is not None and schema is not known and (problem := _flaw(encode(schema))):
                 return f"returned a malformed schema: {problem}"
     return None
 

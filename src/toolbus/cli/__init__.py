@@ -4,40 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolbus.cli import (
-    check,
-    demo,
-    explain,
-    export,
-    forget,
-    proxy,
-    replay,
-    sessions,
-    show,
-    wiring,
-)
 from toolbus.cli.parsing import Command, make_parser
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hints import nearest
 from toolbus.terminal import Output, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-_COMMANDS: dict[str, Callable[[], Command]] = {
-    "check": check.command,
-    "demo": demo.command,
-    "explain": explain.command,
-    "export": export.command,
-    "forget": forget.command,
-    "proxy": proxy.command,
-    "replay": replay.command,
-    "sessions": sessions.command,
-    "show": show.command,
-    "wiring": wiring.command,
-}
+# Each is imported when it is asked for: before a proxy or a hook there is somebody who waits.
+_COMMANDS = (
+    "check",
+    "demo",
+    "explain",
+    "export",
+    "forget",
+    "proxy",
+    "replay",
+    "sessions",
+    "show",
+    "wiring",
+)
 
 _OVERVIEW = """\
 commands:
@@ -92,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str], output: Output) -> int:
     if words and not words[0].startswith("-"):
         if words[0] not in _COMMANDS:
-            near = nearest(words[0], tuple(_COMMANDS)) or f"; there is {', '.join(_COMMANDS)}"
+            near = nearest(words[0], _COMMANDS) or f"; there is {', '.join(_COMMANDS)}"
             raise UsageError(f"unknown command {words[0]!r}{near}; see `toolbus --help`")
-        parser, command = _COMMANDS[words[0]]()
+        parser, command = _command(words[0])
         return command(parser.parse_all(words[1:]), output)
     parser = make_parser(
         "toolbus", "An event bus between an AI agent's model, tools and transcript.", _OVERVIEW
@@ -105,6 +95,11 @@ def _run(words: list[str], output: Output) -> int:
         parser.error("which command?")
     output.write(f"toolbus {_version()}\n")
     return 0
+
+
+def _command(name: str) -> Command:
+    made: Command = import_module(f"toolbus.cli.{name}").command()
+    return made
 
 
 def _version() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,11 +43,13 @@ def command() -> Command:
     _add_arguments(parser)
 
     def run(found: argparse.Namespace, _output: Output) -> int:
-        from toolbus.proxying import Options, run_proxy  # noqa: PLC0415 - loads the whole house
-
         words = found.command[1:] if found.command[:1] == ["--"] else found.command
         if not words:
             parser.error("which server? give its command after --")
+        # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
+        gc.disable()
+        from toolbus.proxying import Options, run_proxy  # noqa: PLC0415 - loads the whole house
+
         options = Options(
             targets=found.targets,
             config=found.config,
@@ -56,7 +59,10 @@ def command() -> Command:
             grace=found.grace,
             listening=_listening(found),
         )
-        return run_proxy(words, options)
+        try:
+            return run_proxy(words, options)
+        finally:
+            gc.enable()
 
     return parser, run
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from toolbus.adapting import ToolAdapter
 from toolbus.adapting.running import (
     Done,
+    Told,
     answered_call,
     begin_adapter,
     left,
     promised,
+    promises,
     run_adapter,
 )
 from toolbus.components.limits import NO_LIMITS, Limits, make_limits
@@ -75,6 +77,7 @@ class AgentComponent:
     _undo: tuple[Callable[[], object], ...] = ()
     _host: Host | None = None
     _limits: Limits = NO_LIMITS
+    _told: Told = {}  # noqa: RUF012 - as above
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -160,13 +163,16 @@ class AgentComponent:
         specs = ctx.value
         if not self.enabled or not self._adapters:
             return None
+        told: dict[tuple[int, str], tuple[ToolSpec, ToolSpec]] = {}
         for adapter in self._adapters:
             done = [await _reworded(adapter, spec, self._limits) for spec in specs]
+            told |= promises(adapter, specs, done)
             kept = tuple([one.value for one in done if not one.withhold])
             specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
             failed = next((one.failed for one in done if one.failed), None)
             if any(one.concerned for one in done):
                 ctx.step(adapter.name, specs, actor=(id(self), id(adapter)), failed=failed)
+        self._told = told
         return None if specs is ctx.value else specs
 
     async def _on_tool_call_before_adapter(
@@ -209,7 +215,9 @@ class AgentComponent:
                 message = left(adapter, message, done)
                 call, response = None, message.tool_response
             if done.concerned:
-                spec = ctx.tool and await promised(adapter, ctx.tool)
+                spec = ctx.tool
+                if spec is not None and spec.output_schema is not None:
+                    spec = await promised(adapter, spec, self._told)
                 ctx.step(adapter.name, message, failed=done.failed, tool=spec)
         if message is ctx.value:
             return None

@@ -124,14 +124,17 @@ class MissingFiles(AgentComponent):
     def answer(self, ctx: EventContext[ToolCallFailure]) -> ToolResponse | None:
         if ctx.value.error_type != "FileNotFoundError":
             return None
-        path = Path(str(ctx.value.call.arguments["path"]))
-        there = sorted(one.name for one in (self.root / path.parent).glob("*"))
+        path = Path(str(ctx.value.call.arguments.get("path", "")))
+        try:
+            there = sorted(one.name for one in (self.root / path.parent).glob("*"))
+        except (OSError, ValueError):  # A path that no system takes.
+            return None
         return ToolResponse.from_text(f"no {path}; {path.parent} has: {', '.join(there)}")
 
 
 def command_of(call: ToolCall) -> str:
-    """Return the command of a call that runs one, else nothing."""
-    return str(call.arguments["command"]) if call.name == "run_command" else ""
+    """Return the command of a call that runs one, else nothing; a model may forget it."""
+    return str(call.arguments.get("command", "")) if call.name == "run_command" else ""
 
 
 def components(root: str | Path = ".") -> list[AgentComponent]:

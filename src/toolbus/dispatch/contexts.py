@@ -117,7 +117,7 @@ class EventContext(Generic[V_co]):
     def steps(self) -> tuple[Step, ...]:
         """What `step` was told, by this handler or, after a dispatch, by all of them."""
         more = self._details
-        return more.steps if self._mine is OVER else more.own
+        return more.steps if self._mine is OVER else tuple(more.own or ())
 
     def step(
         self,
@@ -139,13 +139,16 @@ class EventContext(Generic[V_co]):
         more = self._more or NO_DETAILS
         own, outer = more.own, more.tool
         before = own[-1].after if own else self._value
-        given = more.signatures(actor, value) if more.signatures else tool
+        given = (more.signatures(actor, value) if more.signatures else tool) or outer
         step = Step(name, before, value, actor, failed, outer, perf_counter_ns())
-        more = replace(more, tool=given or outer, own=(*own, step))
-        self._more, self._mine = more, self._mine or STEPPED
+        if own and given is outer:
+            own.append(step)
+        else:
+            self._more = more = replace(more, tool=given, own=[*(own or ()), step])
+            self._mine = self._mine or STEPPED
         # An adapter that leaves the value as it was may break the signature that it was given.
-        moved = value is not before or (more.tool is not outer and failed is None)
-        if more.check and moved and (reason := more.check(self, value)):
+        moved = value is not before or (given is not outer and failed is None)
+        if moved and more.check and (reason := more.check(self, value)):
             # Kept as well, because the handler may catch it.
             rejected = Rejected(name, reason)
             self._more = replace(more, rejected=rejected)

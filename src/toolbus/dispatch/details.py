@@ -45,7 +45,8 @@ class Assigned:
 class Details(Struct, frozen=True):
     """What few dispatches have: a tool, a check, an answer, verdicts, steps.
 
-    *asks* are the questions of guards so far, *own* the steps of the handler that has its turn.
+    *asks* are the questions of guards so far, *own* the steps of the handler that has its turn:
+    a list of its own, from the first step on.
     """
 
     tool: ToolSpec | None = None
@@ -56,7 +57,7 @@ class Details(Struct, frozen=True):
     asks: tuple[str, ...] = ()
     rejected: Rejected | None = None
     steps: tuple[Step, ...] = ()
-    own: tuple[Step, ...] = ()
+    own: list[Step] | None = None
 
     @property
     def closed(self) -> bool:

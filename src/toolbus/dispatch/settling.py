@@ -76,7 +76,7 @@ class Turn(NamedTuple):
         if answer is not None or (more is not None and more.own):
             more = more or NO_DETAILS
             given = more.answer if answer is None else answer
-            more = replace(more, answer=given, steps=more.steps + more.own, own=())
+            more = replace(more, answer=given, steps=(*more.steps, *(more.own or ())), own=None)
         if result is None:
             return following(context, context._value, context._output, more)
         return following(context, result, result, more)
@@ -94,7 +94,7 @@ class Turn(NamedTuple):
             more = more or NO_DETAILS
             tool = more.own[0].tool if more.own else more.tool
             asks = more.asks + asks
-            more = replace(more, denied=denied, rejected=rejected, asks=asks, tool=tool, own=())
+            more = replace(more, denied=denied, rejected=rejected, asks=asks, tool=tool, own=None)
         return following(context, context._value, context._output, more)
 
 
@@ -264,8 +264,8 @@ def _stepped(
 ) -> EventContext[Any]:
     """Return the next context after adapters that left all as it is, or steps that led nowhere."""
     if trace is not None:
-        trace.add_steps(binding, more.own, "ran", since, None)
-    more = replace(more, steps=more.steps + more.own, own=())
+        trace.add_steps(binding, more.own or (), "ran", since, None)
+    more = replace(more, steps=(*more.steps, *(more.own or ())), own=None)
     return following(context, context._value, context._output, more)
 
 

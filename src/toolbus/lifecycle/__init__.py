@@ -38,7 +38,7 @@ def _log_progress(call_id: str, text: str, part: float | None) -> None:
     logger.debug("tool call %s: %s (%s)", call_id, text, part)
 
 
-class ToolRunner:
+class ToolRunner(Means):
     """Runs tool calls past the handlers of *bus*, for an agent or for a program without one.
 
     Args:
@@ -49,6 +49,7 @@ class ToolRunner:
         append: takes each tool message into a transcript and returns it as it was appended, in
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
+        sheltered: says that no cancellation reaches whoever calls; they use `stop`.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         progress: gets what tools tell of their progress.
         ids: makes the ids of calls and messages.
@@ -63,23 +64,24 @@ class ToolRunner:
         *,
         approver: Approver | Approvals | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
+        sheltered: bool = False,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
-        self._bus, self._scope, self._ids = bus, scope or Scope(), ids
-        self._append = append or partial(admit, bus)
-        self._means = Means(
+        super().__init__(
             bus,
             toolset,
-            self._scope,
+            scope or Scope(),
             approver if isinstance(approver, Approvals) else Approvals(approver),
             max_attempts=max_attempts,
             progress=_guarded(progress),
-            nested=self._call_nested,
             clock=clock,
         )
+        self._append, self._sheltered = append or partial(admit, bus), sheltered
+        self._ids = ids
+        self._under_way: list[CallInProgress] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
         """Call a tool as a program does, which sees all tools; return what became of it.
@@ -89,7 +91,7 @@ class ToolRunner:
         `FreezeError` for *arguments* that are no JSON.
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
-        (outcome,) = await self._finish([CallInProgress(call, self._means, None)])
+        (outcome,) = await self._finish([CallInProgress(call, self, None)])
         return outcome
 
     async def call_all(
@@ -101,23 +103,35 @@ class ToolRunner:
         cancels the tools; every call still gets its message before `CancelledError` goes on.
         """
         if len(calls) == 1:
-            return await self._finish([CallInProgress(calls[0], self._means, offer)])
+            return await self._finish([CallInProgress(calls[0], self, offer)])
         passed = [asyncio.Event() for _ in calls]
         return await self._finish(
             [
-                CallInProgress(call, self._means, offer, passed=passed[at], earlier=passed[:at])
+                CallInProgress(call, self, offer, passed=passed[at], earlier=passed[:at])
                 for at, call in enumerate(calls)
             ]
         )
 
+    def stop(self) -> None:
+        """Cancel the tools of all calls under way; every call still gets its message."""
+        for one in self._under_way:
+            one.stop()
+
     async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
         """Answer *calls*, which a former process left open, as interrupted; run none of them."""
-        under_way = [CallInProgress(call, self._means, None) for call in calls]
+        under_way = [CallInProgress(call, self, None) for call in calls]
         for one in under_way:
             one.interrupt()
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
+        if self._sheltered:
+            self._under_way += under_way
+            try:
+                return await self._append_all(under_way)
+            finally:
+                self._under_way = [one for one in self._under_way if one not in under_way]
+
         def cancel() -> None:
             for one in under_way:
                 one.stop()
@@ -129,7 +143,7 @@ class ToolRunner:
         await one.walk()
         outcome = one.outcome
         try:
-            self._bus.do(TOOL_CALL_AFTER, outcome, scope=self._scope)
+            self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
         except Exception as error:  # noqa: BLE001 - it is raised when the call has its answer
             one.error = one.error or error
         return outcome
@@ -145,7 +159,7 @@ class ToolRunner:
             if one.error is not None:
                 errors.append(one.error)
             try:
-                message = await self._append(self._message(outcome), self._scope, one.spec)
+                message = await self._append(self._message(outcome), self.scope, one.spec)
                 read = _read_by_model(message, outcome.response)
                 if read is not outcome.response:
                     outcome = with_sound(outcome, response=read)
@@ -158,10 +172,10 @@ class ToolRunner:
             raise errors[0]
         return tuple(outcomes)
 
-    async def _call_nested(self, name: str, arguments: JsonObject) -> ToolResponse:
+    async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Run a call for a tool: no message, since no model asked; the tool reads the response."""
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
-        one = CallInProgress(call, self._means, None)
+        one = CallInProgress(call, self, None)
         outcome = await to_the_end(Begun(self._complete(one)), one.stop)
         if one.error is not None:
             raise one.error

@@ -69,13 +69,15 @@ class CallInProgress:
 
     async def walk(self) -> None:
         """Take every step until an end is reached; stopped, it ends as cancelled."""
-        self._walker = asyncio.current_task()
+        task = self._walker = asyncio.current_task()
         try:
             if self._stopped and self._state not in ENDS:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
             while self._state not in ENDS:
                 state = cast("State", self._state)
-                signal = await self._steps[state](self)
+                signal = self._steps[state](self)
+                if not isinstance(signal, str):
+                    signal = await signal
                 self._state = TRANSITIONS[state][signal]
         except asyncio.CancelledError:
             self._fail("the call was cancelled", "cancelled")
@@ -89,7 +91,6 @@ class CallInProgress:
             self._walker = None
             self._pass()
             # What the task does next is none of the call's: there it is one that nobody cancelled.
-            task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
 
@@ -179,7 +180,7 @@ class CallInProgress:
         self._response = self._answer
         return "answered"
 
-    async def _find(self) -> Signal:
+    def _find(self) -> Signal:
         self._tool = self._look_up(self.call.name)
         if self._tool is not None:
             return "known"
@@ -188,7 +189,7 @@ class CallInProgress:
         self._fail(text, "unknown_tool")
         return "unknown"
 
-    async def _validate(self) -> Signal:
+    def _validate(self) -> Signal:
         self._values, problem = self._means.check.fit(self.call)
         if problem is None:
             return "valid"
@@ -200,7 +201,7 @@ class CallInProgress:
         self._attempts += 1
         self.executed = self.call
         # What it got the first time it may have changed.
-        if self._attempts > 1 and await self._validate() != "valid":
+        if self._attempts > 1 and self._validate() != "valid":
             return "failed"
         context = ToolContext(means.scope, self.call.id, means.nested, means.progress)
         try:
@@ -209,6 +210,7 @@ class CallInProgress:
                 tool.bind(self._values, context),
                 is_async=tool.is_async,
                 seconds=tool.timeout,
+                in_place=tool.in_place,
             )
         except DeadlineError as error:
             self._fail(f"the tool {error}", "timeout")
@@ -250,7 +252,7 @@ class CallInProgress:
     def _fail(self, text: str, error_type: str) -> None:
         self._response = failure(text, error_type)
 
-    _steps: ClassVar[dict[State, Callable[[CallInProgress], Awaitable[Signal]]]] = {
+    _steps: ClassVar[dict[State, Callable[[CallInProgress], Signal | Awaitable[Signal]]]] = {
         "requested": _judge,
         "asking": _ask_person,
         "permitted": _find,

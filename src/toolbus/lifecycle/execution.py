@@ -45,13 +45,23 @@ class Ending(Struct, frozen=True):
 
 
 async def execute(
-    what: str, function: Callable[[], Any], *, is_async: bool, seconds: float | None
+    what: str,
+    function: Callable[[], Any],
+    *,
+    is_async: bool,
+    seconds: float | None,
+    in_place: bool = False,
 ) -> Ending:
     """Return how *function*, called *what* in the log, ends; a sync one runs in a thread.
+
+    *in_place* says that an async one ends at once when it is cancelled, so that it needs no task
+    of its own unless it has a time limit.
 
     Raises `DeadlineError` after *seconds* (None: never), and `CancelledError` only if the caller
     was cancelled. Either way the function is told to stop, and what it still brings is dropped.
     """
+    if in_place and seconds is None:
+        return await _end(function)
     if not is_async:
         ending = await in_thread(_end_now, function, seconds=seconds, stuck=Late(what))
         if not isawaitable(ending.value):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from toolbus.lifecycle.offers import ArgumentsCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from toolbus.bus import EventBus
     from toolbus.events import Scope
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class Means:
-    """The bus, the tools and all else that the calls of one runner share."""
+    """The bus, the tools and all else that the calls of one runner share.
+
+    A runner is one. Two objects that hold each other would be garbage for the collector to find,
+    and some programs make a runner for each call.
+    """
 
     def __init__(
         self,
@@ -28,9 +32,12 @@ class Means:
         *,
         max_attempts: int,
         progress: Progress,
-        nested: Callable[[str, JsonObject], Awaitable[ToolResponse]],
         clock: Callable[[], int],
     ) -> None:
         self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
-        self.max_attempts, self.progress, self.nested = max_attempts, progress, nested
+        self.max_attempts, self.progress = max_attempts, progress
         self.check, self.clock = ArgumentsCheck(toolset), clock
+
+    async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
+        """Run a call for a tool."""
+        raise NotImplementedError

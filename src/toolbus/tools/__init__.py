@@ -10,7 +10,7 @@ import re
 import threading
 from functools import cached_property, partial
 from math import inf
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypedDict, Unpack, overload
 
 from toolbus import schemas
 from toolbus.errors import FreezeError, RegistrationError, ToolNotRunError
@@ -44,6 +44,8 @@ class Tool:
     annotations: JsonObject = EMPTY
     timeout: float | None = None
     idempotent: bool = False
+    # Whether `run` is async and ends at once when it is cancelled: it needs no task of its own.
+    in_place: ClassVar[bool] = False
 
     run: Callable[..., Any]
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from toolbus.adapting import ToolAdapter, running
-from toolbus.adapting.running import Done, answered_call, left, promised, run_adapter
+from toolbus.adapting.running import Done, answered_call, left, promised, promises, run_adapter
 from toolbus.errors import DeadlineError, DispatchDepthError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE, ToolSpec
 from toolbus.messages import ToolCall, ToolMessage, ToolResponse
@@ -158,16 +158,35 @@ async def test_a_promise_is_asked_for_only_if_there_is_one():
     bare = ToolSpec(name="read")
     spec = replace(bare, output_schema={"type": "object"})
 
-    promises = [await promised(adapter, one) for one in (None, bare, spec)]
+    found = [await promised(adapter, one, {}) for one in (None, bare, spec)]
 
-    assert promises == [None, bare, replace(spec, output_schema={"type": "array"})]
+    assert found == [None, bare, replace(spec, output_schema={"type": "array"})]
     assert adapter.asked == 1
 
 
 async def test_a_promise_that_fails_is_none():
     spec = ToolSpec(name="read", output_schema={"type": "object"})
 
-    assert await promised(Says(ValueError()), spec) is spec
+    assert await promised(Says(ValueError()), spec, {}) is spec
+
+
+async def test_what_a_model_was_told_is_the_promise():
+    adapter = Says(lambda spec: replace(spec, output_schema={"type": "array"}))
+    bare, spec, other = [
+        ToolSpec(name="read", output_schema=schema)
+        for schema in (None, {"type": "object"}, {"type": "object"})
+    ]
+    failed = Done(spec, failed="failed")
+    done = Done(replace(spec, output_schema={"type": "array"}))
+
+    told = promises(adapter, (bare, spec), (Done(bare), done))
+
+    assert await promised(adapter, replace(spec, description="sound"), told) is done.value
+    assert adapter.asked == 0
+    # Of another tool of that name it was told nothing, nor by an adapter that failed.
+    assert await promised(adapter, other, told) == done.value
+    assert promises(adapter, (spec,), (failed,)) == {}
+    assert adapter.asked == 1
 
 
 async def test_a_log_line_names_event_and_adapter(caplog):
@@ -190,8 +209,20 @@ async def test_a_schema_is_judged_once():
         done = await run_adapter(adapter, TOOLS_PROVIDE, "read", method, spec)
         assert done.value.input_schema == schema
 
-    # The schema, and the output schema that is not there.
-    assert running._flaw.cache_info().misses - known.misses in {1, 2}
+    assert running._flaw.cache_info().misses - known.misses == 1
+
+
+async def test_a_schema_that_stays_is_not_judged():
+    known = running._flaw.cache_info()
+    spec = ToolSpec(
+        name="read", input_schema={"never": "looked at"}, output_schema={"type": "array"}
+    )
+    adapter = Says(lambda spec: replace(spec, description="reads"))
+
+    done = await run_adapter(adapter, TOOLS_PROVIDE, "read", adapter.adapt_signature, spec)
+
+    assert done.value.description == "reads"
+    assert running._flaw.cache_info() == known
 
 
 async def test_schemas_that_look_alike_are_judged_apart():

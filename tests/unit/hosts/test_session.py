@@ -181,6 +181,56 @@ async def test_a_call_that_is_cancelled_early_does_not_reach_the_server():
         assert "tools/call" not in [one["method"] for one in wires.server]
 
 
+async def test_a_call_takes_one_task_and_leaves_nothing_behind():
+    async with wired(Watcher()) as wires:
+        wires.call(0)
+        await wires.listed("echo")
+        before = asyncio.all_tasks()
+        wires.call(1)
+        calls = asyncio.all_tasks() - before
+        rest = wires.session.hear(json.dumps({"id": 1, "result": {"content": []}}).encode())
+        await turns()
+
+        assert (len(calls), rest) == (1, None)
+        assert [one["id"] for one in wires.client] == [1]
+        assert list(wires.session._calls) == [0]
+        assert len(wires.session._under_way) == 1
+
+
+async def test_a_call_that_is_denied_at_once_leaves_nothing_behind():
+    class Strict(AgentComponent):
+        @guard(events.TOOL_CALL_BEFORE)
+        def no(self, ctx):
+            return Deny("no")
+
+    async with wired(Strict()) as wires:
+        wires.call(0)
+        await wires.listed("echo")
+        wires.call(1)
+
+        # In the very turn in which it came.
+        assert [one["id"] for one in wires.client] == [0, 1]
+        assert not wires.session._calls
+        assert not wires.session._under_way
+
+
+@pytest.mark.parametrize("late", range(6))
+async def test_calls_wait_for_the_list_in_their_order(late):
+    async with wired(Watcher()) as wires:
+        wires.call(0)
+        wires.call(1)
+        await turns()
+        asked = wires.server.pop()
+        await wires.tell(id=asked["id"], result={"tools": [{"name": "echo"}]})
+        # The list is there, and some of those who wait for it have not woken up yet.
+        for _ in range(late):
+            await asyncio.sleep(0)
+        wires.call(2)
+        await turns()
+
+        assert [one["id"] for one in wires.server] == [0, 1, 2]
+
+
 async def test_a_late_answer_to_a_cancelled_call_is_dropped():
     async with wired(Watcher()) as wires:
         wires.call(1)

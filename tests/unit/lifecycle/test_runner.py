@@ -13,6 +13,7 @@ from toolbus import (
     EventBus,
     Retry,
     Scope,
+    Tool,
     ToolCall,
     ToolResponse,
     ToolRunner,
@@ -420,6 +421,74 @@ async def test_a_stubborn_handler_that_was_cancelled_leaves_a_clean_task():
     assert counts == [0]
 
 
+@pytest.mark.parametrize("many", [1, 3])
+async def test_a_sheltered_runner_is_stopped_and_not_cancelled(many):
+    begun, ended, tasks = asyncio.Event(), [], []
+
+    @tool
+    async def wait() -> None:
+        """Wait for ever."""
+        tasks.append(asyncio.current_task())
+        if len(tasks) == many:
+            begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    async def append(message, scope, spec):
+        await asyncio.sleep(0)
+        return message
+
+    runner = ToolRunner(EventBus(), Toolset([wait]), append=append, sheltered=True)
+    task = asyncio.ensure_future(runner.call_all(calls_of(*["wait"] * many)))
+    await begun.wait()
+    runner.stop()
+    outcomes = await task
+
+    assert [one.status for one in outcomes] == ["cancelled"] * many
+    assert len(ended) == many
+    assert task.cancelling() == 0
+    runner.stop()  # Nothing is under way any more.
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_a_tool_that_is_awaited_in_place_has_no_task_of_its_own(in_place):
+    class Asks(Tool):
+        async def run(self) -> None:
+            """Tell which task runs."""
+            await asyncio.sleep(0)
+            tasks.append(asyncio.current_task())
+
+    Asks.in_place = in_place
+    tasks = []
+    runner = ToolRunner(EventBus(), Toolset([Asks()]), sheltered=True)
+
+    assert (await runner.call("Asks")).status == "ok"
+    assert (tasks == [asyncio.current_task()]) is in_place
+
+
+async def test_what_is_awaited_in_place_may_be_stopped_and_have_a_limit():
+    class Waits(Tool):
+        in_place = True
+
+        async def run(self) -> None:
+            """Wait for ever."""
+            begun.set()
+            await asyncio.Event().wait()
+
+    begun, tools = asyncio.Event(), Toolset([Waits()])
+    runner = ToolRunner(EventBus(), tools, sheltered=True)
+    task = asyncio.ensure_future(runner.call("Waits"))
+    await begun.wait()
+    runner.stop()
+    stopped = await task
+    tools.get("Waits").timeout = 0.01
+
+    assert stopped.status == "cancelled"
+    assert (await runner.call("Waits")).status == "timeout"
+
+
 async def test_a_retry_may_find_arguments_that_fit_no_more():
     bus, left = EventBus(), [None, None]
     bus.on(TOOL_CALL_ERROR, lambda ctx: Retry())
@@ -443,7 +512,7 @@ async def test_a_retry_may_find_arguments_that_fit_no_more():
 
 
 async def test_a_call_may_be_stopped_before_it_begins():
-    seen, means = [], ToolRunner(EventBus(), Toolset([count]))._means
+    seen, means = [], ToolRunner(EventBus(), Toolset([count]))
     means.bus.on(TOOL_CALL_BEFORE, lambda ctx: seen.append(ctx.value.id))
     fresh, ended = [CallInProgress(call, means, None) for call in calls_of("count", "count")]
     ended.interrupt()

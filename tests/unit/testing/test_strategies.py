@@ -37,7 +37,8 @@ def test_objects_are_as_large_as_asked(value):
 
 
 def test_without_hypothesis_the_error_names_the_extra(monkeypatch):
-    monkeypatch.delitem(sys.modules, "toolbus.testing.strategies")
+    for name in [name for name in sys.modules if name.startswith("toolbus.testing")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
     with pytest.raises(ImportError, match=r"install `toolbus\[testing\]`"):

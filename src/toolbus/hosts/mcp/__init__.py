@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from toolbus.hosts.mcp.listening import Listening, is_loopback
-from toolbus.hosts.mcp.proxy import Proxy
-from toolbus.hosts.mcp.remote import run_remote
-from toolbus.hosts.mcp.stdio import Limits, run_stdio
-from toolbus.hosts.mcp.wire import read_url
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolbus.hosts.mcp.listening import Listening, is_loopback
+    from toolbus.hosts.mcp.proxy import Proxy
+    from toolbus.hosts.mcp.remote import run_remote
+    from toolbus.hosts.mcp.stdio import Limits, run_stdio
+    from toolbus.hosts.mcp.wire import read_url
+
+# Loaded when it is asked for: a proxy begins without most of it.
+_PLACES = {
+    "Limits": "stdio",
+    "Listening": "listening",
+    "Proxy": "proxy",
+    "is_loopback": "listening",
+    "read_url": "wire",
+    "run_remote": "remote",
+    "run_stdio": "stdio",
+}
 
 __all__ = [
     "Limits",
@@ -17,3 +32,11 @@ __all__ = [
     "run_remote",
     "run_stdio",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        msg = f"module 'toolbus.hosts.mcp' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(import_module(f"toolbus.hosts.mcp.{_PLACES[name]}"), name)
+    return value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
@@ -20,13 +21,13 @@ from toolbus.hosts.mcp.frames import (
 from toolbus.hosts.mcp.screening import UNCHANGED, Refused, explained, is_same, is_withheld
 from toolbus.hosts.mcp.texts import CALL, ERROR, Seen, refusal, rendered, see
 from toolbus.ids import new_id
-from toolbus.immutable import thaw
 from toolbus.lifecycle import ToolRunner
 from toolbus.messages import AssistantMessage, encode
 from toolbus.tools import Tool, Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    import asyncio
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from toolbus.events import Scope, ToolCallOutcome, ToolSpec
     from toolbus.hosts.mcp.exchanges import Answer
@@ -35,49 +36,67 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.screening import Screen
     from toolbus.lifecycle.approvals import Approvals
     from toolbus.lifecycle.offers import Offer
-    from toolbus.messages import JsonObject, ToolResponse
+    from toolbus.messages import JsonObject, ToolCall, ToolResponse
     from toolbus.tools import ToolContext
 
     Ask = Callable[[Any, bytes], Awaitable[Answer]]
 
 
 class CallOnBus:
-    """One call on its way; `answer` returns the line for the client."""
+    """One call on its way, in *task*; `answer` returns the line for the client."""
+
+    task: asyncio.Task[None]
 
     def __init__(
         self, request: Request, ask: Ask, screen: Screen, keeper: Keeper, timeout: float | None
     ) -> None:
         self.request, self.timeout = request, timeout
         self._ask, self._screen, self._keeper = ask, screen, keeper
-        self._ids: Iterator[Any] = iter([request.id])
+        self._asks = 0
         self._seen: dict[str, tuple[Seen, Answer]] = {}
+        self._runner: ToolRunner | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Cancel it; one that the handlers have seen still takes its way to the end."""
+        self._stopped = True
+        if self._runner is None:
+            self.task.cancel()
+        else:
+            self._runner.stop()
 
     async def answer(
         self, toolset: Toolset, offer: Offer, scope: Scope, approvals: Approvals
-    ) -> bytes:
-        """Take the call past the handlers and to the server; a denial is a result as well."""
+    ) -> bytes | None:
+        """Take the call past the handlers and to the server; a denial is a result as well.
+
+        Returns None if it was stopped: nobody waits for an answer.
+        """
         own = self.request.id
         transcript = self._keeper.transcript()
-        asking = AssistantMessage(id=new_id(), tool_calls=(self.request.call,))
+        ids = _ids_of(self.request.call)
+        asking = AssistantMessage(id=ids(), tool_calls=(self.request.call,))
         runner = ToolRunner(
             self._screen.bus,
             toolset,
             scope,
             approver=approvals,
-            append=partial(transcript.append, sheltered=True),
+            append=transcript.enter,
+            sheltered=True,
+            ids=ids,
         )
         try:
             # Without a store nothing is waited for in it, so nothing can be cancelled there.
             sheltered = not self._keeper.stores
-            asked = await transcript.append(asking, scope, sheltered=sheltered)
+            asked = await transcript.enter(asking, scope, sheltered=sheltered)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
-            outcomes = await runner.call_all(calls, offer)
-            outcome = next(
-                (one for one in outcomes if one.requested.id == self.request.call.id), None
-            )
-            if outcome is None:
-                return self.request.line_of(refusal("a handler took the call away"))
-            return await self._rendered(outcome, toolset)
+            outcomes = await self._run_all(runner, calls, offer)
+            if self._stopped:
+                return None
+            for outcome in outcomes:
+                if outcome.requested.id == self.request.call.id:
+                    return await self._rendered(outcome, toolset)
+            return self.request.line_of(refusal("a handler took the call away"))
         except (Refused, MessageDenied) as error:
             return self.request.line_of(refusal(error.reason))
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
@@ -85,9 +104,19 @@ class CallOnBus:
                 own, INTERNAL_ERROR, explained(f"tool {self.request.call.name!r}", error)
             )
 
+    async def _run_all(
+        self, runner: ToolRunner, calls: Sequence[ToolCall], offer: Offer
+    ) -> Sequence[ToolCallOutcome]:
+        self._runner = runner
+        try:
+            return await runner.call_all(calls, offer)
+        finally:
+            self._runner = None
+
     async def run(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Let the server run its tool *name*; return what handlers see of the answer."""
-        own = next(self._ids, f"toolbus-{new_id()}")
+        self._asks += 1
+        own = self.request.id if self._asks == 1 else f"toolbus-{new_id()}"
         answer = await self._ask(own, self.request.line_for(own, name, arguments))
         kind, raw = said(answer.frame)
         try:
@@ -106,7 +135,7 @@ class CallOnBus:
         seen, answer = ran
         rest = await self._rest(seen, outcome)
         if rest is UNCHANGED and is_same(response, seen.response):
-            same = answer.frame.id == own and is_exact(answer.line)
+            same = answer.frame.id == own and is_exact(answer.frame)
             return answer.line if same else write_frame(id=own, **dict([said(answer.frame)]))
         if answer.frame.failed:
             return write_frame(id=own, error=seen.body(response, response.structured))
@@ -129,22 +158,22 @@ class CallOnBus:
 class ServerTool(Tool):
     """A tool of the server, for one call."""
 
+    in_place = True
+    is_async = True
+
     def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: CallOnBus) -> None:
-        self._own, self._offered, self._call = spec, offered or spec, call
+        # Not found by looking at `run`: there is one of these for each call.
+        self.spec, self._offered, self._call = spec, offered or spec, call
         self.timeout = call.timeout
         self.idempotent = spec.annotations.get("idempotentHint") is True
 
-    @cached_property
-    def spec(self) -> ToolSpec:
-        """What the server says of it."""
-        return self._own
-
-    async def run(self, /, **arguments: Any) -> ToolResponse:
+    async def run(self, arguments: JsonObject) -> ToolResponse:
         """Let the server run it."""
         original = self._call.request.call.arguments
         # Not `==`, by which 1 is True.
-        same = encode(arguments) == encode(original)
-        return await self._call.run(self._own.name, original if same else arguments)
+        if arguments is not original and encode(arguments) == encode(original):
+            arguments = original
+        return await self._call.run(self.spec.name, arguments)
 
     def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:  # noqa: ARG002
         """Return `run`, ready with *values*; the server has no use for *context*."""
@@ -152,14 +181,13 @@ class ServerTool(Tool):
 
     def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
         """Return *arguments*, and what a handler broke; the client's own the server judges."""
-        original = self._call.request.call.arguments
-        values = thaw(arguments)
+        original, values = self._call.request.call.arguments, {"arguments": arguments}
         if arguments is original or not self._fits(original):
             return values, None
-        return values, schemas.problem(self._own.input_schema, arguments)
+        return values, schemas.problem(self.spec.input_schema, arguments)
 
     def _fits(self, arguments: JsonObject) -> bool:
-        specs = (self._own, self._offered)
+        specs = (self.spec, self._offered)
         return any(schemas.problem(one.input_schema, arguments) is None for one in specs)
 
 
@@ -171,6 +199,7 @@ class ServerTools(Toolset):
     ) -> None:
         super().__init__()
         self._specs, self._offer, self._call, self._components = specs, offer, call, own
+        self._found: dict[str, Tool] = {}
 
     def __iter__(self) -> Iterator[Tool]:
         names = [*self._specs, *[one.spec.name for one in self._components]]
@@ -178,10 +207,18 @@ class ServerTools(Toolset):
 
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None; the server's hides one of a component."""
-        spec = self._specs.get(name)
+        found, spec = self._found.get(name), self._specs.get(name)
         if spec is None:
             return self._components.get(name)
-        return ServerTool(spec, self._offer.specs.get(name), self._call)
+        if found is None or found.spec is not spec:
+            # Asked for several times in a call.
+            found = self._found[name] = ServerTool(spec, self._offer.specs.get(name), self._call)
+        return found
+
+
+def _ids_of(call: ToolCall) -> Callable[[], str]:
+    """Return what gives the ids of the messages about *call*: its own and a number."""
+    return (f"{call.id}-{number}" for number in count(1)).__next__
 
 
 def said(frame: Frame) -> tuple[str, Raw]:

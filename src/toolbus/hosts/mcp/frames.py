@@ -71,22 +71,22 @@ _encoder = msgspec.json.Encoder()
 def read_frame(line: bytes | Raw) -> Frame | None:
     """Return the frame in *line*, None if it is no JSON object or has an id of a strange kind."""
     try:
-        frame = _frame.decode(line)
+        # Most are: so whether they are need not be asked with a second look at the line.
+        frame: Frame = _exact.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        try:
+            frame = _frame.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
     return frame if frame.id is None or frame.id is UNSET or isinstance(frame.id, _KEYS) else None
 
 
-def is_exact(line: bytes) -> bool:
-    """Tell whether the frame in *line* says nothing but what JSON-RPC has a place for.
+def is_exact(frame: Frame) -> bool:
+    """Tell whether *frame* said nothing but what JSON-RPC has a place for.
 
-    What stands elsewhere no handler has seen.
+    What stood elsewhere no handler has seen.
     """
-    try:
-        frame = _exact.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    if frame.jsonrpc not in {"2.0", UNSET}:
+    if not isinstance(frame, ExactFrame) or frame.jsonrpc not in {"2.0", UNSET}:
         return False
     return frame.method is not UNSET or (
         frame.params is UNSET and not (frame.failed and frame.result is not UNSET)
@@ -141,6 +141,8 @@ class Lines:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that *data* completes."""
+        if not self._size and 0 < data.find(b"\n") + 1 == len(data) <= self._limit:
+            return [data]  # One whole line, as most are.
         # Only `data` is searched, so a long line is not searched again with every piece of it.
         head, newline, rest = data.partition(b"\n")
         self._begun.append(head + newline)

@@ -92,7 +92,8 @@ class Hosted:
 
     async def drain(self) -> None:
         """Wait until the process has read most of what it was sent."""
-        await self._process.drain()
+        if (waiting := self._process.drain()) is not None:
+            await waiting
 
     async def end(self, reason: str = "") -> None:
         """End the process, and with it the session."""

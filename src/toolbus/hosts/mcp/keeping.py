@@ -45,7 +45,7 @@ class Keeper:
         A client may have many calls under way, and a proxy runs for weeks: so each has one of
         its own, in which the call and its answer are next to each other.
         """
-        return Transcript(self._bus, self.session_id, self._write)
+        return Transcript(self._bus, self.session_id, self._write if self._store else None)
 
     async def close(self) -> None:
         """Write the last records."""

@@ -45,7 +45,8 @@ class Offering:
     ) -> None:
         self._bus, self._scope, self._own, self._ask = bus, scope, own, ask
         self.specs: dict[str, ToolSpec] = {}
-        self._offer, self._complete, self._lock = Offer(()), False, LoopLock()
+        self._offer, self._complete = Offer(()), False
+        self._lock, self._waiting = LoopLock(), 0
         self.listed = False
 
     def adopt(self, other: Offering) -> None:
@@ -70,9 +71,8 @@ class Offering:
 
     async def offer(self, request: Request) -> Offer:
         """Return what the client may call; a client that never asked is told nothing else."""
-        async with self._lock.here():
-            if not self._complete:
-                await self._list(request)
+        if self._waiting or not self._complete:
+            await self._wait_for_list(request)
         name = request.call.name
         if name not in self.specs and self._own.get(name) is None:
             # Servers may have tools that they do not list; a handler may still hide one.
@@ -80,6 +80,16 @@ class Offering:
             self._offer = self._offer.joined(Offer.of(context))
             self.specs[name] = ToolSpec(name=name)
         return self._offer
+
+    async def _wait_for_list(self, request: Request) -> None:
+        """Let one call ask for the list; those that wait for it go on in their order."""
+        self._waiting += 1
+        try:
+            async with self._lock.here():
+                if not self._complete:
+                    await self._list(request)
+        finally:
+            self._waiting -= 1
 
     async def _list(self, request: Request) -> None:
         meta = request.params.get("_meta")

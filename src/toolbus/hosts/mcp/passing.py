@@ -62,7 +62,7 @@ class Passing:
         except Refused as error:
             asked.send(error_frame(asked.id, REFUSED, error.reason))
             return
-        exact = is_exact(line)
+        exact = is_exact(frame)
         if body is UNCHANGED:
             asked.send(line if exact else write_frame(id=asked.id, **{kind: raw}))
         else:
@@ -87,7 +87,7 @@ class Passing:
             if frame.is_request:
                 self._to_server(error_frame(frame.id, REFUSED, error.reason))
             return
-        if body is UNCHANGED and is_exact(line):
+        if body is UNCHANGED and is_exact(frame):
             self._to_client(line)
             return
         params = frame.params if body is UNCHANGED else body

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
-_LIMIT = 2**18
+_PIECE = 2**16
 
-
-class Input(Protocol):
-    """Where bytes come from."""
-
-    async def read(self, most: int) -> bytes:
-        """Return at most *most* bytes, none at the end."""
-        ...
-
-    def close(self) -> None:
-        """Leave it as it was."""
+Take: TypeAlias = Callable[[bytes], Coroutine[Any, Any, None] | None]
+"""Takes a piece of what is read; what it returns is awaited before the next piece is read."""
 
 
 class Output(Protocol):
@@ -29,65 +23,109 @@ class Output(Protocol):
     def write(self, data: bytes) -> None:
         """Write *data*, now or soon."""
 
-    async def drain(self) -> None:
-        """Wait until not too much waits to be written."""
+    def drain(self) -> Coroutine[Any, Any, None] | None:
+        """Return what to await while too much waits to be written, or None."""
 
-    async def close(self) -> None:
-        """Write what waits, and leave it as it was."""
+    def finish(self) -> None:
+        """End it when all that waits is written."""
+
+    async def close(self, seconds: float) -> None:
+        """Do the same, but wait for that at most *seconds*."""
 
 
-async def open_input(number: int) -> Input:
-    """Return the input *number*."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_LIMIT)
+async def pour(number: int, take: Take) -> None:
+    """Give *take* each piece of the input *number* until its end, or until *take* raises.
+
+    A piece is taken in the turn of the loop in which it comes: no task has to be woken for it.
+    """
+    if not _is_awaitable(number):
+        await _pour_file(number, take)
+        return
+    reading, blocking = _Reading(number, take), os.get_blocking(number)
+    os.set_blocking(number, False)
     try:
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(number), "rb", 0)
-        )
-    except ValueError:
-        return _FileInput(number)
-    return _PipeInput(number, reader, transport)
+        reading.go_on()
+        await reading.ended
+    finally:
+        reading.stop()
+        # A terminal is shared with the shell that started us.
+        with suppress(OSError):
+            os.set_blocking(number, blocking)
+
+
+def _is_awaitable(number: int) -> bool:
+    """Tell whether a loop can wait for *number*, as it can for no regular file."""
+    mode = os.fstat(number).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number)
+
+
+async def _pour_file(number: int, take: Take) -> None:
+    while data := await asyncio.to_thread(os.read, number, _PIECE):
+        if (rest := take(data)) is not None:
+            await rest
+
+
+class _Reading:
+    """Reads when there is something to read; *ended* is done at the end, or with an error."""
+
+    def __init__(self, number: int, take: Take) -> None:
+        self._number, self._take = number, take
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._rest: asyncio.Task[None] | None = None
+
+    def go_on(self) -> None:
+        self._loop.add_reader(self._number, self._read)
+
+    def stop(self) -> None:
+        self._loop.remove_reader(self._number)
+        if self._rest is not None:
+            self._rest.cancel()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._number, _PIECE)
+            rest = self._take(data) if data else None
+        except (BlockingIOError, InterruptedError):
+            return
+        except Exception as error:  # noqa: BLE001 - it is for whoever waits for the end
+            self._end(error)
+            return
+        if not data:
+            self._end(None)
+        elif rest is not None:
+            self._loop.remove_reader(self._number)
+            self._rest = self._loop.create_task(rest)
+            self._rest.add_done_callback(self._taken)
+
+    def _taken(self, rest: asyncio.Task[None]) -> None:
+        self._rest = None
+        if rest.cancelled() or (error := rest.exception()) is not None:
+            self._end(None if rest.cancelled() else error)
+        elif not self.ended.done():
+            self.go_on()
+
+    def _end(self, error: BaseException | None) -> None:
+        self._loop.remove_reader(self._number)
+        if self.ended.done():
+            return
+        if error is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(error)
 
 
 async def open_output(number: int) -> Output:
     """Return the output *number*."""
     loop = asyncio.get_running_loop()
+    blocking = os.get_blocking(number)
     try:
         transport, protocol = await loop.connect_write_pipe(
             _Writing, os.fdopen(os.dup(number), "wb", 0)
         )
     except ValueError:
         return _FileOutput(number)
-    return _PipeOutput(number, transport, protocol)
-
-
-class _PipeInput:
-    def __init__(
-        self, number: int, reader: asyncio.StreamReader, transport: asyncio.ReadTransport
-    ) -> None:
-        self._number, self._reader, self._transport = number, reader, transport
-
-    async def read(self, most: int) -> bytes:
-        return await self._reader.read(most)
-
-    def close(self) -> None:
-        self._transport.close()
-        # A terminal is shared with the shell that started us.
-        with suppress(OSError):
-            os.set_blocking(self._number, True)
-
-
-class _FileInput:
-    """A regular file, which no loop can wait for."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    async def read(self, most: int) -> bytes:
-        return await asyncio.to_thread(os.read, self._number, most)
-
-    def close(self) -> None:
-        pass
+    return _PipeOutput(number, transport, protocol, blocking=blocking)
 
 
 class _Writing(asyncio.Protocol):
@@ -109,23 +147,40 @@ class _Writing(asyncio.Protocol):
 
 
 class _PipeOutput:
-    def __init__(self, number: int, transport: asyncio.WriteTransport, protocol: _Writing) -> None:
+    def __init__(
+        self,
+        number: int,
+        transport: asyncio.WriteTransport,
+        protocol: _Writing,
+        *,
+        blocking: bool,
+    ) -> None:
         self._number, self._transport, self._protocol = number, transport, protocol
+        self._blocking = blocking
         self.lost = protocol.lost
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
 
-    async def drain(self) -> None:
-        await self._protocol.free.wait()
+    def drain(self) -> Coroutine[Any, Any, None] | None:
+        free = self._protocol.free
+        return None if free.is_set() else _until(free)
 
-    async def close(self) -> None:
-        """Give who reads slowly a while."""
+    def finish(self) -> None:
         self._transport.close()
-        await asyncio.wait({self.lost}, timeout=5)
+
+    async def close(self, seconds: float) -> None:
+        """Give who reads slowly a while."""
+        self.finish()
+        if not (await asyncio.wait({self.lost}, timeout=seconds))[0]:
+            self._transport.abort()
         with suppress(OSError):
-            os.set_blocking(self._number, True)
+            os.set_blocking(self._number, self._blocking)
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 class _FileOutput:
@@ -140,8 +195,11 @@ class _FileOutput:
         while view:
             view = view[os.write(self._number, view) :]
 
-    async def drain(self) -> None:
-        pass
+    def drain(self) -> None:
+        """Wait for nothing."""
 
-    async def close(self) -> None:
-        pass
+    def finish(self) -> None:
+        """Leave it as it is."""
+
+    async def close(self, seconds: float) -> None:
+        """Nothing waits."""

@@ -3,66 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
 import os
 import signal
-import sys
+import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolbus.hosts.mcp.frames import FrameTooLongError, Lines
+from toolbus.hosts.mcp.pipes import open_output, pour
+from toolbus.launching import launch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    import subprocess
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from toolbus.hosts.mcp.pipes import Output
+    from toolbus.launching import Launched
+
+    Wait = Coroutine[Any, Any, None] | None
 
 logger = logging.getLogger("toolbus")
-
-_PIECE = 2**18
-_PDEATHSIG = 1
 
 
 async def start(command: Sequence[str]) -> Process:
     """Start *command*; raises `OSError`."""
-    # A group of its own, so that what the server starts can be ended with it.
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=_PIECE,
-        process_group=0,
-        preexec_fn=_end_with_parent(),
-    )
-    return Process(process)
+    return await adopt(launch(command))
+
+
+async def adopt(launched: Launched) -> Process:
+    """Take over a server that was started."""
+    try:
+        return Process(launched, await open_output(launched.sink))
+    finally:
+        os.close(launched.sink)
 
 
 class Process:
     """A server that was started; what it is sent after its end is dropped."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None  # noqa: S101 - for mypy: it is a pipe
-        assert process.stdout is not None  # noqa: S101 - as above
-        self._process, self._in, self._out = process, process.stdin, process.stdout
-
-    def write(self, line: bytes) -> None:
-        """Send it a line."""
-        if not self._in.is_closing():
-            self._in.write(line)
-
-    async def drain(self) -> None:
-        """Wait until it has read most of what it was sent."""
-        with suppress(ConnectionError):
-            await self._in.drain()
+    def __init__(self, launched: Launched, sink: Output) -> None:
+        self._launched, self._sink = launched, sink
+        self._ended = _ending_of(launched.process)
+        self.write, self.drain, self.signal = sink.write, sink.drain, launched.signal
 
     def finish(self) -> None:
         """Tell it that nothing more comes, once it has read what waits; who hangs never does."""
-        with suppress(OSError):
-            self._in.close()
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it and to what it has started."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        self._sink.finish()
 
     async def end(self, grace: float, *, at_once: bool = False) -> int:
         """See to it that it ends, after *grace* seconds by force; return its exit code.
@@ -73,28 +60,33 @@ class Process:
         for number in (0, signal.SIGTERM, signal.SIGKILL):
             if number or not at_once:
                 self.signal(number)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._process.wait(), grace)
+                if (await asyncio.wait({self._ended}, timeout=grace))[0]:
                     break
-        returncode = self._process.returncode or 0
+        returncode = self._launched.process.returncode or 0
         return returncode if returncode >= 0 else 128 - returncode
 
     async def lines(
-        self,
-        limit: int,
-        take: Callable[[bytes], Awaitable[None]],
-        drain: Callable[[], Awaitable[None]],
+        self, limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
     ) -> str:
         """Give *take* what it says until it ends, and wait for *drain* in between.
 
         Returns why it must be ended, empty if it has ended by itself.
         """
         lines = Lines(limit)
+
+        def take_all(given: list[bytes]) -> Wait:
+            for number, line in enumerate(given):
+                if (rest := take(line)) is not None:
+                    return take_slowly(rest, given[number + 1 :])
+            return drain()
+
+        async def take_slowly(rest: Coroutine[Any, Any, None], given: list[bytes]) -> None:
+            await rest
+            if (after := take_all(given)) is not None:
+                await after
+
         try:
-            while data := await self._out.read(_PIECE):
-                for line in lines.feed(data):
-                    await take(line)
-                await drain()
+            await pour(self._launched.source, lambda data: take_all(lines.feed(data)))
         except FrameTooLongError as error:
             return str(error)
         if lines.left.strip():
@@ -104,24 +96,34 @@ class Process:
     async def kill(self) -> None:
         """Leave nothing of it behind."""
         self.signal(signal.SIGKILL)
-        await self._process.wait()
+        await self._ended
+        await self._sink.close(0)
+        with suppress(OSError):
+            os.close(self._launched.source)
+
+
+def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+    """Return what is done when *process* has ended: a thread of its own waits for that.
+
+    Those of the loop are few, and there may be a process for each client.
+    """
+    loop = asyncio.get_running_loop()
+    ending: asyncio.Future[int] = loop.create_future()
+
+    def tell(code: int) -> None:
+        if not ending.done():
+            ending.set_result(code)
+
+    def wait() -> None:
+        code = process.wait()
+        with suppress(RuntimeError):  # The loop may have closed.
+            loop.call_soon_threadsafe(tell, code)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return ending
 
 
 def ended(code: int, why: str) -> str:
     """Return what is said of a request that a server left open: *why* it was ended, or its code."""
     reason = why or f"the server ended with exit code {code}"
     return f"{reason}; the request has no answer, and may have had effects"
-
-
-def _end_with_parent() -> Callable[[], None] | None:
-    """Return what makes a child end when we are killed; only Linux can, elsewhere None."""
-    if sys.platform != "linux":
-        return None
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def end_with_parent() -> None:
-        prctl(_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return end_with_parent

@@ -48,7 +48,7 @@ class Questions:
         """Take an answer of the client, if the proxy has asked for it."""
         asked = self.elicited.take(frame.id)
         if asked is not None:
-            self.give(asked, line)
+            self.give(asked, line, frame)
         return asked is not None
 
     async def ask(self, own: Any, line: bytes) -> Answer:
@@ -87,10 +87,9 @@ class Questions:
                 self._to_client(write_frame(method=CANCELLED, params=params))
             raise
 
-    def give(self, asked: Asked, line: bytes) -> None:
-        """Give an answer to whoever waits for it."""
-        frame = read_frame(line)
+    def give(self, asked: Asked, line: bytes, frame: Frame | None = None) -> None:
+        """Give an answer to whoever waits for it; *frame* is the one in *line*."""
         if asked.future is None:
             asked.send(line)
-        elif frame is not None and not asked.future.done():
-            asked.future.set_result(Answer(frame, line))
+        elif not asked.future.done() and (said := frame or read_frame(line)) is not None:
+            asked.future.set_result(Answer(said, line))

@@ -17,7 +17,7 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     read_json,
 )
-from toolbus.hosts.mcp.pipes import open_input, open_output
+from toolbus.hosts.mcp.pipes import open_output
 from toolbus.hosts.mcp.revisions import (
     REVISION,
     SESSION,
@@ -57,11 +57,11 @@ async def run_remote(
     *token* is sent as bearer token, and stands in no log.
     """
     limits = limits or Limits()
-    source, sink = await open_input(0), await open_output(output)
+    sink = await open_output(output)
     remote = Remote(url, limits, token)
     session = Session(proxy, sink.write, remote.write)
     remote.take, remote.is_open = session.from_server, session.is_open
-    asking = asyncio.create_task(pass_requests(source, session, sink, remote.drain, limits.frame))
+    asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
     if await _ended(asking, sink.lost):
         session.client_gone()
         await session.settle(limits.grace)
@@ -71,8 +71,7 @@ async def run_remote(
     await remote.close()
     session.server_gone("the proxy has ended")
     await session.close()
-    source.close()
-    await sink.close()
+    await sink.close(limits.grace)
     return 0
 
 
@@ -126,7 +125,7 @@ class Remote:
         if self._stateless.get(own) is task:
             del self._stateless[own]
 
-    async def drain(self) -> None:
+    def drain(self) -> None:
         """Wait for nothing: what is under way is bounded by what the client asks."""
 
     async def settle(self, seconds: float) -> None:

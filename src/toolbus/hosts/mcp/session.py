@@ -62,7 +62,9 @@ class Session:
         self._passing = Passing(self._screen, self._offering, self._keeper, to_client, to_server)
         self._approvals = Approvals()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._calls: dict[Any, asyncio.Task[Any]] = {}
+        # All that are under way, and by the client's ids, of which it may use one twice.
+        self._under_way: set[CallOnBus] = set()
+        self._calls: dict[Any, CallOnBus] = {}
 
     def from_client(self, line: bytes, send: Send | None = None) -> None:
         """Take a line of the client; *send* takes what answers it, if not all goes one way."""
@@ -79,17 +81,23 @@ class Session:
 
     async def from_server(self, line: bytes) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
+        if (rest := self.hear(line)) is not None:
+            await rest
+
+    def hear(self, line: bytes) -> Coroutine[Any, Any, None] | None:
+        """Do as `from_server` does; return what to await before the next line, or None."""
         frame = read_frame(line)
         if frame is None:
-            await self._take_no_frame(line)
-        elif frame.is_answer:
-            await self._take_answer(frame, line)
-        elif not self.judging:
+            return self._take_no_frame(line)
+        if frame.is_answer:
+            return self._take_answer(frame, line)
+        if not self.judging:
             self._to_client(line)
         elif frame.method is UNSET or frame.result is not UNSET or frame.error is not UNSET:
             self._take_broken(line)
         else:
-            await self._passing.words(frame, line)
+            return self._passing.words(frame, line)
+        return None
 
     def is_open(self, own: Any) -> bool:
         """Tell whether the server owes an answer to the request *own*."""
@@ -115,17 +123,22 @@ class Session:
 
     async def settle(self, seconds: float) -> None:
         """Wait at most *seconds* for what is being judged."""
-        if tasks := tuple(self._tasks):
+        if tasks := self._all_tasks():
             await asyncio.wait(tasks, timeout=seconds)
 
     async def close(self) -> None:
         """Cancel what is under way, and write what is to be kept."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
+        tasks = self._all_tasks()
+        for call in tuple(self._under_way):
+            call.stop()
+        for task in tuple(self._tasks):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         await self._keeper.close()
+
+    def _all_tasks(self) -> tuple[asyncio.Task[Any], ...]:
+        return (*[call.task for call in self._under_way], *self._tasks)
 
     # --- what the client sends -----------------------------------------------------------------
 
@@ -176,21 +189,27 @@ class Session:
         except ValueError as error:
             send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return
-        self._calls[frame.id] = self._begin(self._call(request, send))
-
-    async def _call(self, request: Request, send: Send) -> None:
-        call = CallOnBus(
+        call = self._calls[frame.id] = CallOnBus(
             request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
         )
+        self._under_way.add(call)
+        call.task = Begun(self._call(call, send)).task
+
+    async def _call(self, call: CallOnBus, send: Send) -> None:
+        request = call.request
         try:
             offer = await self._offering.offer(request)
             tools = ServerTools(self._offering.specs, offer, call, self._proxy.tools)
-            send(await call.answer(tools, offer, self.scope, self._approvals))
+            line = await call.answer(tools, offer, self.scope, self._approvals)
+            if line is not None:
+                send(line)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
             reason = explained(f"tool {request.call.name!r}", error)
             send(error_frame(request.id, INTERNAL_ERROR, reason))
         finally:
-            if self._calls.get(request.id) is asyncio.current_task():
+            # Not by a callback of the task: that would take a turn of the loop for each call.
+            self._under_way.discard(call)
+            if self._calls.get(request.id) is call:
                 del self._calls[request.id]
 
     def _take_cancellation(self, frame: Frame, line: bytes) -> None:
@@ -199,11 +218,11 @@ class Session:
         own = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(own, str | int):
             own = None
-        task, forwarded = self._calls.pop(own, None), self._asked.abandon(own)
-        if task is None or forwarded is not None:
+        call, forwarded = self._calls.pop(own, None), self._asked.abandon(own)
+        if call is None or forwarded is not None:
             self._to_server(line)
-        if task is not None:
-            task.cancel()
+        if call is not None:
+            call.stop()
 
     # --- what the server sends -----------------------------------------------------------------
 
@@ -230,27 +249,27 @@ class Session:
             reason = "the server's answer is no JSON-RPC"
             self._questions.give(asked, error_frame(asked.id, SERVER_GONE, reason))
 
-    async def _take_answer(self, frame: Frame, line: bytes) -> None:
+    def _take_answer(self, frame: Frame, line: bytes) -> Coroutine[Any, Any, None] | None:
         asked = self._asked.take(frame.id)
         if asked is not None and asked.future is not None:
-            self._questions.give(asked, line)
+            self._questions.give(asked, line, frame)
         elif not self.judging and (asked is not None or frame.id is None):
             (self._to_client if asked is None else asked.send)(line)
         elif asked is not None:
             self._begin(self._passing.answer(asked, frame, line))
         elif frame.id is None:
-            await self._passing.answer(Asked(None, ERROR, self._to_client), frame, line)
+            return self._passing.answer(Asked(None, ERROR, self._to_client), frame, line)
         else:
             logger.warning(
                 "the server answered %r, which nobody asked or it answered before; dropped",
                 frame.id,
             )
+        return None
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        begun = Begun(work)
-        self._tasks.add(begun.task)
-        begun.task.add_done_callback(self._ended)
-        return begun.task
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = Begun(work).task
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

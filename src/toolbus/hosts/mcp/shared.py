@@ -194,7 +194,8 @@ class Asking:
         visit = self._visit
         try:
             self.session.from_client(on_one_line(visit.body) + b"\n", self.stream.answer)
-            await self._process.drain()
+            if (waiting := self._process.drain()) is not None:
+                await waiting
             lines = await self.stream.whole(visit)
             if lines is None:
                 await self.stream.follow(visit)

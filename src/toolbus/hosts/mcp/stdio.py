@@ -14,19 +14,20 @@ from toolbus.hosts.mcp.frames import (
     Lines,
     error_frame,
 )
-from toolbus.hosts.mcp.pipes import open_input, open_output
-from toolbus.hosts.mcp.processes import Process, ended, start
+from toolbus.hosts.mcp.pipes import open_output, pour
+from toolbus.hosts.mcp.processes import adopt, ended, start
 from toolbus.hosts.mcp.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from toolbus.hosts.mcp.pipes import Input, Output
+    from toolbus.hosts.mcp.pipes import Output
+    from toolbus.hosts.mcp.processes import Process
     from toolbus.hosts.mcp.proxy import Proxy
+    from toolbus.launching import Launched
 
 logger = logging.getLogger("toolbus")
 
-_PIECE = 2**18
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -42,17 +43,22 @@ class Limits(NamedTuple):
 
 
 async def run_stdio(
-    proxy: Proxy, command: Sequence[str], limits: Limits | None = None, *, output: int = 1
+    proxy: Proxy,
+    command: Sequence[str],
+    limits: Limits | None = None,
+    *,
+    output: int = 1,
+    launched: Launched | None = None,
 ) -> int:
     """Stand between standard input and output and the server that *command* starts.
 
-    Returns the server's exit code, 128 and the signal's number if one ended it. Raises `OSError`
-    if it cannot be started.
+    *launched* is that server, if it was started already. Returns the server's exit code, 128 and
+    the signal's number if one ended it. Raises `OSError` if it cannot be started.
     """
     limits = limits or Limits()
-    server = await start(command)
-    sink = await open_output(output)
+    server = await (start(command) if launched is None else adopt(launched))
     try:
+        sink = await open_output(output)
         session = Session(proxy, sink.write, server.write)
         return await _Run(session, server, sink, limits).to_its_end()
     finally:
@@ -68,15 +74,9 @@ class _Run:
 
     async def to_its_end(self) -> int:
         """Pass lines on until one side or a signal ends it; return the exit code."""
-        source = await open_input(0)
-        asking = asyncio.create_task(
-            pass_requests(
-                source, self._session, self._output, self._server.drain, self._limits.frame
-            )
-        )
-        answering = asyncio.create_task(
-            self._server.lines(self._limits.frame, self._session.from_server, self._output.drain)
-        )
+        session, server, limit = self._session, self._server, self._limits.frame
+        asking = asyncio.create_task(pass_requests(session, self._output, server.drain, limit))
+        answering = asyncio.create_task(server.lines(limit, session.hear, self._output.drain))
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop(number: int) -> None:
@@ -84,7 +84,7 @@ class _Run:
             if not stopped.done():
                 stopped.set_result(None)
             else:
-                self._server.signal(number)
+                server.signal(number)
 
         with listening(stop):
             lost = asyncio.ensure_future(self._output.lost)
@@ -97,9 +97,8 @@ class _Run:
         for one in ends:
             one.cancel()
         await asyncio.wait(ends)
-        source.close()
         await self._session.close()
-        await self._output.close()
+        await self._output.close(self._limits.grace)
         return code
 
     async def _client_gone(self, answering: asyncio.Task[str]) -> None:
@@ -125,19 +124,21 @@ class _Run:
 
 
 async def pass_requests(
-    source: Input,
     session: Session,
     output: Output,
-    drain: Callable[[], Awaitable[None]],
+    drain: Callable[[], Coroutine[Any, Any, None] | None],
     limit: int,
 ) -> None:
-    """Give the lines of *source* to *session* until it ends; *drain* waits for the server."""
+    """Give the lines of standard input to *session* until its end; *drain* is for the server's."""
     lines = Lines(limit)
+
+    def take(data: bytes) -> Coroutine[Any, Any, None] | None:
+        for line in lines.feed(data):
+            session.from_client(line)
+        return drain()
+
     try:
-        while data := await source.read(_PIECE):
-            for line in lines.feed(data):
-                session.from_client(line)
-            await drain()
+        await pour(0, take)
     except FrameTooLongError as error:
         output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return

@@ -1,0 +1,66 @@
+"""Start a server as a child process, before the rest of the house is loaded: it takes a while."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_PDEATHSIG = 1
+
+
+class Launched(NamedTuple):
+    """A server that runs, and its pipes: the *source* of what it says, the *sink* to it."""
+
+    process: subprocess.Popen[bytes]
+    source: int
+    sink: int
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to what it has started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+
+def launch(command: Sequence[str]) -> Launched:
+    """Start *command*; raises `OSError`."""
+    its_input, sink = os.pipe()
+    source, its_output = os.pipe()
+    try:
+        process = subprocess.Popen(  # noqa: S603 - what the person who started us asked for
+            command,
+            stdin=its_input,
+            stdout=its_output,
+            # A group of its own, so that what the server starts can be ended with it.
+            process_group=0,
+            preexec_fn=_end_with_parent(),  # noqa: PLW1509 - it runs no Python that takes a lock
+        )
+    except BaseException:
+        os.close(sink)
+        os.close(source)
+        raise
+    finally:
+        os.close(its_input)
+        os.close(its_output)
+    return Launched(process, source, sink)
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Return what makes a child end when we are killed; only Linux can, elsewhere None."""
+    if sys.platform != "linux":
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def end_with_parent() -> None:
+        prctl(_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return end_with_parent

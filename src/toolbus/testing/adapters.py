@@ -1,0 +1,236 @@
+"""Check adapters: hunt for a case in which one breaks a law."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from toolbus import schemas
+from toolbus.adapting import ToolAdapter
+from toolbus.errors import RegistrationError
+from toolbus.immutable import EMPTY, MAX_DEPTH
+from toolbus.messages import TextPart, ToolCall, ToolResponse
+from toolbus.testing.trials import Abandoned, Deed, differ
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from toolbus.events import ToolSpec
+    from toolbus.testing.cases import Cases
+    from toolbus.testing.laws import LawName
+    from toolbus.testing.trials import Trial
+
+_KEPT = {ToolResponse: ("tool_name", "tool_call_id"), ToolCall: ("id", "name")}
+
+
+class FunctionAdapter(ToolAdapter):
+    """A function of a response, and of its call if it takes two arguments, as an adapter."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self._function = function
+        try:
+            inspect.signature(function).bind(None, None)
+        except TypeError:
+            self._takes_call = False
+        else:
+            self._takes_call = True
+
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> Any:
+        """Return what the function returns."""
+        return self._function(response, call) if self._takes_call else self._function(response)
+
+
+class Passage(NamedTuple):
+    """What one tool's signature, call and response were when they passed the adapter."""
+
+    spec: ToolSpec
+    published: ToolSpec
+    call: ToolCall
+    concerned: bool
+
+
+class AdapterExam:
+    """Examines *adapter* with cases of *cases*, and judges it in *trial*."""
+
+    def __init__(
+        self, adapter: ToolAdapter, cases: Cases, trial: Trial, *, idempotent: bool
+    ) -> None:
+        self._adapter, self._cases, self._trial = adapter, cases, trial
+        self._idempotent = idempotent
+
+    def examine(self, draw: Callable[[Any], Any]) -> None:
+        """Send a tool's signature, a call and two responses past the adapter."""
+        passage = self._begin(draw, draw(self._cases.specs()))
+        if passage is None:
+            return
+        first = self._respond(passage, draw(self._cases.responses(passage.spec, passage.call)))
+        if draw(self._cases.sometimes):
+            second = draw(self._cases.responses(passage.spec, passage.call))
+            self._respond(passage, second)
+            self._trial.compare(*first, after="after another response")
+        if draw(self._cases.sometimes):
+            self._parameters(passage, draw(self._cases.nonsense(passage.published)), fits=False)
+
+    def respond(self, response: ToolResponse) -> None:
+        """Send one *response* of some tool past the adapter, if that is one of its own."""
+        spec = self._cases.some_spec()
+        if not self._adapter.should_adapt(spec.name):
+            return
+        call = ToolCall(id="call-1", name=spec.name)
+        stamped = replace(response, tool_name=spec.name, tool_call_id=call.id)
+        self._respond(Passage(spec, spec, call, concerned=True), stamped)
+
+    def call(self, text: str) -> None:
+        """Send a call with *text* as an argument past the adapter, fit or not."""
+        spec = self._cases.some_spec()
+        if not self._adapter.should_adapt(spec.name):
+            return
+        call = ToolCall(id="call-1", name=spec.name, arguments=self._cases.saying(spec, text))
+        self._parameters(Passage(spec, spec, call, concerned=True), call, fits=False)
+
+    def _begin(self, draw: Callable[[Any], Any], spec: ToolSpec) -> Passage | None:
+        adapter, given = self._adapter, {"tool": spec}
+        deed = Deed("should_adapt", lambda: adapter.should_adapt(spec.name), given)
+        if not self._trial.perform(deed, lambda result: self._said(deed, result)):
+            return None
+        concerned = self._cases.is_named(spec.name)
+        published = self._signature(Passage(spec, spec, ToolCall(id="", name=""), concerned))
+        call = draw(self._cases.calls(published))
+        passage = Passage(spec, published, call, concerned)
+        fits = schemas.problem(published.input_schema, call.arguments) is None
+        self._parameters(passage, call, fits=fits)
+        return passage
+
+    def _signature(self, passage: Passage) -> ToolSpec:
+        spec = passage.spec
+        deed = Deed("adapt_signature", lambda: self._adapter.adapt_signature(spec), {"tool": spec})
+
+        def judge(result: Any) -> None:
+            self._judge(deed, passage, spec, result, ("name",))
+            for schema in (result.input_schema, result.output_schema or EMPTY) if result else ():
+                if flaw := schemas.check_schema(schema):
+                    case = {**deed.given, "published": result}
+                    self._trial.fatal("sound-schema", f"{deed.name} made one unsound: {flaw}", case)
+
+        result = self._trial.perform(deed, judge)
+        self._twice(deed, self._adapter.adapt_signature, result)
+        return spec if result is None else result
+
+    def _parameters(self, passage: Passage, call: ToolCall, *, fits: bool) -> None:
+        spec, given = passage.spec, {"tool": passage.spec, "call": call}
+        deed = Deed("adapt_parameters", lambda: self._adapter.adapt_parameters(call), given)
+
+        def judge(result: Any) -> None:
+            self._judge(deed, passage, call, result, _KEPT[ToolCall])
+            arguments = (call if result is None else result).arguments
+            if fits and (problem := schemas.problem(spec.input_schema, arguments)):
+                case = {**given, "published": passage.published, "returned": result}
+                self._trial.broken("arguments-fit", f"the arguments do not: {problem}", case)
+
+        result = self._trial.perform(deed, judge)
+        self._twice(deed, self._adapter.adapt_parameters, result)
+
+    def _respond(self, passage: Passage, response: ToolResponse) -> tuple[Deed, Any]:
+        spec, published, call = passage.spec, passage.published, passage.call
+        given = {"tool": spec, "response": response, "call": call}
+        deed = Deed("adapt_response", lambda: self._adapter.adapt_response(response, call), given)
+
+        def judge(result: Any) -> None:
+            self._judge(deed, passage, response, result, _KEPT[ToolResponse])
+            left = response if result is None else result
+            # As the lifecycle has it: what fits the tool's own schema is well, too.
+            problem = _breaks(published, left) and _breaks(spec, left)
+            if problem and _breaks(spec, response) is None:
+                case = {**given, "published": published, "returned": result}
+                self._trial.broken("result-fits", f"`structured` does not: {problem}", case)
+
+        result = self._trial.perform(deed, judge)
+        self._twice(deed, lambda one: self._adapter.adapt_response(one, call), result)
+        return deed, result
+
+    def _judge(
+        self, deed: Deed, passage: Passage, old: Any, new: Any, kept: tuple[str, ...]
+    ) -> None:
+        """Judge *new*, which *deed* made of *old*, by what holds for all three methods."""
+        case = {**deed.given, "returned": new}
+        if new is not None and type(new) is not type(old):
+            kind = type(new).__name__
+            problem = f"{deed.name} returned `{kind}` instead of `{type(old).__name__}`"
+            self._trial.fatal("right-type", problem, case)
+        for field in kept if new is not None else ():
+            before, after = getattr(old, field), getattr(new, field)
+            if before != after:
+                problem = f"{deed.name} changed the {field}: {before!r} → {after!r}"
+                self._trial.broken("keeps-identity", problem, case)
+        if not passage.concerned and new is not None and differ(old, new):
+            problem = f"{deed.name} changed {passage.spec.name!r}, which is not among its tools"
+            self._trial.broken("leaves-others-alone", problem, case)
+
+    def _said(self, deed: Deed, result: Any) -> None:
+        if not isinstance(result, bool):
+            problem = f"{deed.name} returned `{type(result).__name__}` instead of `bool`"
+            self._trial.broken("right-type", problem, {**deed.given, "returned": result})
+
+    def _twice(self, deed: Deed, method: Callable[[Any], Any], result: Any) -> None:
+        """See that *method* leaves alone what it made, if that was claimed."""
+        if not self._idempotent or result is None:
+            return
+        again = self._trial.once(Deed(deed.name, lambda: method(result), deed.given))
+        if again is not None and differ(result, again):
+            case = {**deed.given, "first": result, "then": again}
+            law: LawName = "idempotent"
+            self._trial.broken(law, f"{deed.name} changed what it had made itself", case)
+
+
+def hostile_responses(exam: AdapterExam, texts: Iterable[str]) -> None:
+    """Send responses that hypothesis may not hit past the adapter: each text, in each place."""
+    responses = [ToolResponse(), ToolResponse(structured=_nested()), _many_parts()]
+    for response in [*responses, *map(_saying, texts)]:
+        with suppress(Abandoned):
+            exam.respond(response)
+
+
+def hostile_calls(exam: AdapterExam, texts: Iterable[str]) -> None:
+    """Send a call with each of *texts* past the adapter."""
+    for text in texts:
+        with suppress(Abandoned):
+            exam.call(text)
+
+
+def _saying(text: str) -> ToolResponse:
+    return ToolResponse(
+        content=(TextPart(text=text),), structured={"said": text, text[:1_000]: [text]}
+    )
+
+
+def _nested() -> Any:
+    value: Any = "deep"
+    for _ in range(MAX_DEPTH // 2 - 1):
+        value = {"a": [value]}
+    return value
+
+
+def _many_parts() -> ToolResponse:
+    return ToolResponse(content=(TextPart(text="a"),) * 1_000)
+
+
+def as_adapter(subject: Any) -> ToolAdapter:
+    """Return *subject*, an adapter or a function of a response, as an adapter."""
+    if isinstance(subject, ToolAdapter):
+        return subject
+    if callable(subject) and not isinstance(subject, type):
+        return FunctionAdapter(subject)
+    raise RegistrationError(
+        f"adapter {subject!r}", "expected an adapter, a function or a component"
+    )
+
+
+def _breaks(spec: ToolSpec, response: ToolResponse) -> str | None:
+    """Return how the structured result of *response* breaks the output schema of *spec*."""
+    if spec.output_schema is None or response.is_error or response.structured is None:
+        return None
+    return schemas.problem(spec.output_schema, response.structured)

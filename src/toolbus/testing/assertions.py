@@ -1,0 +1,104 @@
+"""Assertions about what handlers did, for any test runner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from toolbus.dispatch import EventContext
+from toolbus.events import Deny, RunResult, ToolCallOutcome
+from toolbus.messages import ToolMessage, ToolResponse, changed
+from toolbus.testing.showing import show
+from toolbus.tracing import changed_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MISSING: Any = object()
+
+
+def assert_denied(result: object, reason: str = "") -> str:
+    """See that *result* is a refusal whose reason has *reason* in it; return the whole reason.
+
+    *result* is what a guard returned (`Deny`), what `bus.apply` returned, the outcome of a call,
+    a tool message or its response, or the result of a run. Raises `AssertionError`.
+    """
+    found = _reason_of(result)
+    if found is None:
+        msg = f"expected a denial, got {show(_told(result))}"
+        raise AssertionError(msg)
+    if reason not in found:
+        msg = f"expected a denial with {reason!r} in its reason, got {found!r}"
+        raise AssertionError(msg)
+    return found
+
+
+def assert_unchanged(result: Any, after: Any = _MISSING) -> None:
+    """See that nothing was changed, refused, asked or answered; raises `AssertionError`.
+
+    *result* is what `bus.apply` returned, or the outcome of a call. With *after*, a value before
+    and one after are compared as the bus does it, by their encoding; None after means unchanged,
+    as it does when a handler or an adapter returns it.
+    """
+    for problem in _problems(result, after):
+        raise AssertionError(problem)
+
+
+def _reason_of(result: object) -> str | None:
+    match result:
+        case Deny(reason=reason):
+            return reason
+        case EventContext():
+            return None if result.denied is None else result.denied.reason
+        case ToolCallOutcome(status="denied"):
+            return result.response.text
+        case ToolMessage(tool_response=ToolResponse() as response):
+            return _reason_of(response)
+        case ToolResponse(is_error=True, error_type="denied"):
+            return result.text
+        case RunResult(status="denied"):
+            return result.reason or ""
+    return None
+
+
+def _told(result: object) -> object:
+    """Return what tells most about *result* when it is not what was expected."""
+    return _left(result) if isinstance(result, EventContext) else result
+
+
+def _left(context: EventContext[Any]) -> object:
+    return context.asked or context.answer or context.value
+
+
+def _problems(before: Any, after: Any) -> Iterator[str]:
+    if after is not _MISSING:
+        yield from _differences(before, after)
+        return
+    match before:
+        case EventContext():
+            said = {
+                "denied": before.denied,
+                "asked": before.asked,
+                "rejected": before.rejected,
+                "answered": before.answer,
+            }
+            for what, found in said.items():
+                if found is not None:
+                    yield f"expected no change, but it was {what}: {show(found)}"
+            yield from _differences(before.original, before.value)
+        case ToolCallOutcome(executed=None):
+            yield f"expected no change, but the call was not executed: {before.status}"
+        case ToolCallOutcome():
+            yield from _differences(before.requested, before.executed)
+        case _:
+            yield f"give a value before and one after, not only {show(before)}"
+
+
+def _differences(before: Any, after: Any) -> Iterator[str]:
+    if after is None or not changed(before, after):
+        return
+    fields = changed_fields(before, after) if isinstance(before, Struct) else ()
+    pairs = [(f".{name}", getattr(before, name), getattr(after, name)) for name in fields]
+    lines = [f"  {name}: {show(old)} → {show(new)}" for name, old, new in pairs]
+    yield "\n".join(["expected no change, got:", *(lines or [f"  {show(before)} → {show(after)}"])])

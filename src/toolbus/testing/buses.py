@@ -1,0 +1,96 @@
+"""A bus for one test, which remembers what failed and is closed after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from toolbus.bus import EventBus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine
+
+    from toolbus.ledger import DispatchRecord
+
+# How long a test waits for its async observers, in seconds.
+PATIENCE = 5.0
+ADVICE = "if that is meant, mark the test with `pytest.mark.handler_failures(…)`"
+_FAILURES = frozenset({"failed", "timeout", "contract", "rejected"})
+
+
+class WatchedBus:
+    """An `EventBus` for one test, and what its handlers failed in, until it is closed."""
+
+    def __init__(self) -> None:
+        self.bus = EventBus()
+        self._failures: list[tuple[str, str, str]] = []
+        self._queued: set[tuple[str, str]] = set()
+        self._end = self.bus.tap(self._note, idle=False, digests=False)
+        # What an async observer fails in later stands in the log only.
+        self._log, self._heard = logging.getLogger("toolbus"), _Listener()
+        self._log.addHandler(self._heard)
+
+    def problems(self, expected: Collection[str] | None = ()) -> list[str]:
+        """Return what went wrong, a line each, but for handlers *expected* to fail; None: any."""
+        if self.bus.pending:
+            self._in_thread(self.bus.drain)
+        waiting = self.bus.pending
+        left = (
+            f"async observers have {waiting} events to see; end the test with `await bus.drain()`"
+        )
+        later = [one for one in self._heard.failures if one[:2] in self._queued]
+        failures = [] if expected is None else [*self._failures, *later]
+        told = [
+            f"handler {name!r} of {event!r}: {reason}"
+            for name, event, reason in failures
+            if name not in (expected or ())
+        ]
+        return told + [ADVICE] * bool(told) + [left] * bool(waiting)
+
+    def close(self) -> None:
+        """Close the bus, and let go of the log."""
+        self._log.removeHandler(self._heard)
+        self._end()
+        self._in_thread(self.bus.aclose)
+
+    def _note(self, record: DispatchRecord) -> None:
+        for entry in record.entries:
+            if entry.status == "queued":
+                self._queued.add((entry.name, record.event))
+            elif entry.status in _FAILURES:
+                reason = entry.reason or entry.status
+                self._failures.append((entry.name, record.event, reason))
+
+    @staticmethod
+    def _in_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Await *work* in a loop of its own, for one may run in this thread; but not for ever."""
+
+        async def wait() -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await work()
+
+        thread = threading.Thread(target=asyncio.run, args=(wait(),))
+        thread.start()
+        thread.join()
+
+
+class _Listener(logging.Handler):
+    """Collects handler, event and reason of the failures that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.failures: list[tuple[str, str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep *record*, if it tells of a handler's failure."""
+        if isinstance(record.args, tuple) and len(record.args) == _FACTS:
+            handler, event, reason, _ = record.args
+            self.failures.append((str(handler), str(event), str(reason)))
+
+
+# Of a failure the log says: handler, event, reason, and the error's type and place.
+_FACTS = 4

@@ -1,0 +1,213 @@
+"""`check_adapter`, `check_guard` and `check_handler`: hunt for broken laws."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from toolbus.components import AgentComponent
+from toolbus.components.marks import marked
+from toolbus.dispatch.bindings import Options
+from toolbus.dispatch.bindings import check_handler as check_handler_of
+from toolbus.dispatch.callables import name_of
+from toolbus.errors import RegistrationError
+from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.subjects import tool_of
+from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hostile_responses
+from toolbus.testing.cases import Cases
+from toolbus.testing.handlers import Claims, HandlerExam, Subject
+from toolbus.testing.hunting import hunt
+from toolbus.testing.installed import alone, covers, installed
+from toolbus.testing.laws import check_names
+from toolbus.testing.situations import Situations
+from toolbus.testing.texts import HOSTILE_TEXTS
+from toolbus.testing.trials import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from hypothesis.strategies import SearchStrategy
+
+    from toolbus.adapting import ToolAdapter
+    from toolbus.components.marks import Mark
+    from toolbus.dispatch import EventContext
+    from toolbus.events import Event, ToolSpec, TransformEvent
+    from toolbus.messages import ToolCall, ToolResponse
+    from toolbus.testing.laws import LawName
+    from toolbus.tools import Tool
+
+
+def check_adapter(
+    adapter: ToolAdapter | AgentComponent | Callable[..., Any],
+    *,
+    tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
+    calls: SearchStrategy[ToolCall] | None = None,
+    responses: SearchStrategy[ToolResponse] | None = None,
+    idempotent: bool = False,
+    without: Collection[LawName] = (),
+    examples: int = 100,
+    seed: int = 0,
+    limit: float = 10.0,
+) -> None:
+    """Hunt for a case in which *adapter* breaks a law; raises `LawBroken` with the smallest.
+
+    Signatures, calls and responses pass it as they would in an agent, friendly and hostile ones:
+    empty, huge, deeply nested, of unusual Unicode, with arguments that models make up. What must
+    hold stands in `toolbus.testing.laws`: it raises for no value, ends in time, keeps ids and
+    names, changes nothing that it was given, leaves other tools alone, gives the same result for
+    the same value, publishes sound schemas, and what it makes still fits them.
+
+        def test_my_adapter_keeps_the_laws():
+            check_adapter(Shorten())
+
+    Args:
+        adapter: an adapter, a component (then all of its adapters), or a function of a response,
+            and of its call if it takes two arguments.
+        tools: tools to try it with, if it knows their arguments or results; else made-up ones.
+        calls: drawn in place of calls that fit.
+        responses: drawn in place of responses; ids and names are stamped on them.
+        idempotent: claims that it leaves alone what it made itself.
+        without: names of laws that it may break.
+        examples: how many cases to draw, besides a list of hostile ones.
+        seed: another one draws other cases, the same one the same.
+        limit: seconds that one call of it may take.
+    """
+    given, names = tuple(tools), check_names(without)
+    with installed(adapter, limit) as watch:
+        for one in _adapters_of(adapter):
+            patterns = (one.tools,) if isinstance(one.tools, str) else tuple(one.tools)
+            trial = Trial(f"adapter {one.name!r}", names, watch)
+            with _reached(adapter, one) as reached:
+                cases = Cases(patterns, given, calls, responses)
+                exam = AdapterExam(reached, cases, trial, idempotent=idempotent)
+                hunt(exam.examine, examples=examples, seed=seed)
+                if responses is None:
+                    hostile_responses(exam, HOSTILE_TEXTS)
+                if calls is None:
+                    hostile_calls(exam, HOSTILE_TEXTS)
+
+
+def check_guard(
+    guard: AgentComponent | Callable[..., Any],
+    event: TransformEvent[Any, Any] = TOOL_CALL_BEFORE,
+    *,
+    tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
+    values: SearchStrategy[Any] | None = None,
+    without: Collection[LawName] = (),
+    examples: int = 100,
+    seed: int = 0,
+    limit: float = 10.0,
+) -> None:
+    """Hunt for a case in which *guard* breaks a law; raises `LawBroken` with the smallest.
+
+    It gets values as they reach a guard in an agent, also calls whose arguments fit no schema:
+    guards judge those as well. The laws are those of `check_adapter` as far as they apply, and:
+    a guard judges and changes nothing, its verdict says why, and it asks only where one may.
+
+    Args:
+        guard: a function of an `EventContext`, or a component: then all of its guards, each with
+            the event that it is marked with.
+        event: what a function guards.
+        tools: tools whose calls it shall judge; else made-up ones.
+        values: drawn in place of values of *event*; an event of your own may need it.
+        without: names of laws that it may break.
+        examples: how many cases to draw, besides a list of hostile ones.
+        seed: another one draws other cases, the same one the same.
+        limit: seconds that one call of it may take.
+    """
+    cases, names = Cases(tools=tools), check_names(without)
+    with installed(guard, limit) as watch:
+        for subject in _subjects_of(guard, event, is_guard=True):
+            situations = Situations(subject.event, cases, values)
+            trial = Trial(f"guard {subject.name!r}", names, watch)
+            _search(HandlerExam(subject, situations, trial, Claims()), situations, examples, seed)
+
+
+def check_handler(
+    handler: AgentComponent | Callable[..., Any],
+    event: Event = TOOL_CALL_BEFORE,
+    *,
+    tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
+    values: SearchStrategy[Any] | None = None,
+    only: Iterable[str] | str = ("*",),
+    roles: Collection[str] | None = None,
+    idempotent: bool = False,
+    without: Collection[LawName] = (),
+    examples: int = 100,
+    seed: int = 0,
+    limit: float = 10.0,
+) -> None:
+    """Do as `check_guard` for what `bus.on` takes; a component: all that it marked with `@on`.
+
+    A replacement must keep role and ids, arguments and results that fitted must still fit, and
+    an observer must return nothing.
+
+    Args:
+        handler: a function of an `EventContext`, or a component.
+        event: what a function handles.
+        tools: as in `check_guard`.
+        values: as in `check_guard`.
+        only: glob patterns of the tools that it is for: others' calls and results must stay.
+        roles: the roles of the messages that it is for: others must stay.
+        idempotent: claims that it leaves alone what it made itself.
+        without: as in `check_guard`.
+        examples: as in `check_guard`.
+        seed: as in `check_guard`.
+        limit: as in `check_guard`.
+    """
+    cases = Cases((only,) if isinstance(only, str) else only, tools)
+    names = check_names(without)
+    claims = Claims(cases.is_named, None if roles is None else frozenset(roles), idempotent)
+    with installed(handler, limit) as watch:
+        for subject in _subjects_of(handler, event, is_guard=False):
+            situations = Situations(subject.event, cases, values)
+            trial = Trial(f"handler {subject.name!r}", names, watch)
+            _search(HandlerExam(subject, situations, trial, claims), situations, examples, seed)
+
+
+def _search(exam: HandlerExam, situations: Situations, examples: int, seed: int) -> None:
+    hunt(exam.examine, examples=examples, seed=seed)
+    exam.corners(situations.hostile())
+
+
+def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:
+    if not isinstance(subject, AgentComponent):
+        return (as_adapter(subject),)
+    if not subject.adapters:
+        raise RegistrationError(f"component {subject.name!r}", "it has no adapters to check")
+    return subject.adapters
+
+
+def _when(component: AgentComponent, mark: Mark) -> Callable[[EventContext[Any]], bool]:
+    """Return what lets a context pass to a method of *component*, as its subscription does."""
+    wanted = mark.options.get("when")
+
+    def when(ctx: EventContext[Any]) -> bool:
+        name = tool_of(ctx.value)
+        mine = name is None or covers(component, name)
+        return mine and (wanted is None or wanted(ctx))
+
+    return when
+
+
+def _reached(subject: Any, adapter: ToolAdapter) -> AbstractContextManager[ToolAdapter]:
+    """Return what gives *adapter* as it is called in an agent."""
+    is_component = isinstance(subject, AgentComponent)
+    return alone(subject, adapter) if is_component else nullcontext(adapter)
+
+
+def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]:
+    """Return the handlers of a component, or the one that *subject* is."""
+    kind = "guard" if is_guard else "on"
+    if not isinstance(subject, AgentComponent):
+        check_handler_of(event, subject, Options())
+        return [Subject(name_of(subject), event, subject, is_guard)]
+    found = [
+        Subject(name_of(method), mark.event, method, is_guard, _when(subject, mark))
+        for name, mark in marked(type(subject))
+        if mark.kind == kind and (method := getattr(subject, name)) is not None
+    ]
+    if not found:
+        reason = f"no method of it is marked with `@{kind}`, so there is nothing to check"
+        raise RegistrationError(f"component {subject.name!r}", reason)
+    return found

@@ -1,0 +1,221 @@
+"""Draw JSON values that fit a schema, for the keywords that `toolbus.schemas` knows.
+
+The ready-made library, hypothesis-jsonschema 0.23, knows the drafts 4 to 7; tools speak 2020-12,
+with `prefixItems` and references beside other keywords.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from fractions import Fraction
+from math import ceil, floor, inf, nextafter
+from typing import TYPE_CHECKING, Any
+
+from toolbus import schemas
+from toolbus.immutable import INT_MAX, INT_MIN, thaw
+from toolbus.testing.drawing import strategies as st
+from toolbus.testing.merging import ANNOTATIONS, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hypothesis.strategies import SearchStrategy
+
+_KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
+# What a value drawn by these alone is sure to fit.
+_SURE = ANNOTATIONS | {"type", "properties", "required", "items", "$ref"}
+_FORMATS: dict[str, Callable[[], SearchStrategy[str]]] = {
+    "date-time": lambda: st.datetimes(timezones=st.just(UTC)).map(lambda one: one.isoformat()),
+    "date": lambda: st.dates().map(str),
+    "time": lambda: st.times().map(lambda one: one.isoformat() + "Z"),
+    "duration": lambda: st.integers(0, 10**6).map(lambda seconds: f"PT{seconds}S"),
+    "uuid": lambda: st.uuids().map(str),
+    "decimal": lambda: st.decimals(-(10**6), 10**6, places=2).map(str),
+    "email": lambda: st.from_regex(r"[a-z]{1,8}@[a-z]{1,8}\.org", fullmatch=True),
+    "uri": lambda: st.from_regex(r"https://[a-z]{1,8}\.org/[a-z]{0,8}", fullmatch=True),
+}
+
+
+def any_json(texts: SearchStrategy[str], max_leaves: int = 12) -> SearchStrategy[Any]:
+    """Draw JSON values as callers write them, dicts and lists, that survive a round trip."""
+    leaves = (
+        st.none()
+        | st.booleans()
+        | st.integers(INT_MIN, INT_MAX)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | texts
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=max_leaves,
+    )
+
+
+def values_for(
+    schema: Mapping[str, Any], texts: SearchStrategy[str] | None = None
+) -> SearchStrategy[Any]:
+    """Draw JSON values that fit *schema*; where that says no more than string, *texts*.
+
+    Raises `ValueError` for a schema that is not sound. `format` counts for the formats that
+    Python's types have: dates, times, UUIDs and the like.
+    """
+    if flaw := schemas.check_schema(schema):
+        msg = f"the schema is not sound: {flaw}"
+        raise ValueError(msg)
+    root = thaw(schema)
+    return _Fitting(root, st.text() if texts is None else texts).of(root)
+
+
+class _Fitting:
+    """Strategies for the parts of one document, *root*; each reference is followed once."""
+
+    def __init__(self, root: dict[str, Any], texts: SearchStrategy[str]) -> None:
+        self._root, self._texts = root, texts
+        self._referred: dict[str, SearchStrategy[Any]] = {}
+
+    def of(self, schema: Any) -> SearchStrategy[Any]:
+        """Return a strategy for what fits *schema*, an object, True or False."""
+        if isinstance(schema, bool):
+            return any_json(self._texts) if schema else st.nothing()
+        drawn = self._drawn(schema)
+        if schema.keys() <= _SURE:
+            return drawn
+        return drawn.filter(lambda value: schemas.problem(schema, value, self._root) is None)
+
+    def _drawn(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
+        rest = schema.copy()
+        if (reference := rest.pop("$ref", None)) is not None:
+            return self._follow(reference, rest)
+        if parts := rest.pop("allOf", ()):
+            return self._drawn(merge(rest, *parts))
+        for word in ("anyOf", "oneOf"):
+            if parts := rest.pop(word, ()):
+                return st.one_of([self.of(merge(rest, part)) for part in parts])
+        if (condition := rest.pop("if", None)) is not None:
+            met, unmet = rest.pop("then", True), rest.pop("else", True)
+            return self.of(merge(rest, condition, met)) | self.of(merge(rest, unmet))
+        if "const" in rest:
+            return st.just(rest["const"])
+        if "enum" in rest:
+            return st.sampled_from(rest["enum"]) if rest["enum"] else st.nothing()
+        return st.one_of([self._of_kind(kind, rest) for kind in _kinds(rest)])
+
+    def _follow(self, reference: str, rest: dict[str, Any]) -> SearchStrategy[Any]:
+        if rest.keys() - ANNOTATIONS:
+            return self._drawn(merge(rest, schemas.target(self._root, reference)))
+        if reference not in self._referred:
+            found = st.deferred(lambda: self.of(schemas.target(self._root, reference)))
+            self._referred[reference] = found
+        return self._referred[reference]
+
+    def _of_kind(self, kind: str, schema: dict[str, Any]) -> SearchStrategy[Any]:
+        match kind:
+            case "null":
+                return st.none()
+            case "boolean":
+                return st.booleans()
+            case "integer":
+                return _integers(schema)
+            case "number":
+                return _numbers(schema)
+            case "string":
+                return _strings(schema, self._texts)
+            case "array":
+                return self._arrays(schema)
+        return self._objects(schema)
+
+    def _arrays(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
+        least, most = schema.get("minItems", 0), schema.get("maxItems", inf)
+        first = [self.of(rule) for rule in schema.get("prefixItems", ())]
+        first = first[: int(most)] if most < len(first) else first
+        items, few = schema.get("items", True), max(least - len(first), 0)
+        many = few if items is False else min(most - len(first), few + 4)
+        unique = repr if schema.get("uniqueItems") else None
+        rest = st.lists(self.of(items), min_size=few, max_size=int(many), unique_by=unique)
+        return st.builds(lambda begun, more: [*begun, *more], st.tuples(*first), rest)
+
+    def _objects(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
+        known = {name: self.of(rule) for name, rule in schema.get("properties", {}).items()}
+        extra = schema.get("additionalProperties", True)
+        needed = {
+            name: known.pop(name) if name in known else self.of(extra)
+            for name in schema.get("required", ())
+        }
+        fixed = st.fixed_dictionaries(needed, optional=known)
+        more = [
+            st.dictionaries(st.from_regex(pattern), self.of(rule), max_size=2)
+            for pattern, rule in schema.get("patternProperties", {}).items()
+        ]
+        # Unknown names are drawn where they are asked for, or nothing else is said.
+        least = schema.get("minProperties", 0) - len(needed)
+        if isinstance(extra, dict) or least > 0 or not ("properties" in schema or more):
+            names = self.of({"type": "string", **_rule_of_names(schema)})
+            fewest = max(least - len(known), 0)
+            most = st.dictionaries(names, self.of(extra), min_size=fewest, max_size=fewest + 3)
+            more.append(most if extra is not False else st.just({}))
+        return st.builds(_laid_over, fixed, *more)
+
+
+def _laid_over(fixed: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for one in (*more, fixed) for name, value in one.items()}
+
+
+def _rule_of_names(schema: dict[str, Any]) -> dict[str, Any]:
+    rule = schema.get("propertyNames", {})
+    return rule if isinstance(rule, dict) else {}
+
+
+def _kinds(schema: dict[str, Any]) -> list[str]:
+    kinds = schema.get("type", _KINDS)
+    return [kinds] if isinstance(kinds, str) else list(kinds)
+
+
+def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
+    """Return the smallest and the greatest number; those that are excluded are filtered."""
+    least = max(schema.get("minimum", -inf), schema.get("exclusiveMinimum", -inf))
+    return least, min(schema.get("maximum", inf), schema.get("exclusiveMaximum", inf))
+
+
+def _integers(schema: dict[str, Any]) -> SearchStrategy[Any]:
+    least, most = _bounds(schema)
+    low = INT_MIN if least < INT_MIN else ceil(least)
+    high = INT_MAX if most > INT_MAX else floor(most)
+    low += low == schema.get("exclusiveMinimum")
+    high -= high == schema.get("exclusiveMaximum")
+    unit = Fraction(str(schema.get("multipleOf", 1)))
+    step = unit.numerator  # The least integer that is a multiple of the unit.
+    first, last = -(-low // step), high // step
+    return st.nothing() if first > last else st.integers(first, last).map(lambda n: n * step)
+
+
+def _numbers(schema: dict[str, Any]) -> SearchStrategy[Any]:
+    least, most = _bounds(schema)
+    if unit := schema.get("multipleOf"):
+        exact = Fraction(str(unit))
+        first = ceil(Fraction(max(least, -(10**6))) / exact)
+        last = floor(Fraction(min(most, 10**6)) / exact)
+        last = max(last, first)
+        return st.integers(first, last).map(lambda count: float(exact * count))
+    low, high = float(max(least, -1.7e308)), float(min(most, 1.7e308))
+    low = nextafter(low, inf) if low < least else low
+    high = nextafter(high, -inf) if high > most else high
+    if low > high:
+        return st.nothing()
+    reals = st.floats(low, high, allow_nan=False, allow_infinity=False)
+    return _integers(schema) | reals
+
+
+def _strings(schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrategy[str]:
+    least, most = schema.get("minLength", 0), schema.get("maxLength")
+    if pattern := schema.get("pattern"):
+        return st.from_regex(pattern)
+    if (made := _FORMATS.get(schema.get("format", ""))) is not None:
+        return made()
+    if schema.get("contentEncoding") == "base64":
+        return st.sampled_from(("", "aGk=", "AAECAw=="))
+    if not least and most is None:
+        return texts
+    drawn = st.text(min_size=least, max_size=most)
+    fitting = texts.filter(lambda text: least <= len(text) <= (inf if most is None else most))
+    return drawn if least > 20 or (most is not None and most < 20) else drawn | fitting  # noqa: PLR2004 - what most texts have

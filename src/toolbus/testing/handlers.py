@@ -1,0 +1,183 @@
+"""Check guards and other handlers: hunt for a case in which one breaks a law."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus import schemas
+from toolbus.dispatch import EventContext
+from toolbus.dispatch.replacements import mismatch
+from toolbus.events import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
+from toolbus.messages import ToolCall, ToolMessage
+from toolbus.subjects import tool_of
+from toolbus.testing.trials import Abandoned, Deed, differ
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from toolbus.events import Event
+    from toolbus.testing.laws import LawName
+    from toolbus.testing.situations import Situation, Situations
+    from toolbus.testing.trials import Trial
+
+
+class Claims(NamedTuple):
+    """What is claimed of a handler: what it is for, and whether it leaves alone what it made."""
+
+    tools: Callable[[str], bool] = lambda _: True
+    roles: frozenset[str] | None = None
+    idempotent: bool = False
+
+
+class Subject(NamedTuple):
+    """A handler of *event*; *when* is its predicate."""
+
+    name: str
+    event: Event
+    handler: Callable[[EventContext[Any]], Any]
+    is_guard: bool
+    when: Callable[[EventContext[Any]], bool] | None = None
+
+
+class HandlerExam:
+    """Examines one handler with values of its event, and judges it in *trial*."""
+
+    def __init__(
+        self, subject: Subject, situations: Situations, trial: Trial, claims: Claims
+    ) -> None:
+        self._subject, self._situations, self._trial = subject, situations, trial
+        self._claims = claims
+
+    def examine(self, draw: Callable[[Any], Any]) -> None:
+        """Show the handler one value, sometimes another one, and the first one again."""
+        first = self.show(draw(self._situations.drawn))
+        if first is not None and draw(self._situations.sometimes):
+            self.show(draw(self._situations.drawn))
+            self._trial.compare(*first, after="after another value")
+
+    def corners(self, situations: Iterable[Situation]) -> None:
+        """Show the handler each of *situations*."""
+        for situation in situations:
+            try:
+                self.show(situation)
+            except Abandoned:
+                continue
+
+    def show(self, situation: Situation) -> tuple[Deed, Any] | None:
+        """Return what the handler made of *situation*, None if its predicate left that out."""
+        value, given = situation.value, {"value": situation.value}
+        if (when := self._subject.when) is not None:
+            asked = Deed("its predicate", lambda: bool(when(self._context(situation))), given)
+            if not self._trial.perform(asked, lambda _: None):
+                return None
+        deed = self._deed(situation, value)
+
+        def judge(result: Any) -> None:
+            if self._subject.is_guard:
+                self._judge_verdict(deed, result)
+            else:
+                self._judge(deed, situation, result)
+
+        result = self._trial.perform(deed, judge)
+        if self._claims.idempotent and self._is_replacement(result):
+            self._twice(deed, situation, result)
+        return deed, result
+
+    def _deed(self, situation: Situation, value: Any) -> Deed:
+        name, handler = self._subject.name, self._subject.handler
+        context = self._context(situation._replace(value=value))
+
+        def run() -> Any:
+            nonlocal context
+            context = self._context(situation._replace(value=value))
+            return handler(context)
+
+        def finished(returned: Any) -> Any:
+            # What a handler assigned counts, unless it returned something.
+            return context.output if returned is None else returned
+
+        return Deed(name, run, {"value": value}, finished)
+
+    def _context(self, situation: Situation) -> EventContext[Any]:
+        event, scope = self._subject.event, situation.scope
+        return EventContext(event, situation.value, scope=scope, tool=situation.tool)
+
+    def _judge_verdict(self, deed: Deed, result: Any) -> None:
+        event = self._subject.event
+        case = {**deed.given, "returned": result}
+        match result:
+            case None:
+                return
+            case Ask() if isinstance(event, TransformEvent) and not event.asks:
+                problem = f"{deed.name} asked, and {event.name} lets nobody ask: it would deny"
+                self._trial.broken("right-type", problem, case)
+            case Ask(prompt=text) | Deny(reason=text):
+                self._says_why(deed, text, case)
+            case _ if isinstance(event, TransformEvent) and event.accepts(result):
+                problem = f"{deed.name} gave another value; a guard's is never used"
+                self._trial.fatal("judges-only", problem, case)
+            case _:
+                kind = type(result).__name__
+                problem = f"{deed.name} returned `{kind}` instead of `Deny`, `Ask` or None"
+                self._trial.fatal("right-type", problem, case)
+
+    def _says_why(self, deed: Deed, text: str, case: dict[str, Any]) -> None:
+        if not text.strip():
+            self._trial.broken("says-why", f"{deed.name} gave an empty text", case)
+
+    def _judge(self, deed: Deed, situation: Situation, result: Any) -> None:
+        event, case = self._subject.event, {**deed.given, "returned": result}
+        if isinstance(event, ObserveEvent):
+            if result is not None:
+                useless = f"{deed.name} returned `{type(result).__name__}`, which nobody gets"
+                self._trial.broken("right-type", useless, case)
+        elif isinstance(result, Deny):
+            self._says_why(deed, result.reason, case)
+        elif result is not None and not isinstance(result, event.answer):
+            if problem := mismatch(event, situation.value, result):
+                is_identity = problem.startswith("changed")
+                law: LawName = "keeps-identity" if is_identity else "right-type"
+                self._trial.fatal(law, f"{deed.name} {problem}", case)
+            self._judge_change(deed, situation, result, case)
+
+    def _judge_change(
+        self, deed: Deed, situation: Situation, result: Any, case: dict[str, Any]
+    ) -> None:
+        value, claims = situation.value, self._claims
+        role, name = getattr(value, "role", None), tool_of(value)
+        if differ(value, result):
+            if claims.roles is not None and role is not None and role not in claims.roles:
+                problem = f"{deed.name} changed a message of the role {role!r}"
+                self._trial.broken("leaves-others-alone", problem, case)
+            if name is not None and not claims.tools(name):
+                problem = f"{deed.name} changed something of {name!r}, which is not its tool"
+                self._trial.broken("leaves-others-alone", problem, case)
+        if situation.tool is not None:
+            self._judge_fit(situation.tool, value, result, case)
+
+    def _judge_fit(self, tool: ToolSpec, old: Any, new: Any, case: dict[str, Any]) -> None:
+        if _misfit(tool, old) is None and (problem := _misfit(tool, new)):
+            law: LawName = "arguments-fit" if isinstance(new, ToolCall) else "result-fits"
+            shown = {"tool": tool, **case}
+            self._trial.broken(law, f"what fitted the tool does no longer: {problem}", shown)
+
+    def _is_replacement(self, result: Any) -> bool:
+        event = self._subject.event
+        return isinstance(event, TransformEvent) and event.accepts(result)
+
+    def _twice(self, deed: Deed, situation: Situation, result: Any) -> None:
+        again = self._trial.once(self._deed(situation, result))
+        if again is not None and differ(result, again):
+            case = {**deed.given, "first": result, "then": again}
+            self._trial.broken("idempotent", f"{deed.name} changed what it had made itself", case)
+
+
+def _misfit(tool: ToolSpec, value: Any) -> str | None:
+    """Return how *value*, a call or an answer of *tool*, breaks the schema that is for it."""
+    match value:
+        case ToolCall():
+            return schemas.problem(tool.input_schema, value.arguments)
+        case ToolMessage(tool_response=response) if response and tool.output_schema is not None:
+            if not response.is_error and response.structured is not None:
+                return schemas.problem(tool.output_schema, response.structured)
+    return None

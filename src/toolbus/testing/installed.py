@@ -1,0 +1,141 @@
+"""A component while it is checked: installed, and its adapters reached through its handlers."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from toolbus.adapting import ToolAdapter
+from toolbus.bus import EventBus
+from toolbus.components import AgentComponent
+from toolbus.dispatch import EventContext
+from toolbus.errors import DeadlineError
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE, Scope, ToolSpec
+from toolbus.messages import ToolCall, ToolMessage, ToolResponse
+from toolbus.testing.limits import Stopwatch, TimeIsUp
+from toolbus.tools import Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.events import TransformEvent
+
+_SCOPE = Scope(agent_id="checked", session_id="checked")
+
+
+class Stage:
+    """What a component is installed on while it is checked, unless it is installed already."""
+
+    def __init__(self) -> None:
+        self.bus, self.tools, self.scope = EventBus(), Toolset(), _SCOPE
+
+
+@contextmanager
+def installed(subject: object, limit: float) -> Iterator[Stopwatch]:
+    """Give what runs the functions of *subject*, which is installed meanwhile if a component."""
+    watch = Stopwatch(limit)
+    try:
+        if not isinstance(subject, AgentComponent) or subject.host is not None:
+            yield watch
+            return
+        stage = Stage()
+        subject.setup(stage)
+        try:
+            watch.run(lambda: subject.install(stage))
+            try:
+                yield watch
+            finally:
+                watch.run(subject.close)
+        finally:
+            subject.teardown()
+    except TimeIsUp:
+        raise DeadlineError(limit) from None
+    finally:
+        watch.close()
+
+
+@contextmanager
+def alone(component: AgentComponent, adapter: ToolAdapter) -> Iterator[ToolAdapter]:
+    """Give *adapter* as its *component* uses it: behind the component's own handlers.
+
+    Those may do more than ours, such as tell their adapters who speaks. The component's other
+    adapters are out of the way meanwhile.
+    """
+    adapters, probe = component.adapters, _Probe(adapter)
+    for one in adapters:
+        component.unregister_tool_adapter(one)
+    component.register_tool_adapter(probe)
+    try:
+        yield _Reached(component, adapter, probe)
+    finally:
+        component.unregister_tool_adapter(probe)
+        for one in adapters:
+            component.register_tool_adapter(one)
+
+
+def covers(component: AgentComponent, tool_name: str) -> bool:
+    """Tell whether *component* was not confined to other tools than *tool_name*."""
+    return component._limits.covers(tool_name)  # noqa: SLF001 - there is no other way to ask
+
+
+class _Probe(ToolAdapter):
+    """Stands in a component in place of an adapter, and keeps what that did."""
+
+    def __init__(self, adapter: ToolAdapter) -> None:
+        self._adapter = adapter
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    async def adapt_signature(self, spec: ToolSpec) -> None:
+        await self._keep(self._adapter.adapt_signature, spec)
+
+    async def adapt_parameters(self, call: ToolCall) -> None:
+        await self._keep(self._adapter.adapt_parameters, call)
+
+    async def adapt_response(self, response: ToolResponse, call: ToolCall) -> None:
+        await self._keep(self._adapter.adapt_response, response, call)
+
+    async def _keep(self, method: Callable[..., Any], *arguments: object) -> None:
+        try:
+            result = method(*arguments)
+            self.result = await result if isawaitable(result) else result
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+class _Reached(ToolAdapter):
+    """An adapter that is called by way of the handlers of its component."""
+
+    def __init__(self, component: AgentComponent, adapter: ToolAdapter, probe: _Probe) -> None:
+        self.name, self.tools = adapter.name, adapter.tools
+        self._component, self._adapter, self._probe = component, adapter, probe
+
+    def should_adapt(self, tool_name: str) -> bool:
+        # Of a component that was confined, only its tools arrive there.
+        return covers(self._component, tool_name) and self._adapter.should_adapt(tool_name)
+
+    def adapt_signature(self, spec: ToolSpec) -> Any:
+        handler = self._component._on_tools_provide_adapter  # noqa: SLF001 - public in effect
+        return self._through(handler, TOOLS_PROVIDE, (spec,))
+
+    def adapt_parameters(self, call: ToolCall) -> Any:
+        handler = self._component._on_tool_call_before_adapter  # noqa: SLF001 - as above
+        return self._through(handler, TOOL_CALL_BEFORE, call)
+
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> Any:
+        handler = self._component._on_message_append_before_adapter  # noqa: SLF001 - as above
+        message = ToolMessage(
+            id="m-1", tool_call_id=call.id, tool_name=call.name, tool_response=response
+        )
+        return self._through(handler, MESSAGE_APPEND_BEFORE, message)
+
+    async def _through(
+        self, handler: Callable[..., Any], event: TransformEvent[Any, Any], value: Any
+    ) -> Any:
+        self._probe.result = self._probe.error = None
+        await handler(EventContext(event, value, scope=_SCOPE))
+        if self._probe.error is not None:
+            raise self._probe.error
+        return self._probe.result

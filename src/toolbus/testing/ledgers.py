@@ -1,0 +1,92 @@
+"""A ledger as readable text that is the same in every run, and its comparison with a kept one."""
+
+from __future__ import annotations
+
+import re
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from toolbus.ledger import DispatchRecord, HandlerEntry
+
+UPDATE = "--toolbus-update"
+_SIGNS = {
+    "changed": "~",
+    "answered": "=",
+    "denied": "✗",
+    "asked": "?",
+    "failed": "!",
+    "timeout": "!",
+    "contract": "!",
+    "rejected": "!",
+    "not_run": "·",
+    "skipped": "·",
+}
+
+
+def ledger_text(records: Iterable[DispatchRecord], *, idle: bool = False) -> str:
+    """Return what handlers did, one dispatch a paragraph, without times, sizes, digests and ids.
+
+    Dispatches that nobody handles are left out, unless *idle*. Who spoke is told by depth only:
+    what a sub-agent's handlers did says so.
+    """
+    shown = [record for record in records if record.entries or idle]
+    return "\n".join([line for record in shown for line in _record(record)])
+
+
+class LedgerSnapshot:
+    """Compares ledgers of one test with texts that were kept in *folder*; the plugin makes it.
+
+    Called with records, it raises `AssertionError` with the differences; on *update* it writes.
+    """
+
+    def __init__(self, folder: Path, test: str, *, update: bool = False) -> None:
+        self._folder, self._test, self._update = folder, test, update
+        self._count = 0
+
+    def __call__(self, records: Iterable[DispatchRecord], *, idle: bool = False) -> None:
+        """Compare *records*, without what differs from run to run, with those that were kept."""
+        self._count += 1
+        path, text = self._folder / self._file_name(), f"{ledger_text(records, idle=idle)}\n"
+        if self._update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        elif not path.exists():
+            msg = f"no ledger is kept in {path}; look at this one and run `pytest {UPDATE}`:"
+            raise AssertionError(f"{msg}\n{text}")
+        elif (kept := path.read_text("utf-8")) != text:
+            lines = unified_diff(kept.splitlines(), text.splitlines(), "kept", "now", lineterm="")
+            msg = f"the ledger is another than {path}; if it shall be, run `pytest {UPDATE}`:"
+            raise AssertionError("\n".join([msg, *lines]))
+
+    def _file_name(self) -> str:
+        plain = re.sub(r"[^\w.-]+", "-", self._test).strip("-")[:120]
+        return f"{plain}.txt" if self._count == 1 else f"{plain}-{self._count}.txt"
+
+
+def _record(record: DispatchRecord) -> Iterator[str]:
+    depth = len(record.scope.lineage)
+    where = f" (sub-agent, {depth} deep)" if depth else ""
+    yield f"{record.event}: {record.outcome}{where}"
+    if record.reason:
+        yield from _indented(record.reason, 6)
+    width = max((len(entry.name) for entry in record.entries), default=0)
+    for entry in record.entries:
+        yield from _entry(entry, width, record.reason)
+
+
+def _entry(entry: HandlerEntry, width: int, said: str | None) -> Iterator[str]:
+    sign = _SIGNS.get(entry.status, " ")
+    status = entry.status.replace("_", " ")
+    fields = f" {', '.join(entry.fields)}" if entry.fields else ""
+    line = f"  {sign} {entry.name:{width}}  {entry.kind:11}  {entry.priority:>4}  {status}{fields}"
+    yield line.rstrip()
+    if entry.reason and entry.reason != said:
+        yield from _indented(entry.reason, 6)
+
+
+def _indented(text: str, depth: int) -> list[str]:
+    return [f"{' ' * depth}{line}".rstrip() for line in text.splitlines()]

@@ -1,0 +1,120 @@
+"""A limit to the time that a user's function takes, which also stops what never waits."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from inspect import isawaitable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+class TimeIsUp(BaseException):  # not an `Exception`, so that code under test does not catch it
+    """A call took longer than it may."""
+
+
+class Stopwatch:
+    """Runs sync and async functions, each for *limit* seconds at most.
+
+    In the main thread and outside an event loop an alarm interrupts whatever runs, a regular
+    expression included. Elsewhere a function runs in a thread of its own, which is left behind
+    if its time is up; there a regular expression that explodes cannot be stopped.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Return what *function* returns, awaited if need be; raises `TimeIsUp`."""
+        began = perf_counter()
+        try:
+            result = self._alarmed(function) if _can_be_alarmed() else self._apart(function)
+        except TimeIsUp:
+            # Whatever was interrupted in the loop stays behind.
+            self.close()
+            self._loop = None
+            raise
+        if perf_counter() - began > self.limit:
+            raise TimeIsUp
+        return result
+
+    def close(self) -> None:
+        """Close the event loop, if one was needed."""
+        if self._loop is not None and not self._loop.is_running():
+            self._loop.close()
+            self._loop = None
+
+    def _alarmed(self, function: Callable[[], Any]) -> Any:
+        """Run *function* here; an alarm interrupts it, again and again if it swallows that."""
+        armed, began, others, every = True, perf_counter(), 0.0, 0.0
+
+        def ring(*_: object) -> None:
+            if armed:
+                raise TimeIsUp
+
+        former = signal.signal(signal.SIGALRM, ring)
+        try:
+            # Later than the limit of what is awaited, which ends more gently.
+            others, every = signal.setitimer(signal.ITIMER_REAL, self.limit + 1, 1)
+            return self._settle(function)
+        finally:
+            # No call stands before this, for the alarm may ring in any call and leave the rest out.
+            armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, former)
+            # Somebody else's alarm, such as that of a test's own limit, goes on.
+            if others:
+                left = max(others - (perf_counter() - began), 0.001)
+                signal.setitimer(signal.ITIMER_REAL, left, every)
+
+    def _settle(self, function: Callable[[], Any]) -> Any:
+        result = function()
+        if not isawaitable(result):
+            return result
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(self._awaited(result))
+
+    async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
+        limit = asyncio.timeout(self.limit)
+        try:
+            async with limit:
+                return await awaitable
+        except TimeoutError:
+            if limit.expired():
+                raise TimeIsUp from None
+            raise
+
+    def _apart(self, function: Callable[[], Any]) -> Any:
+        outcome: list[Any] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                outcome.append(self._settle(function))
+            except BaseException as error:  # noqa: BLE001 - it is raised where it was waited for
+                errors.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(self.limit + 1)
+        if thread.is_alive():
+            raise TimeIsUp
+        for error in errors:
+            raise error
+        return outcome[0]
+
+
+def _can_be_alarmed() -> bool:
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False

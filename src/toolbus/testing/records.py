@@ -1,0 +1,222 @@
+"""Hypothesis strategies for the records that agents exchange, and for calls that fit a schema."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolbus.errors import RegistrationError
+from toolbus.events import Scope, ToolSpec
+from toolbus.immutable import INT_MAX
+from toolbus.messages import (
+    AssistantMessage,
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    Resource,
+    ResourcePart,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+)
+from toolbus.testing.drawing import strategies as st
+from toolbus.testing.fitting import any_json, values_for
+from toolbus.tools import Tool, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypothesis.strategies import SearchStrategy
+
+_MIME_TYPES = ("image/png", "audio/wav", "text/plain", "application/pdf")
+_SCALARS = ("string", "integer", "number", "boolean", "null")
+
+
+def json_values(
+    *, max_leaves: int = 12, texts: SearchStrategy[str] | None = None
+) -> SearchStrategy[Any]:
+    """Draw JSON values as callers write them, dicts and lists, that survive a round trip."""
+    return any_json(st.text() if texts is None else texts, max_leaves)
+
+
+def json_objects(*, max_size: int = 4) -> SearchStrategy[dict[str, Any]]:
+    """Draw JSON objects of up to *max_size* items."""
+    return st.dictionaries(st.text(), json_values(), max_size=max_size)
+
+
+def parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Part]:
+    """Draw pieces of content of every type."""
+    data, mime_type = st.binary(max_size=12).map(_base64), st.sampled_from(_MIME_TYPES)
+    said = st.text() if texts is None else texts
+    resource = st.builds(
+        Resource,
+        uri=st.from_regex(r"file:///[a-z]{1,8}", fullmatch=True),
+        mime_type=st.none() | mime_type,
+        text=st.none() | said,
+        blob=st.none() | data,
+    )
+    return st.one_of(
+        st.builds(TextPart, text=said),
+        st.builds(ImagePart, data=data, mime_type=mime_type),
+        st.builds(AudioPart, data=data, mime_type=mime_type),
+        st.builds(ResourcePart, resource=resource),
+    )
+
+
+def tool_specs(
+    names: SearchStrategy[str] | None = None, schemas: SearchStrategy[Any] | None = None
+) -> SearchStrategy[ToolSpec]:
+    """Draw tools as a model is told of them, with sound *schemas* of objects."""
+    of_objects = _object_schemas() if schemas is None else schemas
+    return st.builds(
+        ToolSpec,
+        name=_names() if names is None else names,
+        description=st.text(max_size=20),
+        input_schema=of_objects,
+        output_schema=st.none() | of_objects,
+        annotations=st.just({}) | st.just({"readOnlyHint": True}),
+    )
+
+
+def tool_calls(
+    of: Tool | ToolSpec | Mapping[str, Any] | Callable[..., Any] | None = None,
+    *,
+    texts: SearchStrategy[str] | None = None,
+) -> SearchStrategy[ToolCall]:
+    """Draw tool calls; with *of*, such as fit its schema, else with any name and arguments.
+
+    *of* is a tool, a plain function, a `ToolSpec`, or the JSON schema of the arguments. *texts*
+    are drawn where the schema says no more than string.
+    """
+    if of is None:
+        return st.builds(
+            ToolCall,
+            id=_ids(),
+            name=_names(),
+            arguments=json_objects(),
+            raw=st.none() | st.text(),
+        )
+    if isinstance(of, Mapping):
+        return st.builds(ToolCall, id=_ids(), name=_names(), arguments=values_for(of, texts))
+    spec = spec_of(of)
+    arguments = values_for(spec.input_schema, texts)
+    return st.builds(ToolCall, id=_ids(), name=st.just(spec.name), arguments=arguments)
+
+
+def spec_of(one: Tool | ToolSpec | Callable[..., Any]) -> ToolSpec:
+    """Return the spec of a tool, of a plain function, or itself."""
+    if isinstance(one, ToolSpec):
+        return one
+    if isinstance(one, Tool):
+        return one.spec
+    if not callable(one):
+        raise RegistrationError(f"tool {one!r}", "expected a tool, its spec, or a function")
+    return tool(one).spec
+
+
+def tool_responses(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ToolResponse]:
+    """Draw tool responses, bare ones and such as the lifecycle has stamped."""
+    return st.builds(
+        ToolResponse,
+        content=contents(texts),
+        structured=json_values(texts=texts),
+        is_error=st.booleans(),
+        error_type=st.none() | _names(),
+        tool_name=st.none() | _names(),
+        tool_call_id=st.none() | _ids(),
+        parameters=st.none() | json_objects(),
+        duration_ns=st.none() | st.integers(0, INT_MAX),
+        metadata=json_objects(),
+    )
+
+
+def messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Message]:
+    """Draw messages of every role."""
+    said = st.text() if texts is None else texts
+    common = {"id": _ids(), "metadata": json_objects()}
+    return st.one_of(
+        st.builds(SystemMessage, content=said, **common),
+        st.builds(UserMessage, content=said | contents(texts), **common),
+        assistant_messages(texts),
+        st.builds(
+            ToolMessage,
+            content=said,
+            tool_call_id=_ids(),
+            tool_name=_names(),
+            tool_response=st.none() | tool_responses(texts),
+            **common,
+        ),
+    )
+
+
+def assistant_messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
+    """Draw answers of a model."""
+    said = st.text() if texts is None else texts
+    return st.builds(
+        AssistantMessage,
+        id=_ids(),
+        content=said,
+        tool_calls=st.lists(tool_calls(), max_size=3),
+        reasoning=st.none() | said,
+        usage=usages(),
+        stop_reason=st.none() | _names(),
+        metadata=json_objects(),
+    )
+
+
+def scopes() -> SearchStrategy[Scope]:
+    """Draw who speaks: agents, sub-agents, and nobody in particular."""
+    return st.builds(
+        Scope,
+        agent_id=_ids() | st.just(""),
+        session_id=_ids() | st.just(""),
+        run_id=_ids() | st.just(""),
+        turn=st.integers(0, 50),
+        lineage=st.lists(_ids(), max_size=2).map(tuple),
+        context=json_objects(max_size=2),
+    )
+
+
+def contents(texts: SearchStrategy[str] | None = None) -> SearchStrategy[tuple[Part, ...]]:
+    """Draw the content of a response or of a user's message."""
+    return st.lists(parts(texts), max_size=3).map(tuple)
+
+
+def usages() -> SearchStrategy[dict[str, int]]:
+    """Draw counts of tokens."""
+    return st.dictionaries(_names(), st.integers(0, INT_MAX), max_size=3)
+
+
+def _object_schemas() -> SearchStrategy[dict[str, Any]]:
+    """Draw schemas as those of tools are, which say types and no more of a value."""
+    scalar = st.sampled_from(_SCALARS).map(lambda kind: {"type": kind})
+    several = scalar.map(lambda items: {"type": "array", "items": items})
+    properties = st.dictionaries(_names(), scalar | several, max_size=3)
+    return st.builds(
+        lambda known, needed, closed: {
+            "type": "object",
+            "properties": known,
+            **({"required": sorted(known)[:needed]} if known and needed else {}),
+            **({"additionalProperties": False} if closed else {}),
+        },
+        properties,
+        st.integers(0, 3),
+        st.booleans(),
+    )
+
+
+def _ids() -> SearchStrategy[str]:
+    return st.text(min_size=1, max_size=12)
+
+
+def _names() -> SearchStrategy[str]:
+    return st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()

@@ -1,0 +1,183 @@
+"""Hypothesis strategies for the values of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from toolbus import events
+from toolbus.events import (
+    ModelDelta,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+    RunFailure,
+    RunResult,
+    RunStart,
+    RunStatus,
+    ToolCallFailure,
+    ToolCallOutcome,
+    ToolCallPersist,
+    ToolStatus,
+)
+from toolbus.testing.drawing import strategies as st
+from toolbus.testing.records import (
+    assistant_messages,
+    json_objects,
+    messages,
+    tool_calls,
+    tool_responses,
+    tool_specs,
+    usages,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypothesis.strategies import SearchStrategy
+
+    from toolbus.events import Event
+
+
+def run_starts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunStart]:
+    """Draw beginnings of runs."""
+    return st.builds(RunStart, prompt=_said(texts), messages=_several(messages(texts)))
+
+
+def run_results(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunResult]:
+    """Draw ends of runs."""
+    return st.builds(
+        RunResult,
+        status=st.sampled_from(get_args(RunStatus)),
+        message=st.none() | assistant_messages(texts),
+        turns=st.integers(0, 50),
+        usage=usages(),
+        messages=_several(messages(texts)),
+        reason=st.none() | _said(texts),
+    )
+
+
+def run_failures(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunFailure]:
+    """Draw exceptions that are about to leave a run."""
+    return st.builds(RunFailure, start=run_starts(texts), **_failure(texts))
+
+
+def model_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelRequest]:
+    """Draw what is sent to a model."""
+    return st.builds(
+        ModelRequest,
+        model=st.sampled_from(("model", "")),
+        messages=_several(messages(texts)),
+        tools=_several(tool_specs()),
+        settings=json_objects(max_size=2),
+    )
+
+
+def model_replies(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelReply]:
+    """Draw answers of a model with what they answer."""
+    return st.builds(
+        ModelReply,
+        request=model_requests(texts),
+        message=assistant_messages(texts),
+        duration_ns=_durations(),
+    )
+
+
+def model_deltas(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelDelta]:
+    """Draw pieces of streamed answers."""
+    kind = st.sampled_from(("text", "reasoning", "tool_call"))
+    return st.builds(ModelDelta, kind=kind, text=_said(texts), index=st.integers(0, 3))
+
+
+def model_failures(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelFailure]:
+    """Draw model calls that raised."""
+    return st.builds(ModelFailure, request=model_requests(texts), **_failure(texts))
+
+
+def tool_call_failures(
+    texts: SearchStrategy[str] | None = None, calls: SearchStrategy[Any] | None = None
+) -> SearchStrategy[ToolCallFailure]:
+    """Draw tools that failed; *calls* are those that were made."""
+    made = tool_calls() if calls is None else calls
+    response = tool_responses(texts)
+    return st.builds(ToolCallFailure, call=made, response=response, **_failure(texts))
+
+
+def tool_call_outcomes(
+    texts: SearchStrategy[str] | None = None,
+) -> SearchStrategy[ToolCallOutcome]:
+    """Draw what became of calls."""
+    return st.builds(
+        ToolCallOutcome,
+        requested=tool_calls(),
+        executed=st.none() | tool_calls(),
+        response=tool_responses(texts),
+        status=st.sampled_from(get_args(ToolStatus)),
+        attempts=st.integers(0, 3),
+        duration_ns=_durations(),
+    )
+
+
+def tool_call_persists(
+    texts: SearchStrategy[str] | None = None,
+) -> SearchStrategy[ToolCallPersist]:
+    """Draw results on their way into a store."""
+    one = st.text(min_size=1, max_size=8)
+    return st.builds(
+        ToolCallPersist,
+        session_key=one,
+        agent_id=one,
+        tool_name=one,
+        tool_call_id=one,
+        tool_input=json_objects(),
+        tool_result=st.none() | tool_responses(texts),
+        message_id=one,
+        tool_message_id=one,
+    )
+
+
+def values_of(event: Event, texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
+    """Draw values of *event*; those of an event of your own as hypothesis draws its type.
+
+    *texts* are drawn where something is said; without them, any text.
+    """
+    if draw := _VALUES.get(event):
+        return draw(texts)
+    kind: Any = event.value
+    return st.from_type(kind)
+
+
+def _said(texts: SearchStrategy[str] | None) -> SearchStrategy[str]:
+    return st.text() if texts is None else texts
+
+
+def _several(items: SearchStrategy[Any]) -> SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=3).map(tuple)
+
+
+def _durations() -> SearchStrategy[int]:
+    return st.integers(0, 10**12)
+
+
+def _failure(texts: SearchStrategy[str] | None) -> dict[str, SearchStrategy[Any]]:
+    names = st.sampled_from(("ValueError", "FileNotFoundError", "DeadlineError", "KeyError"))
+    return {"error_type": names, "error_text": _said(texts), "attempts": st.integers(1, 3)}
+
+
+_VALUES: dict[Event, Callable[[SearchStrategy[str] | None], SearchStrategy[Any]]] = {
+    events.RUN_BEFORE: run_starts,
+    events.RUN_ERROR: run_failures,
+    events.RUN_AFTER: run_results,
+    events.TOOLS_PROVIDE: lambda _: _several(tool_specs()),
+    events.MODEL_CALL_BEFORE: model_requests,
+    events.MODEL_CALL_ERROR: model_failures,
+    events.MODEL_CALL_DELTA: model_deltas,
+    events.MODEL_CALL_AFTER: model_replies,
+    events.TOOL_CALL_BEFORE: lambda _: tool_calls(),
+    events.TOOL_CALL_ERROR: tool_call_failures,
+    events.TOOL_CALL_AFTER: tool_call_outcomes,
+    events.MESSAGE_APPEND_BEFORE: messages,
+    events.MESSAGE_PERSIST_BEFORE: messages,
+    events.TOOL_CALL_PERSIST_BEFORE: tool_call_persists,
+    events.TOOL_CALL_PERSIST_AFTER: tool_call_persists,
+    events.MESSAGE_APPEND_AFTER: messages,
+}

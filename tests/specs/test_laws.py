@@ -1,0 +1,397 @@
+"""The scenarios of `specs/laws.md`."""
+
+import asyncio
+import re
+import signal
+from contextvars import ContextVar
+from itertools import count
+
+import pytest
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.subjects.broken import BROKEN, CountsCalls, ForgetsTheCall, RequiresPath, SaysItAgain
+from tests.subjects.good import FILES, GOOD, PRICED, Blank, inside_only
+
+from toolbus import AgentComponent, Deny, ToolAdapter, ToolCall, ToolResponse, guard, on, tool
+from toolbus.errors import RegistrationError, ToolbusError
+from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.testing import LawBroken, check_adapter, check_guard, check_handler
+from toolbus.testing.laws import LAWS
+
+
+def broken_by(check, subject, *more, **options) -> LawBroken:
+    with pytest.raises(LawBroken) as caught:
+        check(subject, *more, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=[one.name for one in BROKEN])
+def test_each_broken_law_is_found(broken):
+    subject, options = broken.subject, broken.options
+
+    error = broken_by(broken.check, subject, **options)
+
+    assert error.law == broken.law
+
+
+@pytest.mark.parametrize("good", GOOD, ids=[one.name for one in GOOD])
+def test_what_keeps_the_laws_passes(good, thorough):
+    subject, options = good.subject, good.options
+
+    good.check(subject, examples=1_000 if thorough else 25, **options)
+
+    assert subject
+
+
+def test_every_law_has_a_breach():
+    laws = set(LAWS)
+
+    broken = {one.law for one in BROKEN}
+
+    assert broken == laws
+
+
+def test_a_report_tells_law_case_remedy():
+    adapter = ForgetsTheCall()
+
+    error = broken_by(check_adapter, adapter)
+
+    assert str(error).splitlines()[:3] == [
+        "adapter 'ForgetsTheCall' breaks the law 'keeps-identity': ids, role and tool name stay",
+        "  adapt_response changed the tool_name: '_' → None",
+        "  the smallest case found:",
+    ]
+    assert re.search(
+        r"response  ToolResponse\(tool_name='_', tool_call_id='call-1'\)\n", str(error)
+    )
+    assert re.search(r"returned  ToolResponse\(content=\[TextPart\(text=''\)\]\)\n", str(error))
+    assert "what to do: start from what you were given" in str(error)
+    assert (error.law, error.subject) == ("keeps-identity", "adapter 'ForgetsTheCall'")
+    assert list(error.case) == ["tool", "response", "call", "returned"]
+
+
+def test_the_case_is_the_smallest():
+    def short(response):
+        if any(len(part.text) > 3 for part in response.content if part.type == "text"):
+            raise ValueError("too long")
+
+    error = broken_by(check_adapter, short)
+
+    response = error.case["response"]
+    assert [part.text for part in response.content] == ["0000"]
+    assert response.structured is response.parameters is response.duration_ns is None
+
+
+def test_long_values_are_shown_in_short():
+    def bounded(response):
+        if len(response.text) > 50_000:
+            raise ValueError(response.text)
+
+    error = broken_by(check_adapter, bounded)
+
+    assert len(error.report) < 3_000
+    assert re.search(r"\(\d{5,6} characters\)", error.report)
+
+
+def test_the_same_seed_the_same_case():
+    adapter, options = ForgetsTheCall(), {"seed": 7, "examples": 20}
+
+    reports = [broken_by(check_adapter, adapter, **options).report for _ in range(2)]
+
+    assert reports[0] == reports[1]
+
+
+def test_it_is_a_failed_assertion():
+    adapter = ForgetsTheCall()
+
+    error = broken_by(check_adapter, adapter)
+
+    assert isinstance(error, AssertionError)
+    assert isinstance(error, ToolbusError)
+
+
+def test_a_law_can_be_left_out():
+    adapter = CountsCalls()
+
+    check_adapter(adapter, without=["repeatable"], examples=20)
+
+    assert broken_by(check_adapter, adapter, examples=20).law == "repeatable"
+
+
+def test_a_claim_is_checked():
+    adapter = SaysItAgain()
+
+    check_adapter(adapter, examples=20, without=["result-fits"])
+    error = broken_by(check_adapter, adapter, examples=20, without=["result-fits"], idempotent=True)
+
+    assert error.law == "idempotent"
+
+
+def test_an_unknown_law_is_refused():
+    names = ["repeatable", "shines"]
+
+    with pytest.raises(ValueError, match="no law is called 'shines'; known: raises-nothing, ends"):
+        check_adapter(Blank(), without=names)
+
+
+def test_the_tools_given_are_those_tried():
+    @tool
+    def rotate(angle: int) -> str:
+        """Turn it."""
+        return str(angle)
+
+    def no_full_turn(ctx):
+        return Deny("too far") if 360 % ctx.value.arguments.get("angle", 1) else None
+
+    error = broken_by(check_guard, no_full_turn, tools=[rotate])
+
+    assert error.law == "raises-nothing"
+    assert error.case["value"].name == "rotate"
+    assert error.case["value"].arguments == {"angle": 0}
+
+
+def test_values_can_be_given():
+    responses, calls, values = [], [], []
+    call = ToolCall(id="c", name="read", arguments={"a": 1})
+
+    class Keep(ToolAdapter):
+        def adapt_parameters(self, call):
+            calls.append(call)
+
+        def adapt_response(self, response, call):
+            responses.append(response)
+
+    check_adapter(
+        Keep(),
+        calls=st.just(call),
+        responses=st.just(ToolResponse.from_text("given")),
+        examples=5,
+    )
+    check_guard(lambda ctx: values.append(ctx.value), PRICED, values=st.just(3), examples=5)
+    check_handler(lambda ctx: values.append(ctx.value), PRICED, values=st.just(4), examples=5)
+
+    assert call.arguments in [one.arguments for one in calls]
+    assert {(one.text, one.tool_call_id) for one in responses} == {("given", "c")}
+    assert set(values) == {3, 4}
+
+
+def test_more_examples_are_more_cases():
+    seen = count()
+
+    def counted(**options):
+        before = next(seen)
+        check_guard(lambda ctx: next(seen) and None, PRICED, **options)
+        return next(seen) - before
+
+    few, many = counted(examples=5), counted(examples=50)
+
+    assert few < many
+
+
+def test_what_never_ends_is_interrupted():
+    def loops(ctx):
+        while True:
+            pass
+
+    async def waits(ctx):
+        await asyncio.Event().wait()
+
+    def explodes(ctx):
+        return Deny("no") if re.match(r"(a+)+$", "a" * 64 + "!") else None
+
+    def swallows(ctx):
+        for _ in range(2):
+            try:
+                while True:
+                    pass
+            except BaseException:  # noqa: BLE001 - it means to
+                continue
+
+    guards = [loops, waits, explodes, swallows]
+
+    errors = [broken_by(check_guard, one, limit=0.1) for one in guards]
+
+    assert [error.law for error in errors] == ["ends"] * 4
+    assert errors[0].problem == "loops took longer than 0.1 s"
+
+
+async def test_a_check_works_inside_a_loop():
+    async def patient(ctx):
+        await asyncio.sleep(0)
+
+    async def waits(ctx):
+        await asyncio.Event().wait()
+
+    check_guard(inside_only, examples=10)
+    check_guard(patient, examples=10)
+    error = broken_by(check_guard, waits, limit=0.1)
+
+    assert error.law == "ends"
+
+
+def test_another_alarm_goes_on():
+    def ring(*_):
+        raise AssertionError("it rang")
+
+    former = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 1_000)
+
+    try:
+        check_guard(inside_only, examples=5)
+
+        left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+        assert 0 < left <= 1_000
+        assert signal.getsignal(signal.SIGALRM) is ring
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_each_part_is_tried():
+    class Parts(AgentComponent):
+        def __init__(self):
+            self.register_tool_adapter(Blank())
+            self.register_tool_adapter(RequiresPath())
+
+        @guard(TOOL_CALL_BEFORE)
+        def fine(self, ctx):
+            return None
+
+        @guard(TOOL_CALL_BEFORE)
+        def silent(self, ctx):
+            return Deny("")
+
+        @on(TOOL_CALL_BEFORE)
+        def wordy(self, ctx):
+            return ctx.value.name
+
+    component = Parts()
+
+    errors = [broken_by(one, component) for one in (check_adapter, check_guard, check_handler)]
+
+    assert [(error.subject, error.law) for error in errors] == [
+        ("adapter 'RequiresPath'", "raises-nothing"),
+        ("guard 'Parts.silent'", "says-why"),
+        ("handler 'Parts.wordy'", "right-type"),
+    ]
+
+
+def test_adapters_are_reached_as_in_an_agent():
+    speaker = ContextVar("speaker")
+
+    class Signed(ToolAdapter):
+        def adapt_signature(self, spec):
+            return replace(spec, description="signed")
+
+        def adapt_response(self, response, call):
+            return replace(response, metadata={"for": speaker.get()})
+
+    class Raises(ToolAdapter):
+        priority = 50
+
+        async def adapt_response(self, response, call):
+            raise LookupError(speaker.get())
+
+    class Telling(AgentComponent):
+        def __init__(self, *adapters):
+            for adapter in adapters:
+                self.register_tool_adapter(adapter)
+
+        async def _on_message_append_before_adapter(self, ctx):
+            speaker.set(ctx.scope.agent_id)
+            return await super()._on_message_append_before_adapter(ctx)
+
+    component = Telling(Raises(), Signed())
+    before = component.adapters
+
+    check_adapter(Telling(Signed()), idempotent=True, examples=20)
+    error = broken_by(check_adapter, component, examples=20)
+
+    assert (error.subject, error.law) == ("adapter 'Raises'", "raises-nothing")
+    assert "LookupError: checked at test_laws.py:" in error.problem
+    assert component.adapters == before
+
+
+def test_it_is_installed_meanwhile():
+    steps = []
+
+    class Needy(AgentComponent):
+        def setup(self, agent):
+            super().setup(agent)
+            steps.append("setup")
+
+        async def install(self, agent):
+            steps.append("install")
+
+        async def close(self):
+            steps.append("close")
+
+        @guard(TOOL_CALL_BEFORE)
+        def judge(self, ctx):
+            return None if steps[-1] == "install" else Deny("not installed")
+
+    component = Needy()
+
+    check_guard(component, examples=3)
+
+    assert steps == ["setup", "install", "close"]
+    assert component.host is None
+
+
+def test_a_predicate_counts():
+    class Some(AgentComponent):
+        @guard(TOOL_CALL_BEFORE, when=lambda ctx: "path" in ctx.value.arguments)
+        def judge(self, ctx):
+            return Deny("no") if ctx.value.arguments["path"] == "/" else None
+
+    class Fewer(AgentComponent):
+        @guard(TOOL_CALL_BEFORE, when=lambda ctx: ctx.value.arguments["path"] == "/")
+        def judge(self, ctx):
+            return Deny("no")
+
+    check_guard(Some())
+    error = broken_by(check_guard, Fewer())
+
+    assert error.law == "raises-nothing"
+    assert error.problem.startswith("its predicate raised KeyError: 'path'")
+
+
+def test_confined_it_is_checked_for_its_tools():
+    def only_one(name):
+        if name != "read_file":
+            raise LookupError(name)
+
+    class One(ToolAdapter):
+        def adapt_response(self, response, call):
+            only_one(call.name)
+
+    class Reading(AgentComponent):
+        def __init__(self):
+            self.register_tool_adapter(One())
+
+        @guard(TOOL_CALL_BEFORE)
+        def judge(self, ctx):
+            only_one(ctx.value.name)
+
+        @on(TOOL_CALL_BEFORE)
+        def rewrite(self, ctx):
+            only_one(ctx.value.name)
+
+    checks, tools = [check_adapter, check_guard, check_handler], FILES[:2]
+
+    for check in checks:
+        check(Reading().confine(tools=["read_file"]), tools=tools, examples=20)
+        assert broken_by(check, Reading(), tools=tools, examples=20).law == "raises-nothing"
+
+
+def test_nothing_to_check_is_an_error():
+    class Empty(AgentComponent):
+        pass
+
+    checks = [check_adapter, check_guard, check_handler]
+
+    for check in checks:
+        with pytest.raises(RegistrationError, match=r"component 'Empty': .* to check"):
+            check(Empty())
+        with pytest.raises(RegistrationError):
+            check(3)

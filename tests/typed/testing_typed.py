@@ -1,0 +1,126 @@
+"""Lines about `toolbus.testing` that mypy and pyright check; nothing runs them."""
+
+from collections.abc import Mapping
+from typing import Any, assert_type
+
+from hypothesis.strategies import SearchStrategy, just
+
+from toolbus import (
+    AgentComponent,
+    Deny,
+    EventBus,
+    EventContext,
+    ToolAdapter,
+    ToolCall,
+    ToolResponse,
+    ToolSpec,
+    tool,
+)
+from toolbus.events import (
+    MESSAGE_APPEND_BEFORE,
+    TOOL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+    ToolCallFailure,
+    ToolCallOutcome,
+)
+from toolbus.messages import Message
+from toolbus.testing import (
+    FakeClock,
+    LawBroken,
+    LedgerSnapshot,
+    Recorder,
+    assert_denied,
+    assert_unchanged,
+    check_adapter,
+    check_guard,
+    check_handler,
+    counting_ids,
+    ledger_text,
+    strategies,
+)
+
+
+class Shorten(ToolAdapter):
+    """An adapter as users write it."""
+
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
+        return response.with_text(response.text[:100])
+
+
+class Shortening(AgentComponent):
+    """A component as users write it."""
+
+    def __init__(self) -> None:
+        self.register_tool_adapter(Shorten())
+
+
+@tool
+def read(path: str) -> str:
+    """Read a file."""
+    return path
+
+
+def trim(response: ToolResponse) -> ToolResponse:
+    return response.map_text(str.strip)
+
+
+def no(ctx: EventContext[ToolCall]) -> Deny | None:
+    return Deny("no") if ctx.value.name == "delete" else None
+
+
+async def no_message(ctx: EventContext[Message]) -> Deny | None:
+    return Deny("no") if ctx.value.text else None
+
+
+def see(ctx: EventContext[ToolCallOutcome]) -> None: ...
+
+
+# --- checks ---
+
+check_adapter(Shorten())
+check_adapter(Shortening(), tools=[read, read.spec, trim], idempotent=True, seed=3, limit=0.5)
+check_adapter(trim, without=["repeatable", "ends"], examples=10)
+check_adapter(trim, calls=strategies.tool_calls(read), responses=strategies.tool_responses())
+check_adapter(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+check_adapter(Shorten(), without=["shines"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+check_adapter(Shorten(), calls=strategies.messages())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+check_guard(no)
+check_guard(no_message, MESSAGE_APPEND_BEFORE, values=strategies.messages())
+check_guard(Shortening())
+check_guard(see, TOOL_CALL_AFTER)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+check_handler(no, TOOL_CALL_BEFORE, only="read_*", roles={"tool"}, idempotent=True)
+check_handler(see, TOOL_CALL_AFTER, values=just(3))
+check_handler(see, "tool:call:after")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def broken(error: LawBroken) -> None:
+    assert_type(error.law, str)
+    assert_type(error.case, Mapping[str, object])
+
+
+# --- strategies ---
+
+assert_type(strategies.messages(), SearchStrategy[Message])
+assert_type(strategies.messages(strategies.hostile_texts()), SearchStrategy[Message])
+assert_type(strategies.tool_calls({"type": "object"}), SearchStrategy[ToolCall])
+assert_type(strategies.tool_specs(), SearchStrategy[ToolSpec])
+assert_type(strategies.tool_call_failures(), SearchStrategy[ToolCallFailure])
+assert_type(strategies.values_of(TOOL_CALL_AFTER), SearchStrategy[Any])
+assert_type(strategies.hostile_texts(most=100), SearchStrategy[str])
+
+
+# --- assertions and fixtures ---
+
+
+def test_it(bus: EventBus, ledger_snapshot: LedgerSnapshot, call: ToolCall) -> None:
+    context = bus.apply_sync(TOOL_CALL_BEFORE, call)
+    assert_type(assert_denied(context, "no"), str)
+    assert_unchanged(context)
+    assert_unchanged(call, None)
+    with Recorder(bus) as recorder:
+        ledger_snapshot(recorder.records)
+    assert_type(ledger_text(recorder.records, idle=True), str)
+    assert_type(FakeClock().now_ns, int)
+    assert_type(counting_ids("m")(), str)
