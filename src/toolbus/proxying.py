@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.bus import EventBus
-    from toolbus.hosts.mcp import Listening
+    from toolbus.hosts.mcp import Limits, Listening
     from toolbus.launching import Launched
 
 
@@ -126,7 +126,7 @@ async def _serve(
         await opened.enter_async_context(proxy)
         limits = Limits(options.frame, options.grace)
         if options.listening is not None:
-            return await _listen(command, options, proxy)
+            return await _listen(proxy, command, limits, options.listening)
         if (url := _url_of(command)) is not None:
             from toolbus.hosts.mcp import run_remote  # noqa: PLC0415 - not for all
 
@@ -144,29 +144,20 @@ def _url_of(command: Sequence[str]) -> SplitResult | None:
     return read_url(command[0])
 
 
-@contextmanager
-def _told(command: Sequence[str]) -> Iterator[None]:
-    """Make wrong use of a server that cannot be started."""
-    try:
-        yield
-    except (FileNotFoundError, PermissionError) as error:
-        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
-
-
-async def _listen(command: Sequence[str], options: Options, proxy: Proxy) -> int:
-    from toolbus.hosts.mcp import Limits, is_loopback  # noqa: PLC0415 - not for all
+async def _listen(
+    proxy: Proxy, command: Sequence[str], limits: Limits, listening: Listening
+) -> int:
+    from toolbus.hosts.mcp import is_loopback  # noqa: PLC0415 - not for all
 
     try:
         from toolbus.hosts.mcp.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
-    listening, limits = options.listening, Limits(options.frame, options.grace)
-    assert listening is not None  # noqa: S101 - that is why we are here
-    url, token = _url_of(command), os.environ.get(TOKEN)
+    url = _url_of(command)
     if url is None and shutil.which(command[0]) is None:
         # It would be started only when a client comes.
         raise UsageError(f"cannot start {command[0]!r}: there is no such program")
-    shown = os.environ.get(LISTEN_TOKEN) or None
+    token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
     if shown is None and not is_loopback(listening.host):
         if token is not None or url is None:
             raise UsageError(f"who is not on this machine needs a token: set {LISTEN_TOKEN}")
@@ -179,3 +170,12 @@ async def _listen(command: Sequence[str], options: Options, proxy: Proxy) -> int
         where = f"{listening.host}:{listening.port}"
         reason = os.strerror(error.errno) if error.errno else error
         raise UsageError(f"cannot listen on {where}: {reason}") from error
+
+
+@contextmanager
+def _told(command: Sequence[str]) -> Iterator[None]:
+    """Make wrong use of a server that cannot be started."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError) as error:
+        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error

@@ -1242,26 +1242,40 @@ print(os.getpid(), file=open("pids.log", "a"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-async def test_a_signal_ends_all_of_it(listening, handlers, saying, here, number):
+async def test_a_signal_ends_all_of_it(listening, handlers, raw, here, number):
     (here / "stubborn.py").write_text(STUBBORN + SAYING + "time.sleep(600)\n")
     options = ["--grace", "1", *handlers]
+
+    async def hang(reader, _writer):
+        await reader.read()
+        return b""
+
+    def take(_method, _headers, body):
+        listed = b"tools/list" in body
+        return answer(frame(json.loads(body)["id"], result={"tools": []})) if listed else hang
+
     async with listening(*options, "--", sys.executable, "stubborn.py") as web:
         other = Web(web.url, web.http)
         await web.begin()
         await other.begin()
-        listens = asyncio.create_task(web.http.get(web.url, headers=BOTH | web.session))
-        stays = asyncio.create_task(web.post(frame(1, "notifications/x", params={"name": "steps"})))
-        body, headers = stateless(1, "steps")
-        alone = asyncio.create_task(web.http.post(web.url, content=body, headers=BOTH | headers))
-        await until(lambda: (here / "saying.log").read_text().count('"steps"') == 2)
-        pids = (here / "pids.log").read_text().split()
-        code, _ = await web.end(number)
+        async with web.stream("GET") as listens:
+            await anext(listens.aiter_bytes())
+            steps = frame(1, "notifications/x", params={"name": "steps"})
+            calls = [asyncio.create_task(web.post(steps))]
+            body, headers = stateless(1, "steps")
+            asked = web.http.post(web.url, content=body, headers=BOTH | headers)
+            calls.append(asyncio.create_task(asked))
+            await until(lambda: (here / "saying.log").read_text().count('"steps"') == 2)
+            pids = (here / "pids.log").read_text().split()
+            ends = [(await web.end(number))[0]]
         await until(lambda: not any(alive(pid) for pid in pids))
-        got = await asyncio.gather(listens, stays, alone, return_exceptions=True)
+    async with raw(take) as (url, seen), listening(*options, "--", url) as web:
+        calls.append(asyncio.create_task(web.post(call(1, "echo"))))
+        await until(lambda: any(b"echo" in one[2] for one in seen))
+        ends.append((await web.end(number))[0])
+    got = await asyncio.gather(*calls, return_exceptions=True)
 
     assert len(pids) == 3
-    assert code == (-number if number == signal.SIGKILL else 0)
-    if number != signal.SIGKILL:
-        assert got[0].status_code == 200
-        for one in got[1:]:
-            assert "the proxy has ended" in frames_in(one)[-1]["error"]["message"]
+    assert ends == [-number if number == signal.SIGKILL else 0] * 2
+    for one in got if number != signal.SIGKILL else ():
+        assert "the proxy has ended" in frames_in(one)[-1]["error"]["message"]

@@ -93,3 +93,11 @@ def test_the_face_of_testing_is_sorted_and_complete():
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'toolbus' has no attribute 'Nothing'"):
         toolbus.Nothing  # noqa: B018 - asking is the point
+
+
+def test_only_a_proxy_that_listens_loads_uvicorn():
+    before = loaded_by("import toolbus.proxying")
+    after = loaded_by("import toolbus.hosts.mcp.listener")
+
+    assert not {"h11", "uvicorn", "toolbus.hosts.mcp.relay"} & before
+    assert "uvicorn" in after

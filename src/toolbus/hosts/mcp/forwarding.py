@@ -37,7 +37,11 @@ _SINGLE = frozenset({METHOD, NAME, "content-length", "traceparent", "tracestate"
 """What is said of one request and not of who asks."""
 
 _OURS = frozenset({"accept-encoding", "content-length", "expect", "host"})
-"""What the proxy says by itself: nobody can judge what was compressed."""
+"""What the proxy says by itself.
+
+`Host` names the server, as HTTP wants it (RFC 9110, 7.2), so the front judges the client's in the
+server's place; `Origin` passes, and is judged by both. What was compressed nobody can judge.
+"""
 
 
 class Upstream(NamedTuple):

@@ -95,16 +95,12 @@ class Hosted:
         if (full := self._process.drain()) is not None:
             await full
 
-    async def settle(self, seconds: float) -> None:
-        """Wait at most *seconds* for what is open, and answer it with an error."""
-        self.standing.end()
-        await self.session.settle(seconds)
-
     async def end(self, reason: str = "") -> None:
         """End the process, and with it the session."""
         self.session.client_gone()
         if reason:
             self.session.server_gone(reason)
+        self._shelf.close()
         await self._process.end(self._limits.grace)
         await asyncio.wait({self.life})
 

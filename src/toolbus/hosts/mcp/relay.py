@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _errand: ContextVar[Errand] = ContextVar("errand")
 
 
+_SETTLE = 1.0
+
+
 class Relay:
     """Takes requests to the server; at most *most* sessions are known, each *idle* seconds long."""
 
@@ -69,10 +72,14 @@ class Relay:
                 errand.end()
         if self._visits:
             await asyncio.wait([*filter(None, self._visits)], timeout=grace)
-        for errand in tuple(self._visits.values()):
+        left = tuple(self._visits.values())
+        for errand in left:
             for own in errand.own:
                 line = error_frame(own, SERVER_GONE, "the proxy has ended")
                 await errand.client.session.from_server(line)
+        # Handlers see that as well, before the client does.
+        await asyncio.gather(*[one.client.session.settle(_SETTLE) for one in left])
+        for errand in left:
             errand.end()
         for own in tuple(self._clients):
             self._forget(own)

@@ -42,16 +42,21 @@ class Shelf:
 
     def __init__(self, most: int) -> None:
         self._most, self._size = most, 0
-        self._moved = asyncio.Event()
+        self._moved, self._closed = asyncio.Event(), False
         self._events: deque[tuple[Stream, int, int]] = deque()
 
     def moved(self) -> None:
         """Take note that a client has fetched something, or has left."""
         self._moved.set()
 
+    def close(self) -> None:
+        """Wait for no client any more."""
+        self._closed = True
+        self._moved.set()
+
     async def room(self, streams: Iterable[Stream]) -> None:
         """Wait while a client that listens is far behind."""
-        while any(one.behind > _ROOM for one in streams):
+        while not self._closed and any(one.behind > _ROOM for one in streams):
             self._moved.clear()
             await self._moved.wait()
 
@@ -171,13 +176,15 @@ class Stream:
             await visit.begin(200, [*STREAM_FIELDS, *fields])
             await visit.write(self._primer(after))
             while self._follower is follower:
-                for number in [one for one in self._events if one > after]:
-                    after, line = number, self._events[number]
-                    self._note_sent(number, line)
-                    await visit.write(self._event(number, line))
-                if self.ended:
+                # While one is written others may come, and the end.
+                if (waiting := self._following(after)) is not None:
+                    after, line = waiting, self._events[waiting]
+                    self._note_sent(waiting, line)
+                    await visit.write(self._event(waiting, line))
+                elif self.ended:
                     break
-                await self._beat(visit)
+                else:
+                    await self._beat(visit)
             await visit.write(b"", more=False)
         finally:
             if self._follower is follower:
@@ -193,6 +200,11 @@ class Stream:
             del self._events[number]
         else:
             self._shelf.moved()
+
+    def _following(self, number: int) -> int | None:
+        if number + 1 in self._events:
+            return number + 1
+        return next((one for one in self._events if one > number), None)
 
     async def _beat(self, visit: Visit) -> None:
         try:
