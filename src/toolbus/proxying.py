@@ -150,7 +150,7 @@ async def _listen(
     from toolbus.hosts.mcp import is_loopback  # noqa: PLC0415 - not for all
 
     try:
-        from toolbus.hosts.mcp.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
+        from toolbus.hosts.mcp.web.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
     url = _url_of(command)

@@ -97,7 +97,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 def test_only_a_proxy_that_listens_loads_uvicorn():
     before = loaded_by("import toolbus.proxying")
-    after = loaded_by("import toolbus.hosts.mcp.listener")
+    after = loaded_by("import toolbus.hosts.mcp.web.listener")
 
-    assert not {"h11", "uvicorn", "toolbus.hosts.mcp.relay"} & before
+    assert not {"h11", "uvicorn", "toolbus.hosts.mcp.web.relay"} & before
     assert "uvicorn" in after

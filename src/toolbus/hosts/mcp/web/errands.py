@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
-from toolbus.hosts.mcp.forwarding import passed
 from toolbus.hosts.mcp.frames import (
     SERVER_GONE,
     Frame,
@@ -17,17 +16,18 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     write_frame,
 )
-from toolbus.hosts.mcp.responses import Response
 from toolbus.hosts.mcp.revisions import cancelled_id, is_stateless, params_of
+from toolbus.hosts.mcp.web.forwarding import passed
+from toolbus.hosts.mcp.web.responses import Response
 from toolbus.hosts.mcp.wire import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from toolbus.hosts.mcp.clients import Client
-    from toolbus.hosts.mcp.forwarding import Upstream
     from toolbus.hosts.mcp.sse import Event
-    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.web.clients import Client
+    from toolbus.hosts.mcp.web.forwarding import Upstream
+    from toolbus.hosts.mcp.web.visits import Visit
     from toolbus.hosts.mcp.wire import Reply
 
 _NO_ANSWER = "the server has ended its answer without one"

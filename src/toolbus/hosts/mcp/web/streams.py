@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts.mcp.frames import read_batch
 from toolbus.hosts.mcp.sse import on_one_line, write_event
-from toolbus.hosts.mcp.visits import JSON, STREAM, STREAM_FIELDS
+from toolbus.hosts.mcp.web.visits import JSON, STREAM, STREAM_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolbus.hosts.mcp.visits import Fields, Visit
+    from toolbus.hosts.mcp.web.visits import Fields, Visit
 
 logger = logging.getLogger("toolbus")
 

@@ -10,8 +10,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolbus.hosts.mcp.front import Front
 from toolbus.hosts.mcp.stdio import listening
+from toolbus.hosts.mcp.web.front import Front
 
 try:
     import uvicorn
@@ -23,7 +23,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from toolbus.hosts.mcp.front import Back, Rules
+    from toolbus.hosts.mcp.web.front import Back, Rules
 
 logger = logging.getLogger("toolbus")
 

@@ -2,8 +2,8 @@
 
 from toolbus.bus import EventBus
 from toolbus.events import Scope
-from toolbus.hosts.mcp.listings import Listings
 from toolbus.hosts.mcp.offering import Offering
+from toolbus.hosts.mcp.web.listings import Listings
 from toolbus.tools import Toolset
 from toolbus.values import ToolSpec
 

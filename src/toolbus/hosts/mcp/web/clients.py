@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.frames import Frame
     from toolbus.hosts.mcp.session import Session
     from toolbus.hosts.mcp.sse import Event
-    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.web.visits import Visit
     from toolbus.hosts.mcp.wire import Reply
 
 _MOST_ANSWERS, _MOST_BYTES = 100, 2**24

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts.mcp.frames import read_batch, read_frame
 from toolbus.hosts.mcp.sse import on_one_line, rewrite_event, write_event
-from toolbus.hosts.mcp.visits import JSON, STREAM_FIELDS
+from toolbus.hosts.mcp.web.visits import JSON, STREAM_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.hosts.mcp.sse import Event
-    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.web.visits import Visit
 
     Head = tuple[int, Sequence[tuple[str, str]]]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
-from toolbus.hosts.mcp.bridge import Bridge
-from toolbus.hosts.mcp.forwarding import Upstream
-from toolbus.hosts.mcp.front import Rules
-from toolbus.hosts.mcp.relay import Relay
-from toolbus.hosts.mcp.serving import bind, serve
+from toolbus.hosts.mcp.web.bridge import Bridge
+from toolbus.hosts.mcp.web.forwarding import Upstream
+from toolbus.hosts.mcp.web.front import Rules
+from toolbus.hosts.mcp.web.relay import Relay
+from toolbus.hosts.mcp.web.serving import bind, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

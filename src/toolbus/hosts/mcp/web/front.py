@@ -8,13 +8,13 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from toolbus.hosts.mcp.visits import RefusedVisitError, Visit
+from toolbus.hosts.mcp.web.visits import RefusedVisitError, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from toolbus.hosts.mcp.visits import Receive, Send
+    from toolbus.hosts.mcp.web.visits import Receive, Send
 
 logger = logging.getLogger("toolbus")
 

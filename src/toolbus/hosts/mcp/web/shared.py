@@ -21,7 +21,6 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     write_frame,
 )
-from toolbus.hosts.mcp.listings import Listings
 from toolbus.hosts.mcp.processes import Process, ended, start
 from toolbus.hosts.mcp.revisions import (
     CANCELLED,
@@ -32,15 +31,16 @@ from toolbus.hosts.mcp.revisions import (
 )
 from toolbus.hosts.mcp.session import Session
 from toolbus.hosts.mcp.sse import on_one_line
-from toolbus.hosts.mcp.streams import Stream, joined
-from toolbus.hosts.mcp.visits import JSON, RefusedVisitError
+from toolbus.hosts.mcp.web.listings import Listings
+from toolbus.hosts.mcp.web.streams import Stream, joined
+from toolbus.hosts.mcp.web.visits import JSON, RefusedVisitError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.hosts.mcp.proxy import Proxy
     from toolbus.hosts.mcp.stdio import Limits
-    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.web.visits import Visit
 
 logger = logging.getLogger("toolbus")
 

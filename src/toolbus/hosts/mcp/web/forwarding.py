@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.hosts.mcp.frames import Frame
     from toolbus.hosts.mcp.stdio import Limits
-    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.web.visits import Visit
     from toolbus.hosts.mcp.wire import Reply
 
 _HOPS = frozenset(

@@ -7,18 +7,18 @@ from collections import OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from toolbus.hosts.mcp.clients import Client
-from toolbus.hosts.mcp.errands import Errand
-from toolbus.hosts.mcp.forwarding import identity
 from toolbus.hosts.mcp.frames import SERVER_GONE, error_frame
-from toolbus.hosts.mcp.listings import Listings
 from toolbus.hosts.mcp.revisions import SESSION, is_stateless
 from toolbus.hosts.mcp.session import Session
+from toolbus.hosts.mcp.web.clients import Client
+from toolbus.hosts.mcp.web.errands import Errand
+from toolbus.hosts.mcp.web.forwarding import identity
+from toolbus.hosts.mcp.web.listings import Listings
 
 if TYPE_CHECKING:
-    from toolbus.hosts.mcp.forwarding import Upstream
     from toolbus.hosts.mcp.proxy import Proxy
-    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.web.forwarding import Upstream
+    from toolbus.hosts.mcp.web.visits import Visit
 
 # What a session does for a request it does in that request's context, also much later.
 _errand: ContextVar[Errand] = ContextVar("errand")

@@ -14,7 +14,7 @@ from toolbus.hosts.mcp.processes import ended
 from toolbus.hosts.mcp.revisions import HANDSHAKE, cancelled_id, params_of
 from toolbus.hosts.mcp.session import Session
 from toolbus.hosts.mcp.sse import on_one_line
-from toolbus.hosts.mcp.streams import Shelf, Stream, read_event_id
+from toolbus.hosts.mcp.web.streams import Shelf, Stream, read_event_id
 
 if TYPE_CHECKING:
     from toolbus.hosts.mcp.frames import Frame

@@ -7,20 +7,20 @@ import secrets
 from typing import TYPE_CHECKING
 
 from toolbus.hosts.mcp.frames import SERVER_GONE, error_frame, read_batch, read_frame
-from toolbus.hosts.mcp.hosted import Hosted
 from toolbus.hosts.mcp.processes import start
 from toolbus.hosts.mcp.revisions import REVISION, SESSION, is_stateless
-from toolbus.hosts.mcp.shared import Shared
-from toolbus.hosts.mcp.streams import joined
-from toolbus.hosts.mcp.visits import JSON, STREAM, RefusedVisitError
+from toolbus.hosts.mcp.web.hosted import Hosted
+from toolbus.hosts.mcp.web.shared import Shared
+from toolbus.hosts.mcp.web.streams import joined
+from toolbus.hosts.mcp.web.visits import JSON, STREAM, RefusedVisitError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.hosts.mcp.proxy import Proxy
     from toolbus.hosts.mcp.stdio import Limits
-    from toolbus.hosts.mcp.streams import Stream
-    from toolbus.hosts.mcp.visits import Visit
+    from toolbus.hosts.mcp.web.streams import Stream
+    from toolbus.hosts.mcp.web.visits import Visit
 
 _ENDED = "the proxy has ended"
 

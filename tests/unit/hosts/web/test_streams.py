@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolbus.hosts.mcp.streams import Shelf, Stream, joined, read_event_id
+from toolbus.hosts.mcp.web.streams import Shelf, Stream, joined, read_event_id
 
 
 class Slow:
