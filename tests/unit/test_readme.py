@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -144,5 +145,14 @@ def test_the_line_of_a_client_starts_a_proxy(client: str):
     assert found.command[:3] == ["--", "npx", "-y"]
 
 
-def test_it_has_fewer_than_250_lines():
-    assert len(README.splitlines()) < 250
+def test_the_table_of_components_is_what_we_ship():
+    named = re.findall(r"^\| `([a-z-]+)` \| (?:`toolbus\[(\w+)\]`)? ?\|", README, re.MULTILINE)
+    ours = metadata.distribution("toolbus")
+
+    offered = [one.name for one in ours.entry_points if one.group == "toolbus.components"]
+    assert sorted(name for name, _ in named) == sorted(offered)
+    assert {extra for _, extra in named if extra} <= set(ours.metadata.get_all("Provides-Extra"))
+
+
+def test_it_has_fewer_than_270_lines():
+    assert len(README.splitlines()) < 270
