@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / ".venv-benchmarks"
+OURS = f"{ROOT}[patterns,personal,redact]"
 
 
 class Environment(NamedTuple):
@@ -28,14 +29,14 @@ def prepare(requirements: tuple[str, ...], *, anew: bool = False) -> Environment
     """Make the environment of the peers, or take the one that is there unless it is made *anew*."""
     python = str(PLACE / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
     stamp = PLACE / "peers.json"
-    wanted = [sys.version, *requirements]
+    wanted = [sys.version, OURS, *requirements]
     if stamp.is_file() and not anew:
         made = json.loads(stamp.read_text("utf-8"))
         if made["wanted"] == wanted:
             return Environment(python, made["absent"])
     say(f"making {PLACE} with {len(requirements)} peers; it takes a minute or two")
     _run([sys.executable, "-m", "venv", "--clear", str(PLACE)])
-    if problem := _install(python, "-e", str(ROOT)):
+    if problem := _install(python, "-e", OURS):
         raise SystemExit(f"toolbus itself could not be installed: {problem}")
     absent = {}
     if _install(python, *requirements):

@@ -1,4 +1,4 @@
 """What redaction is measured with: published examples, look-alikes, source code, other tools."""
 
-REQUIREMENTS = ("google-re2", "detect-secrets", "kingfisher-bin")
+REQUIREMENTS = ("detect-secrets", "kingfisher-bin")
 """What pip installs for it, ours and the others."""
