@@ -193,8 +193,8 @@ async def test_a_call_takes_one_task_and_leaves_nothing_behind():
 
         assert (len(calls), rest) == (1, None)
         assert [one["id"] for one in wires.client] == [1]
-        assert list(wires.session._calls) == [0]
-        assert len(wires.session._under_way) == 1
+        assert list(wires.session._calls._by_id) == [0]
+        assert len(wires.session._calls._under_way) == 1
 
 
 async def test_a_call_that_is_denied_at_once_leaves_nothing_behind():
@@ -210,8 +210,8 @@ async def test_a_call_that_is_denied_at_once_leaves_nothing_behind():
 
         # In the very turn in which it came.
         assert [one["id"] for one in wires.client] == [0, 1]
-        assert not wires.session._calls
-        assert not wires.session._under_way
+        assert not wires.session._calls._by_id
+        assert not wires.session._calls._under_way
 
 
 @pytest.mark.parametrize("late", range(6))

@@ -11,11 +11,8 @@ from msgspec.structs import replace
 
 from toolbus.eager import Begun
 from toolbus.hosts.mcp.asking import can_elicit
-from toolbus.hosts.mcp.calls import CallOnBus, ServerTools
 from toolbus.hosts.mcp.exchanges import Asked, Batch
 from toolbus.hosts.mcp.frames import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
     SERVER_GONE,
@@ -29,10 +26,10 @@ from toolbus.hosts.mcp.frames import (
 )
 from toolbus.hosts.mcp.keeping import Keeper
 from toolbus.hosts.mcp.offering import Offering
+from toolbus.hosts.mcp.ongoing import Calls
 from toolbus.hosts.mcp.passing import Passing
 from toolbus.hosts.mcp.questions import Questions
-from toolbus.hosts.mcp.requests import Request
-from toolbus.hosts.mcp.screening import Screen, explained
+from toolbus.hosts.mcp.screening import Screen
 from toolbus.hosts.mcp.texts import ERROR
 from toolbus.ids import new_id
 from toolbus.lifecycle.approvals import Approvals
@@ -55,17 +52,16 @@ class Session:
         self._proxy, self._to_client, self._to_server = proxy, to_client, to_server
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
-        self._keeper = Keeper(proxy.bus, self.scope.session_id, proxy.store)
-        self._screen = Screen(proxy.bus, self.scope)
-        questions = self._questions = Questions(to_client, to_server)
-        self._asked = questions.asked
-        self._offering = Offering(proxy.bus, self.scope, proxy.tools, questions.ask_list)
-        self._passing = Passing(self._screen, self._offering, self._keeper, to_client, to_server)
-        self._approvals = Approvals()
+        keeper = self._keeper = Keeper(proxy.bus, self.scope.session_id, proxy.store)
+        screen, questions = Screen(proxy.bus, self.scope), Questions(to_client, to_server)
+        self._questions, self._asked = questions, questions.asked
+        offering = Offering(proxy.bus, self.scope, proxy.tools, questions.ask_list)
+        self._offering = offering
+        self._passing = Passing(screen, offering, keeper, to_client, to_server)
+        self._calls = Calls(
+            proxy, self.scope, questions, offering=offering, screen=screen, keeper=keeper
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
-        # All that are under way, and by the client's ids, of which it may use one twice.
-        self._under_way: set[CallOnBus] = set()
-        self._calls: dict[Any, CallOnBus] = {}
 
     def from_client(self, line: bytes, send: Send | None = None) -> None:
         """Take a line of the client; *send* takes what answers it, if not all goes one way."""
@@ -126,32 +122,28 @@ class Session:
 
     async def settle(self, seconds: float) -> None:
         """Wait at most *seconds* for what is being judged."""
-        if tasks := self._all_tasks():
+        if tasks := (*self._calls.tasks, *self._tasks):
             await asyncio.wait(tasks, timeout=seconds)
 
     async def close(self) -> None:
         """Cancel what is under way, and write what is to be kept."""
-        tasks = self._all_tasks()
-        for call in tuple(self._under_way):
-            call.stop()
+        tasks = (*self._calls.tasks, *self._tasks)
+        self._calls.stop()
         for task in tuple(self._tasks):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         await self._keeper.close()
 
-    def _all_tasks(self) -> tuple[asyncio.Task[Any], ...]:
-        return (*[call.task for call in self._under_way], *self._tasks)
-
     # --- what the client sends -----------------------------------------------------------------
 
     def _take_request(self, frame: Frame, line: bytes, send: Send) -> None:
         match frame.method:
             case "tools/call" if self.judging:
-                self._take_call(frame, line, send)
+                self._calls.take(frame, line, send)
                 return
             case "initialize" if self.judging and can_elicit(_params(frame)):
-                self._approvals = Approvals(self._questions.elicit)
+                self._calls.approvals = Approvals(self._questions.elicit)
             case "notifications/cancelled":
                 self._take_cancellation(frame, line)
                 return
@@ -181,47 +173,13 @@ class Session:
             else:
                 self._take_request(one, part.strip() + b"\n", gathered.add)
 
-    def _take_call(self, frame: Frame, line: bytes, send: Send) -> None:
-        if frame.id is UNSET or frame.id is None:
-            logger.warning("the client sent a tool call without an id; it is dropped")
-            if frame.id is None:
-                send(error_frame(None, INVALID_REQUEST, "a tool call needs an id"))
-            return
-        try:
-            request = Request(frame, line)
-        except ValueError as error:
-            send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
-            return
-        call = self._calls[frame.id] = CallOnBus(
-            request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
-        )
-        self._under_way.add(call)
-        call.task = Begun(self._call(call, send)).task
-
-    async def _call(self, call: CallOnBus, send: Send) -> None:
-        request = call.request
-        try:
-            offer = await self._offering.offer(request)
-            tools = ServerTools(self._offering.specs, offer, call, self._proxy.tools)
-            line = await call.answer(tools, offer, self.scope, self._approvals)
-            if line is not None:
-                send(line)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
-            reason = explained(f"tool {request.call.name!r}", error)
-            send(error_frame(request.id, INTERNAL_ERROR, reason))
-        finally:
-            # Not by a callback of the task: that would take a turn of the loop for each call.
-            self._under_way.discard(call)
-            if self._calls.get(request.id) is call:
-                del self._calls[request.id]
-
     def _take_cancellation(self, frame: Frame, line: bytes) -> None:
         """Pass it on; a call that has not come to the server ends here."""
         params = _params(frame)
         own = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(own, str | int):
             own = None
-        call, forwarded = self._calls.pop(own, None), self._asked.abandon(own)
+        call, forwarded = self._calls.pop(own), self._asked.abandon(own)
         if call is None or forwarded is not None:
             self._to_server(line)
         if call is not None:
