@@ -93,18 +93,7 @@ class Process:
     async def _read(
         self, limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
     ) -> str:
-        lines = Lines(limit)
-
-        def take_all(given: list[bytes]) -> Wait:
-            for number, line in enumerate(given):
-                if (rest := take(line)) is not None:
-                    return take_slowly(rest, given[number + 1 :])
-            return drain()
-
-        async def take_slowly(rest: Coroutine[Any, Any, None], given: list[bytes]) -> None:
-            await rest
-            if (after := take_all(given)) is not None:
-                await after
+        lines, take_all = Lines(limit), _in_order(take, drain)
 
         def hear(data: bytes) -> Wait:
             self._heard += 1
@@ -115,6 +104,10 @@ class Process:
             await pour(self._launched.source, hear)
         except FrameTooLongError as error:
             return str(error)
+        except Exception:
+            # Whoever waits for an answer is to be told, whatever it was.
+            logger.exception("what the server said could not be taken")
+            return "the proxy has failed, and its log says how"
         if lines.left.strip():
             logger.warning("the server ended within a frame of %d bytes", len(lines.left))
         return ""
@@ -134,6 +127,28 @@ class Process:
         await self._sink.close(0)
         with suppress(OSError):
             os.close(self._launched.source)
+
+
+def _in_order(
+    take: Callable[[bytes], Wait], drain: Callable[[], Wait]
+) -> Callable[[list[bytes]], Wait]:
+    """Return what gives lines to *take*, one after another, and then waits for *drain*."""
+
+    def take_all(given: list[bytes]) -> Wait:
+        for number, line in enumerate(given):
+            if (rest := take(line)) is not None:
+                return take_slowly(rest, given[number + 1 :])
+        return drain()
+
+    async def take_slowly(rest: Coroutine[Any, Any, None], given: list[bytes]) -> None:
+        await rest
+        for line in given:
+            if (after := take(line)) is not None:
+                await after
+        if (full := drain()) is not None:
+            await full
+
+    return take_all
 
 
 def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
