@@ -152,9 +152,14 @@ class Shared:
             return self._process
 
     def _rest(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._open:
+            self._timer = asyncio.get_running_loop().call_later(self._idle, self._finish)
+
+    def _finish(self) -> None:
         if not self._open and self._process is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._idle, self._process.finish)
+            self._process.finish()
 
     async def _live(self, process: Process) -> None:
         try:
