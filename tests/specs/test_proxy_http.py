@@ -559,7 +559,12 @@ async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, h
             ]
             return answer(b"".join(said), "text/event-stream")  # fmt: skip
         if b"tools/list" in body:
-            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+            said = [
+                b"id: x1\nretry: 9\ndata:\n\n",
+                event("x2", method="notifications/message", params={"data": "soon"}),
+                event("x3", id=json.loads(body)["id"], result={"tools": []}),
+            ]
+            return answer(b"".join(said), "text/event-stream")
         if b"initialize" in body:
             result = {"protocolVersion": "2025-11-25", "capabilities": {}}
             return answer(frame(0, result=result), mcp_session_id="s-1")
@@ -572,7 +577,9 @@ async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, h
         last = {**web.session, "accept": "text/event-stream", "last-event-id": "e1"}
         resumed = [await web.http.get(web.url, headers=last) for _ in range(2)]
 
-    assert first.content == b"id: e1\nretry: 10\ndata:\n\n"
+    assert first.content.endswith(b"id: e1\nretry: 10\ndata:\n\n")
+    assert re.findall(r"^(?:id|retry): (.*)$", first.text, re.MULTILINE) == ["e1", "10"]
+    assert [one["params"]["data"] for one in frames_in(first)] == ["soon"] * judged
     for one in resumed:
         assert re.findall(r"^id: (.*)$", one.text, re.MULTILINE) == ["e2", "e3"]
         assert frames_in(one)[-1]["result"]["content"][0]["text"] == "done"
