@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
 
@@ -238,7 +238,8 @@ def raw():
             seen.append((lines[0].split()[0], headers, body))
             said = take(lines[0].split()[0], dict(headers), body)
             writer.write(said if isinstance(said, bytes) else await said(reader, writer))
-            await writer.drain()
+            with suppress(ConnectionError):
+                await writer.drain()
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", limit=2**27)
@@ -1110,7 +1111,19 @@ async def test_wrong_requests_have_their_status(listening, saying):
     }  # fmt: skip
 
 
-async def test_who_is_slow_or_long_goes(listening, saying):
+async def test_who_is_slow_or_long_goes(listening, raw, saying):
+    unread = []
+
+    async def endless(_, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        try:
+            while True:
+                writer.write(event(method="notifications/message", params={"data": "y" * 2**16}))
+                await writer.drain()
+        except ConnectionError:
+            unread.append(True)
+        return b""
+
     head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     starts = [
         b"",
@@ -1146,7 +1159,11 @@ async def test_who_is_slow_or_long_goes(listening, saying):
         except httpx2.TransportError:
             unsaid = 413  # It was still sending when the connection ended.
         begun = await web.begin()
+    async with raw(lambda *_: endless) as (url, _), listening("--patience", "1", "--", url) as web:
+        async with web.stream("POST", call(1, "talk")):
+            await until(lambda: unread)
 
+    assert unread == [True]
     assert ends[:3] == [b"", b"", b""]
     assert b" 408 " in ends[3].split(b"\r\n")[0]
     assert all(b" 404 " in one.split(b"\r\n")[0] for one in ends[4:6])

@@ -129,12 +129,15 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """A connection that is closed if its first request takes too long to come."""
+    """A connection that is closed if a request takes too long to come, or an answer to be read."""
 
     _timer: asyncio.TimerHandle | None = None
+    _reads: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # So we are told of the first byte that the system does not take, not of the 65,536th.
+        transport.set_write_buffer_limits(0)
         self._timer = self.loop.call_later(self.timeout_keep_alive, self._close_silent)
 
     def data_received(self, data: bytes) -> None:
@@ -147,10 +150,31 @@ class _Protocol(H11Protocol):
             self._timer.cancel()
             self._timer = None
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reads is not None:
+            self._reads.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._reads):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
+
+    def _watch(self, left: int) -> None:
+        self._reads = self.loop.call_later(self.timeout_keep_alive, self._close_unread, left)
+
+    def _close_unread(self, before: int) -> None:
+        """Give up a client that has read nothing since *before* bytes were left."""
+        left = self.transport.get_write_buffer_size()
+        if left < before:
+            self._watch(left)
+        else:
+            self.transport.abort()
 
     def _close_silent(self) -> None:
         self._timer = None
