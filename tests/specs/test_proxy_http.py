@@ -1159,9 +1159,12 @@ async def test_who_is_slow_or_long_goes(listening, raw, saying):
         except httpx2.TransportError:
             unsaid = 413  # It was still sending when the connection ended.
         begun = await web.begin()
-    async with raw(lambda *_: endless) as (url, _), listening("--patience", "1", "--", url) as web:
-        async with web.stream("POST", call(1, "talk")):
-            await until(lambda: unread)
+    async with (
+        raw(lambda *_: endless) as (url, _),
+        listening("--patience", "1", "--", url) as web,
+        web.stream("POST", call(1, "talk")),
+    ):
+        await until(lambda: unread)
 
     assert unread == [True]
     assert ends[:3] == [b"", b"", b""]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import resource
 import socket
 import sys
+import termios
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +154,7 @@ class _Protocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch(self.transport.get_write_buffer_size())
+        self._watch(_unread(self.transport))
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -170,7 +172,7 @@ class _Protocol(H11Protocol):
 
     def _close_unread(self, before: int) -> None:
         """Give up a client that has read nothing since *before* bytes were left."""
-        left = self.transport.get_write_buffer_size()
+        left = _unread(self.transport)
         if left < before:
             self._watch(left)
         else:
@@ -180,3 +182,14 @@ class _Protocol(H11Protocol):
         self._timer = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def _unread(transport: Any) -> int:
+    """Return how many bytes have not come to the other end, for all that we know."""
+    left: int = transport.get_write_buffer_size()
+    try:
+        # The system may hold megabytes for a client that reads slowly, and asks for more seldom.
+        held = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+    except OSError:
+        return left
+    return left + int.from_bytes(held, sys.byteorder)
