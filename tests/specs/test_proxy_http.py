@@ -17,6 +17,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
 
+from toolbus.store.sqlite import SqliteStore
+
 SECRET = "sk-canary-4242"
 ODD = str(Path(__file__).parents[1] / "servers/odd.py")
 BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -680,6 +682,28 @@ async def test_a_server_that_fails_answers(raw, listening, handlers, said, words
     assert sum(b'"echo"' in one[2] for one in seen) == 1
     assert (refused.status_code, noticed.status_code) == (502, 502)
     assert "127.0.0.1:9 cannot be reached" in frames_in(refused)[0]["error"]["message"]
+
+
+async def test_a_relay_forgets_unused_sessions(raw, listening, policy, here):
+    def take(_method, _headers, body):
+        if b"initialize" not in body:
+            return answer(frame(1, result={"messages": []}))
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": SECRET}
+        return answer(frame(0, result=result), mcp_session_id="s-1")
+
+    options = ["--idle", "0.3", "--store", "calls.db", *policy()]
+    async with raw(take) as (url, _), listening(*options, "--", url) as web:
+        begun = await web.begin()
+        kept = SqliteStore(here / "calls.db", read_only=True)
+        async with kept, asyncio.timeout(30):
+            while not (sessions := await kept.sessions()):
+                await asyncio.sleep(0.01)
+            records = [one for each in sessions for one in await kept.records(each.id)]
+        served = await web.post(frame(1, "prompts/get", params={"name": "p"}))
+
+    assert SECRET not in begun.text
+    assert any(entry.name == "Redact" for one in records for entry in one.entries)
+    assert frames_in(served) == [{"jsonrpc": "2.0", "id": 1, "result": {"messages": []}}]
 
 
 # --- the bridge ---------------------------------------------------------------------------------
