@@ -98,9 +98,11 @@ class Relay:
 
     def _rest(self, client: Client) -> None:
         """Keep *client* for as long as it may be idle, if nothing of it is under way."""
+        if client.id is None or client.forgotten:
+            return
         if client.id in self._clients:
             self._clients.move_to_end(client.id)
-        if client.kept and not (client.errands or client.forgotten):
+        if not client.errands:
             loop = asyncio.get_running_loop()
             client.expect(loop.call_later(self._idle, self._forget, client))
 
