@@ -105,7 +105,10 @@ def test_error_handling() -> str:
 async def test_sampling(prompt: str, ctx: Context) -> str:
     """Ask the client's model."""
     message = SamplingMessage(role="user", content=text(prompt))
-    result = await ctx.session.create_message([message], max_tokens=100)
+    # Without that id it would go to the standing stream, and be lost if the client has none yet.
+    result = await ctx.session.create_message(
+        [message], max_tokens=100, related_request_id=ctx.request_id
+    )
     return f"LLM response: {result.content.text}"
 
 
@@ -123,7 +126,7 @@ async def test_elicitation(message: str, ctx: Context) -> str:
 
 async def form(ctx: Context, properties: dict, words: str) -> str:
     schema: ElicitRequestedSchema = {"type": "object", "properties": properties, "required": []}
-    result = await ctx.session.elicit_form(words, schema)
+    result = await ctx.session.elicit_form(words, schema, ctx.request_id)
     return f"Elicitation completed: action={result.action}, content={result.content}"
 
 

@@ -27,9 +27,6 @@ REVISIONS = ["2025-11-25", "2026-07-28"]
 STRANGERS = {("server-dns-rebinding-protection", "localhost-host-rebinding-rejected")}
 """What that other server does not refuse: who comes under any name. The proxy before it does."""
 
-TRIES = 3
-"""How often an outcome may depend on how busy the machine was."""
-
 
 class Suite:
     """The official suite, and where it writes what it found."""
@@ -62,11 +59,9 @@ class Suite:
         assert found, said.decode()
         return found
 
-    async def server(self, url, revision, scenario=None):
+    async def server(self, url, revision):
         """Check the server at *url*."""
-        one = ["--scenario", scenario, "--spec-version", revision, "--force"]
-        words = ["--requirements", revision] if scenario is None else one
-        return await self.run("server", "--url", url, *words)
+        return await self.run("server", "--url", url, "--requirements", revision)
 
     async def client(self, front, revision, scenario):
         """Check the client with *front* before the suite's server."""
@@ -142,19 +137,14 @@ def proxied(suite, *words):
     return started(suite, [*PROXY, "--listen", "0", *words], rb"listening on (http\S+)")
 
 
-async def differing(suite, direct, through, again):
-    """Return the scenarios whose outcomes differ, also when *again* asks for them once more."""
-    wrong = [name for name in direct.keys() | through.keys() if alike(direct, through, name)]
-    for _ in range(TRIES - 1):
-        asked = [(name, *await again(name)) for name in wrong]
-        wrong = [name for name, one, other in asked if alike(one, other, name)]
-    return wrong
-
-
-def alike(direct, through, name):
-    """Return the checks of the scenario *name* that came out differently."""
-    one, other = direct.get(name, Counter()), through.get(name, Counter())
-    return (one - other) + (other - one)
+def differing(direct, through):
+    """Return the checks that came out differently, by scenario."""
+    pairs = {
+        name: (direct.get(name, Counter()), through.get(name, Counter()))
+        for name in direct.keys() | through.keys()
+    }
+    wrong = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return {name: (one - other, other - one) for name, (one, other) in wrong.items()}
 
 
 def passed(found):
@@ -171,18 +161,7 @@ def failures(found):
 async def compare(suite, urls, revision):
     """Check the servers at *urls*; return the direct outcomes, and what differs from them."""
     direct, *others = await asyncio.gather(*[suite.server(url, revision) for url in urls])
-
-    def again(at):
-        async def run(name):
-            scenario = name.removeprefix("server-")
-            return [await suite.server(url, revision, scenario) for url in (urls[0], at)]
-
-        return run
-
-    return direct, [
-        await differing(suite, direct, other, again(at))
-        for at, other in zip(urls[1:], others, strict=True)
-    ]
+    return direct, [differing(direct, other) for other in others]
 
 
 @pytest.mark.parametrize(("revision", "least"), [("2025-11-25", 65), ("2026-07-28", 130)])
@@ -194,7 +173,7 @@ async def test_servers_conform_behind_a_relay(suite, quiet, revision, least):
     ):
         direct, different = await compare(suite, [url, bare, judged], revision)
 
-    assert different == [[], []]
+    assert different == [{}, {}]
     assert passed(direct) >= least
 
 
@@ -243,13 +222,7 @@ async def check_clients(suite, front, asked):
         return await direct(name, revision), await suite.client(front, revision, name)
 
     found = await asyncio.gather(*[both(*one) for one in asked])
-    wrong = []
-    for (name, revision), pair in zip(asked, found, strict=True):
-
-        async def again(_, name=name, revision=revision):
-            return [await suite.client(one, revision, name) for one in ([], front)]
-
-        wrong += await differing(suite, *pair, again)
+    wrong = [one for pair in found if (one := differing(*pair))]
     return wrong, sum(passed(one) for one, _ in found)
 
 

@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
 
@@ -16,6 +16,8 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
+
+from toolbus.store.sqlite import SqliteStore
 
 SECRET = "sk-canary-4242"
 ODD = str(Path(__file__).parents[1] / "servers/odd.py")
@@ -238,7 +240,8 @@ def raw():
             seen.append((lines[0].split()[0], headers, body))
             said = take(lines[0].split()[0], dict(headers), body)
             writer.write(said if isinstance(said, bytes) else await said(reader, writer))
-            await writer.drain()
+            with suppress(ConnectionError):
+                await writer.drain()
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", limit=2**27)
@@ -559,7 +562,12 @@ async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, h
             ]
             return answer(b"".join(said), "text/event-stream")  # fmt: skip
         if b"tools/list" in body:
-            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+            said = [
+                b"id: x1\nretry: 9\ndata:\n\n",
+                event("x2", method="notifications/message", params={"data": "soon"}),
+                event("x3", id=json.loads(body)["id"], result={"tools": []}),
+            ]
+            return answer(b"".join(said), "text/event-stream")
         if b"initialize" in body:
             result = {"protocolVersion": "2025-11-25", "capabilities": {}}
             return answer(frame(0, result=result), mcp_session_id="s-1")
@@ -572,7 +580,9 @@ async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, h
         last = {**web.session, "accept": "text/event-stream", "last-event-id": "e1"}
         resumed = [await web.http.get(web.url, headers=last) for _ in range(2)]
 
-    assert first.content == b"id: e1\nretry: 10\ndata:\n\n"
+    assert first.content.endswith(b"id: e1\nretry: 10\ndata:\n\n")
+    assert re.findall(r"^(?:id|retry): (.*)$", first.text, re.MULTILINE) == ["e1", "10"]
+    assert [one["params"]["data"] for one in frames_in(first)] == ["soon"] * judged
     for one in resumed:
         assert re.findall(r"^id: (.*)$", one.text, re.MULTILINE) == ["e2", "e3"]
         assert frames_in(one)[-1]["result"]["content"][0]["text"] == "done"
@@ -672,6 +682,28 @@ async def test_a_server_that_fails_answers(raw, listening, handlers, said, words
     assert sum(b'"echo"' in one[2] for one in seen) == 1
     assert (refused.status_code, noticed.status_code) == (502, 502)
     assert "127.0.0.1:9 cannot be reached" in frames_in(refused)[0]["error"]["message"]
+
+
+async def test_a_relay_forgets_unused_sessions(raw, listening, policy, here):
+    def take(_method, _headers, body):
+        if b"initialize" not in body:
+            return answer(frame(1, result={"messages": []}))
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": SECRET}
+        return answer(frame(0, result=result), mcp_session_id="s-1")
+
+    options = ["--idle", "0.3", "--store", "calls.db", *policy()]
+    async with raw(take) as (url, _), listening(*options, "--", url) as web:
+        begun = await web.begin()
+        kept = SqliteStore(here / "calls.db", read_only=True)
+        async with kept, asyncio.timeout(30):
+            while not (sessions := await kept.sessions()):
+                await asyncio.sleep(0.01)
+            records = [one for each in sessions for one in await kept.records(each.id)]
+        served = await web.post(frame(1, "prompts/get", params={"name": "p"}))
+
+    assert SECRET not in begun.text
+    assert any(entry.name == "Redact" for one in records for entry in one.entries)
+    assert frames_in(served) == [{"jsonrpc": "2.0", "id": 1, "result": {"messages": []}}]
 
 
 # --- the bridge ---------------------------------------------------------------------------------
@@ -1103,7 +1135,19 @@ async def test_wrong_requests_have_their_status(listening, saying):
     }  # fmt: skip
 
 
-async def test_who_is_slow_or_long_goes(listening, saying):
+async def test_who_is_slow_or_long_goes(listening, raw, saying):
+    unread = []
+
+    async def endless(_, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        try:
+            while True:
+                writer.write(event(method="notifications/message", params={"data": "y" * 2**16}))
+                await writer.drain()
+        except ConnectionError:
+            unread.append(True)
+        return b""
+
     head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     starts = [
         b"",
@@ -1139,7 +1183,14 @@ async def test_who_is_slow_or_long_goes(listening, saying):
         except httpx2.TransportError:
             unsaid = 413  # It was still sending when the connection ended.
         begun = await web.begin()
+    async with (
+        raw(lambda *_: endless) as (url, _),
+        listening("--patience", "1", "--", url) as web,
+        web.stream("POST", call(1, "talk")),
+    ):
+        await until(lambda: unread)
 
+    assert unread == [True]
     assert ends[:3] == [b"", b"", b""]
     assert b" 408 " in ends[3].split(b"\r\n")[0]
     assert all(b" 404 " in one.split(b"\r\n")[0] for one in ends[4:6])

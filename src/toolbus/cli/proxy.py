@@ -119,7 +119,7 @@ def _add_http(parser: Parser) -> None:
         "--idle", type=_seconds, default=1800.0, metavar="S", help="end unused sessions (1800)"
     )
     group.add_argument(
-        "--patience", type=_seconds, default=30.0, metavar="S", help="to send a request (30)"
+        "--patience", type=_seconds, default=30.0, metavar="S", help="to send, or to read on (30)"
     )
     group.add_argument(
         "--max-sessions", type=positive, default=100, metavar="N", help="at the same time (100)"

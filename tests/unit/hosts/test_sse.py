@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.hosts.mcp.frames import FrameTooLongError
-from toolbus.hosts.mcp.sse import Events, rewrite_event, write_event
+from toolbus.hosts.mcp.sse import Events, nameless, rewrite_event, write_event
 
 STREAM = (
     b": hi\n\nid: 1\r\nretry: 500\r\ndata: {\r\ndata:}\r\n\r\nevent: message\ndata: a\n\n"
@@ -54,3 +54,10 @@ def test_a_written_event_is_read_again():
 
     assert event[:3] == (b"{}", "1-2", 0.1)
     assert not event.comments
+
+
+def test_a_nameless_event_has_its_data_alone():
+    named, primer = Events(1_000).feed(b": c\nid: 7\nretry: 5\ndata: a\n\nid: 8\ndata:\n\n")
+
+    assert nameless(named) == (b"a", None, None, b"data: a\n\n")
+    assert nameless(primer) == (b"", None, None, b"")

@@ -11,7 +11,7 @@ class Listening(NamedTuple):
 
     *hosts* and *origins* are allowed besides those of loopback. A session that is *idle* so many
     seconds is over, and there are at most so many *sessions*. A client has so many *seconds* to
-    send a request.
+    send a request, and to read on in an answer.
     """
 
     host: str = "127.0.0.1"

@@ -63,6 +63,12 @@ def rewrite_event(event: Event, data: bytes) -> bytes:
     return event.bare + said + b"\n"
 
 
+def nameless(event: Event) -> Event:
+    """Return *event* with its data alone, as if its stream could not be resumed."""
+    raw = write_event(on_one_line(event.data)) if event.data else b""
+    return Event(event.data, None, None, raw)
+
+
 def on_one_line(data: bytes) -> bytes:
     """Return the JSON *data* on one line: in it a line end can only be space between tokens."""
     return data.replace(b"\r", b" ").replace(b"\n", b" ").strip()

@@ -11,6 +11,7 @@ from toolbus.hosts.mcp.frames import SERVER_GONE, error_frame
 from toolbus.hosts.mcp.revisions import SESSION, cancelled_id
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from toolbus.hosts.mcp.frames import Frame
@@ -50,7 +51,8 @@ class Client:
         self.id: str | None = None
         self.errands: set[Errand] = set()
         self.orphans: dict[Any, Errand] = {}
-        self.seen = 0.0
+        self.forgotten = False
+        self._timer: asyncio.TimerHandle | None = None
         self._answers: OrderedDict[Any, bytes] = OrderedDict()
         self._size = 0
 
@@ -59,9 +61,16 @@ class Client:
         """Whether it has a session that goes on."""
         return self.id is not None
 
+    def expect(self, timer: asyncio.TimerHandle | None) -> None:
+        """Have *timer* end it, and no earlier one."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
     def enter(self, errand: Errand) -> None:
         """Take note of a request; if it cancels another one, nobody waits for that any more."""
         self.errands.add(errand)
+        self.expect(None)
         own = cancelled_id(errand.frame)
         for one in self.errands:
             if own is not UNSET and own in one.own:

@@ -17,6 +17,7 @@ from toolbus.hosts.mcp.frames import (
     write_frame,
 )
 from toolbus.hosts.mcp.revisions import cancelled_id, is_stateless, params_of
+from toolbus.hosts.mcp.sse import nameless
 from toolbus.hosts.mcp.web.forwarding import passed
 from toolbus.hosts.mcp.web.responses import Response
 from toolbus.hosts.mcp.wire import WireError
@@ -146,7 +147,7 @@ class Errand:
                 if first:
                     self.client.met(self, reply)
                 if reply.is_stream and reply.status == _OK:
-                    return await self._take_stream(reply, first=first)
+                    return await self._take_stream(frame, reply, first=first)
                 return await self._take_body(frame, reply, first=first)
             finally:
                 reply.close()
@@ -159,12 +160,14 @@ class Errand:
         name = params_of(frame).get("name")
         return self.client.session.schema(name) if isinstance(name, str) else None
 
-    async def _take_stream(self, reply: Reply, *, first: bool) -> str:
+    async def _take_stream(self, frame: Frame | None, reply: Reply, *, first: bool) -> str:
         if first:
             self.response.begin((reply.status, passed(reply.fields)))
+        asked = first or (frame is not None and frame.id in self.own)
         async for event in reply.events(self._server.limits.frame):
-            self._resumable = self._resumable or event.id is not None
-            await self._take_event(event)
+            self._resumable = self._resumable or (asked and event.id is not None)
+            # What the proxy has asked for by itself the client cannot resume.
+            await self._take_event(event if asked else nameless(event))
             await self.visit.room()
         return _NO_ANSWER
 

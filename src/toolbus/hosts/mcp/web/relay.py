@@ -39,7 +39,7 @@ class Relay:
 
     async def take(self, visit: Visit) -> None:
         """Answer *visit*; being cancelled means that the client has gone."""
-        self._forget_idle()
+        self._make_room()
         client = self._clients.get(visit.headers.get(SESSION, ""))
         key = None
         if client is None:
@@ -58,12 +58,11 @@ class Relay:
             del self._visits[task]
             if key is not None:
                 self._listings.keep(key, client.session)
-            client.seen = asyncio.get_running_loop().time()
-            if client.id is not None and client.id in self._clients:
-                self._clients.move_to_end(client.id)
+            self._rest(client)
             ended = visit.method == "DELETE" and errand.response.head[0] < 300  # noqa: PLR2004 - HTTP's
-            if ended or errand.response.head[0] == 404:  # noqa: PLR2004 - as above
-                self._forget(visit.headers.get(SESSION, ""))
+            gone = ended or errand.response.head[0] == 404  # noqa: PLR2004 - as above
+            if gone and (known := self._clients.get(visit.headers.get(SESSION, ""))) is not None:
+                self._forget(known)
 
     async def close(self, grace: float) -> None:
         """End what goes on by itself; give the rest *grace* seconds, and then an error."""
@@ -81,29 +80,40 @@ class Relay:
         await asyncio.gather(*[one.client.session.settle(_SETTLE) for one in left])
         for errand in left:
             errand.end()
-        for own in tuple(self._clients):
-            self._forget(own)
+        for client in tuple(self._clients.values()):
+            self._forget(client)
         if self._closing:
             await asyncio.wait(self._closing)
 
     def _keep(self, client: Client, own: str) -> None:
-        client.id, client.seen = own, asyncio.get_running_loop().time()
+        client.id = own
         self._clients[own] = client
 
-    def _forget_idle(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for own, client in tuple(self._clients.items()):
-            if now - client.seen < self._idle and len(self._clients) <= self._most:
+    def _make_room(self) -> None:
+        for client in tuple(self._clients.values()):
+            if len(self._clients) <= self._most:
                 break
             if not client.errands:
-                self._forget(own)
+                self._forget(client)
 
-    def _forget(self, own: str) -> None:
-        client = self._clients.pop(own, None)
-        if client is not None:
-            task = asyncio.create_task(client.session.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+    def _rest(self, client: Client) -> None:
+        """Keep *client* for as long as it may be idle, if nothing of it is under way."""
+        if client.id is None or client.forgotten:
+            return
+        if client.id in self._clients:
+            self._clients.move_to_end(client.id)
+        if not client.errands:
+            loop = asyncio.get_running_loop()
+            client.expect(loop.call_later(self._idle, self._forget, client))
+
+    def _forget(self, client: Client) -> None:
+        if client.id is not None and self._clients.get(client.id) is client:
+            del self._clients[client.id]
+        client.forgotten = True
+        client.expect(None)
+        task = asyncio.create_task(client.session.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
 
 def _to_client(line: bytes) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import resource
 import socket
 import sys
+import termios
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -129,12 +131,15 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """A connection that is closed if its first request takes too long to come."""
+    """A connection that is closed if a request takes too long to come, or an answer to be read."""
 
     _timer: asyncio.TimerHandle | None = None
+    _reads: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # So we are told of the first byte that the system does not take, not of the 65,536th.
+        transport.set_write_buffer_limits(0)
         self._timer = self.loop.call_later(self.timeout_keep_alive, self._close_silent)
 
     def data_received(self, data: bytes) -> None:
@@ -147,12 +152,44 @@ class _Protocol(H11Protocol):
             self._timer.cancel()
             self._timer = None
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch(_unread(self.transport))
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reads is not None:
+            self._reads.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._reads):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
+
+    def _watch(self, left: int) -> None:
+        self._reads = self.loop.call_later(self.timeout_keep_alive, self._close_unread, left)
+
+    def _close_unread(self, before: int) -> None:
+        """Give up a client that has read nothing since *before* bytes were left."""
+        left = _unread(self.transport)
+        if left < before:
+            self._watch(left)
+        else:
+            self.transport.abort()
 
     def _close_silent(self) -> None:
         self._timer = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def _unread(transport: Any) -> int:
+    """Return how many bytes have not come to the other end, for all that we know."""
+    left: int = transport.get_write_buffer_size()
+    try:
+        # The system may hold megabytes for a client that reads slowly, and asks for more seldom.
+        held = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+    except OSError:
+        return left
+    return left + int.from_bytes(held, sys.byteorder)
