@@ -1,5 +1,8 @@
 """Frames and lines, also broken ones."""
 
+import json
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,3 +130,40 @@ def test_the_last_of_two_members_stays():
 @pytest.mark.parametrize("own", [b"true", b"false", b"[]", b"{}"])
 def test_what_is_no_id_makes_no_frame(own):
     assert read_frame(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % own) is None
+
+
+KEYS = ['"a"', '"b"', r'"\u0061"', r'"c\""', '""', '":"']
+VALUES = ["1", '"x"', r'"a\":b"', "null", r'"\":"', r'"\\"', "[]", "{}"]
+
+
+def some_json(chance: random.Random, depth: int) -> str:
+    """Return JSON in which names are likely to come twice, and texts look like names."""
+    kind = chance.random()
+    if not depth or kind < 0.3:
+        return chance.choice(VALUES)
+    inner = [some_json(chance, depth - 1) for _ in range(chance.randint(0, 4))]
+    if kind < 0.5:
+        return f"[{','.join(inner)}]"
+    spaces = ["", "", "", " ", "\t"]
+    members = [f"{chance.choice(KEYS)}{chance.choice(spaces)}:{one}" for one in inner]
+    return f"{{{','.join(members)}}}"
+
+
+def test_whether_a_member_is_said_twice_is_what_a_reader_of_all_members_says():
+    def once(members):
+        assert len(dict(members)) == len(members)
+
+    def is_single_by_hand(text):
+        try:
+            json.loads(text, object_pairs_hook=once)
+        except AssertionError:
+            return False
+        return True
+
+    chance = random.Random(3)
+    texts = [some_json(chance, 4) for _ in range(3_000)]
+
+    found = [is_single(text.encode()) for text in texts]
+
+    assert found == [is_single_by_hand(text) for text in texts]
+    assert 500 < sum(found) < 2_500

@@ -18,6 +18,7 @@ REFUSED, SERVER_GONE = -32001, -32000
 """Codes of errors; the last two are of the range that JSON-RPC 2.0 leaves to servers."""
 
 _KEYS = (str, int, float)
+_SHORT, _SPACED = 4_096, re.compile(rb'"\s+:')
 _ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
 
 
@@ -103,9 +104,14 @@ def is_single(line: bytes) -> bool:
 
     *line* is JSON that was read before.
     """
-    # Most programs write JSON as our encoder does, and it writes each member once.
     with suppress(ValueError, RecursionError):
-        if _encoder.encode(_json.decode(line)) == line.strip():
+        read = _json.decode(line)
+        # Each member ends its name with these two; a text may hold them as well.
+        if len(line) < _SHORT and not _SPACED.search(line):
+            if line.count(b'":') == _count_members(read):
+                return True
+        # Many programs write JSON as our encoder does, and it writes each member once.
+        elif _encoder.encode(read) == line.strip():
             return True
     try:
         json.loads(line, object_pairs_hook=_once)
@@ -125,6 +131,12 @@ def make_single(line: bytes) -> bytes | None:
         return _encoder.encode(_json.decode(line)) + b"\n"
     except (ValueError, RecursionError):
         return None
+
+
+def _count_members(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_count_members, value.values()))
+    return sum(map(_count_members, value)) if isinstance(value, list) else 0
 
 
 def _once(members: list[tuple[str, Any]]) -> None:
