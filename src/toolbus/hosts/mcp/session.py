@@ -49,7 +49,7 @@ class Session:
     """One client's session with a server; *to_client* and *to_server* send a line."""
 
     def __init__(self, proxy: Proxy, to_client: Send, to_server: Send) -> None:
-        self._proxy, self._to_client, self._to_server = proxy, to_client, to_server
+        self._to_client, self._to_server = to_client, to_server
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
         keeper = self._keeper = Keeper(proxy.bus, self.scope.session_id, proxy.store)
