@@ -1,4 +1,9 @@
-"""What all tests share: how thorough they are, and how an `async def` test runs."""
+"""What all tests share: how thorough they are, and how an `async def` test runs.
+
+`TOOLBUS_TESTS` is the level: `quick`, the default, leaves out what is marked `full` (real servers,
+Node, many processes) unless a path is given; `full` runs all; `long` runs all, with as many cases
+as a machine does in an hour or more.
+"""
 
 import asyncio
 import functools
@@ -14,9 +19,9 @@ pytest_plugins = ["pytester"]
 
 LEVEL = os.environ.get("TOOLBUS_TESTS", "quick")
 
-# Neither the clock of a slow machine nor chance decides whether a quick run passes.
+# Neither the clock of a slow machine nor chance decides whether a run passes.
 settings.register_profile(
-    "quick",
+    "few",
     deadline=None,
     derandomize=True,
     max_examples=60,
@@ -24,20 +29,35 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
-    "full",
+    "many",
     deadline=None,
     database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis/examples"),
     max_examples=1000,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile(LEVEL)
+settings.load_profile("many" if LEVEL == "long" else "few")
 
 
 @pytest.fixture(scope="session")
 def thorough() -> bool:
-    """Tell whether the full suite runs: `TOOLBUS_TESTS=full`."""
-    return LEVEL == "full"
+    """Tell whether there is time for very many cases: `TOOLBUS_TESTS=long`."""
+    return LEVEL == "long"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a level that there is not: a typo would run less than was asked for."""
+    if LEVEL not in {"quick", "full", "long"}:
+        raise pytest.UsageError(f"TOOLBUS_TESTS is quick, full or long, not {LEVEL!r}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked `full` of a quick run, unless a path was given."""
+    if LEVEL != "quick" or config.getoption("file_or_dir"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
 def synchronous(function):

@@ -18,6 +18,8 @@ import toolbus
 from node_packages import program
 from wires import QUIET
 
+pytestmark = pytest.mark.full  # The official suites, by Node.
+
 SOURCE = str(Path(toolbus.__file__).parents[1])
 SERVERS = Path(__file__).parents[1] / "servers"
 SERVER = [sys.executable, str(SERVERS / "conforming.py")]

@@ -18,6 +18,8 @@ import pytest
 
 from wires import QUIET, wired
 
+pytestmark = pytest.mark.full  # Many processes, killed.
+
 PROXY = [sys.executable, "-m", "toolbus", "proxy"]
 FAULTY = Path(__file__).parents[1] / "servers/faulty.py"
 SLIPS = ["error", "twice", "cut", "bytes", "junk", "pieces", "strange", "asks", "both", "late",

@@ -19,6 +19,8 @@ from mcp.types import ElicitResult
 
 from toolbus.store.sqlite import SqliteStore
 
+pytestmark = pytest.mark.full  # Many processes and thousands of calls.
+
 SECRET = "sk-canary-4242"
 ODD = str(Path(__file__).parents[1] / "servers/odd.py")
 BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

@@ -21,6 +21,8 @@ from conversations import SERVERS, talk
 from node_packages import program
 from wires import PROXY, QUIET, wired
 
+pytestmark = pytest.mark.full  # Real servers and clients.
+
 SOURCE = str(Path(toolbus.__file__).parents[1])
 TEE = Path(__file__).parents[1] / "servers/tee.py"
 PAGE = """\
