@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import islice
@@ -82,7 +83,10 @@ class Asked(NamedTuple):
 
 
 class Transcript:
-    """The messages of one session, append-only; *write* puts a message into the store, if any."""
+    """The messages of one session, append-only; *write* puts a message into the store, if any.
+
+    Cancelled, it ends when that has happened, and then raises `CancelledError`.
+    """
 
     def __init__(
         self,
@@ -166,26 +170,34 @@ class Transcript:
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
-        """Write and remember, in a task that no cancellation reaches."""
+        """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
+        cancelled = await self._written(copy)
+        self._remember(message)
+        if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
+            await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
+        if self._bus.hears(MESSAGE_APPEND_AFTER):
+            # Nobody waits for those who observe this, so they may append: they wait for their turn.
+            token = _visit.set(None)
+            try:
+                self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+            finally:
+                _visit.reset(token)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _written(self, copy: Message) -> asyncio.CancelledError | None:
+        """Write *copy*; return what cancelled that, which does not take the write back."""
         try:
             if self._write is not None:
                 await self._write(copy)
+        except asyncio.CancelledError as error:
+            return error
         except ToolbusError:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}; nothing was appended"
             raise StoreError(self.session_id, reason) from error
-        self._remember(message)
-        if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
-            await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
-        if not self._bus.hears(MESSAGE_APPEND_AFTER):
-            return
-        # Nobody waits for those who observe this, so they may append: they wait for their turn.
-        token = _visit.set(None)
-        try:
-            self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
-        finally:
-            _visit.reset(token)
+        return None
 
     def _remember(self, message: Message) -> None:
         self._items.append(message)

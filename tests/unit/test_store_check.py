@@ -489,6 +489,7 @@ def test_shapes_are_those_of_the_schema():
         "ledger",
         "mentions",
         "originals",
+        "writers",
     ]
     assert [one.key for one in shapes.values()] == ["key", "key", None, "key", None, "key"]
     assert [one.has_rowid for one in shapes.values()] == [True, True, False, True, False, True]

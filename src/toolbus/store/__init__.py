@@ -18,16 +18,26 @@ class Original(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class Position(Struct, frozen=True):
+    """Where a session stands: the *epoch* of its writer, and how many messages it has."""
+
+    epoch: int
+    length: int
+
+
 class Stored(Struct, frozen=True, kw_only=True):
     """What one append writes, all or nothing: a message, ledger records, or both.
 
     Of *records* the digests are kept and the values dropped: what a guard refused must not
     come back through the ledger. *originals* are the values that a session opted in to keep.
+    *at* is where the writer believes the session to stand: if it stands elsewhere, nothing is
+    written. None asks for nothing, as for records, which any process may add.
     """
 
     message: Message | None = None
     records: tuple[DispatchRecord, ...] = ()
     originals: tuple[Original, ...] = ()
+    at: Position | None = None
 
     def __post_init__(self) -> None:
         if self.records != ():
@@ -55,11 +65,24 @@ class Store(Protocol):
     def durable(self) -> bool:
         """Whether what was appended outlives the process."""
 
+    async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
+        """Make *holder* the session's writer, under a new epoch; return where it stands.
+
+        From now on what an earlier writer appends at its position is refused. The lease, for
+        *seconds*, keeps others from opening it meanwhile: while that of another holder lasts,
+        and its process does, this raises `SessionBusyError`.
+        """
+        ...
+
+    async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
+        """Let the lease of *holder* end in *seconds*, with 0 at once; of another it is left."""
+
     async def append(self, session_id: str, stored: Stored) -> None:
         """Add *stored* to the end of the session, which its first append makes.
 
         When it returns, the append is as durable as the store ever makes it; when it raises
-        `StoreError`, nothing of it is there. Cancelling it does not take the write back.
+        `StoreError`, or `SessionBusyError` since the session does not stand where *stored* says,
+        nothing of it is there. Cancelling it does not take the write back.
         """
 
     async def read(self, session_id: str) -> tuple[Message, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolbus.errors import StoreError
+from toolbus.errors import SessionBusyError, StoreError
 
 READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
 STILL_LOGGED = (
@@ -28,8 +28,13 @@ _REASONS = {
 }
 
 
-def failure_of(where: str, error: Exception) -> StoreError:
-    """Return *error* as a `StoreError` about *where*; it has the error as its cause."""
+def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
+    """Return *error* as a `StoreError` about *where*; it has the error as its cause.
+
+    A refusal is returned as it is.
+    """
+    if isinstance(error, StoreError | SessionBusyError):
+        return error
     # Errors of the module itself, about how it is used, have no code.
     code = getattr(error, "sqlite_errorname", "")
     # SQLite quotes what it finds in a damaged file, and that is not always text.

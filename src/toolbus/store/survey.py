@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from toolbus.store.salvage import Row
     from toolbus.store.shapes import Shape
 
-_DERIVED = frozenset({"calls"})
-"""Tables that say again what the messages say."""
+_DERIVED = frozenset({"calls", "writers"})
+"""Tables that say again what the messages say, or who writes them just now."""
 
 _SCRATCH = (
     PAIRS,
