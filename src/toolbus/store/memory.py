@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from toolbus.errors import ClosedError
 from toolbus.store import Position, SessionInfo
-from toolbus.store.leases import Lease, check_position
+from toolbus.store.leases import Lease, check_position, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,8 @@ class MemoryStore:
         now, _ = self._clock(), self._opened()
         with self._lock:
             lease = self._lease(session_id)
-            lease.check_free(session_id, holder, now)
+            if lease.keeps_out(holder, now):
+                raise running(session_id)
             until = now + round(seconds * 1e9)
             self._leases[session_id] = Lease(lease.epoch + 1, holder, until_ns=until)
             return self._position(session_id)

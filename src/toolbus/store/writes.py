@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.errors import StoreError
 from toolbus.store import Position, rows, schema
-from toolbus.store.leases import Lease, check_position, this_process
+from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.opening import EMPTY, read_marks
+from toolbus.store.processes import is_gone, this_process
 from toolbus.store.reasons import STILL_LOGGED, failure_of
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ class Writes:
 
     def _open(self, session_id: str, holder: str, now_ns: int, until_ns: int) -> Position:
         lease = self._lease(session_id)
-        lease.check_free(session_id, holder, now_ns)
+        if lease.keeps_out(holder, now_ns) and not is_gone(lease.process):
+            raise running(session_id)
         taken = Lease(lease.epoch + 1, holder, this_process(), until_ns)
         self._execute(schema.TAKE, (session_id, *taken))
         return self._position(session_id)
