@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,9 @@ from toolbus.ledger import DispatchRecord, HandlerEntry
 from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Original, SessionInfo, Stored
+from toolbus.store.inspection import inspect
 from toolbus.store.memory import MemoryStore
+from toolbus.store.recovery import recover
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock
 
@@ -531,6 +534,61 @@ async def test_an_older_file_can_be_looked_at(path):
         assert await store.records("s") == (record("1"),)
 
     assert path.read_bytes() == before
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def copied(tmp_path, name) -> Path:
+    """Return a copy of a store of version 0.1.0, with the log beside it."""
+    for file in FIXTURES.glob(f"{name}-0.1.0.db*"):
+        shutil.copyfile(file, tmp_path / file.name)
+    return tmp_path / f"{name}-0.1.0.db"
+
+
+async def resumed(path, session_id) -> list[str]:
+    """Let an agent go on with a session; return the texts that it has then."""
+    async with SqliteStore(path) as store:
+        agent = Agent(ScriptedModel(["resumed"]), store=store, session_id=session_id)
+        await agent.run("and now?")
+        assert await store.read(session_id) == tuple(agent.messages)
+        return [one.text for one in agent.messages]
+
+
+async def test_stores_of_version_0_1_0_are_opened(tmp_path):
+    path, killed = copied(tmp_path, "store"), copied(tmp_path, "killed")
+    interrupted = "the call was interrupted, and may have had effects; it was not run again"
+
+    async with SqliteStore(path, read_only=True) as store:
+        infos = [(one.id, one.messages) for one in await store.sessions()]
+        texts = [one.text for one in await store.read("plain")]
+        counts = len(await store.records("plain")), len(await store.originals("plain"))
+    after = {one: await resumed(path, one) for one in ("plain", "open", "tool")}
+    opened = await resumed(killed, "open")
+
+    assert infos == [("plain", 8), ("open", 2), ("tool", 2)]
+    said = ["be brief", "go", "", "<c1>", "[removed]", "done", "go on", "and on"]
+    assert texts == said
+    assert counts == (8, 2)
+    assert after["plain"] == [*said, "and now?", "resumed"]
+    assert after["open"] == ["pay", "", interrupted, interrupted, "and now?", "resumed"]
+    assert after["tool"] == ["", "<direct>", "and now?", "resumed"]
+    assert opened == after["open"]
+    for one in (path, killed):
+        assert inspect(str(one), lambda done, pages: None).problems == ()
+
+
+async def test_a_session_that_0_1_0_tore_is_mended(tmp_path):
+    path, new = copied(tmp_path, "twice"), tmp_path / "new.db"
+
+    report = recover(str(path), str(new), lambda done, pages: None)
+    texts = await resumed(new, "pay")
+
+    told = ("session 'pay': call 'c1' is answered 2 times, by messages 3 and 6",)
+    assert report.problems == told
+    assert texts[:4] == ["pay the bill", "", "paid", "and now?"]
+    assert texts[-2:] == ["and now?", "resumed"]
+    assert inspect(str(new), lambda done, pages: None).problems == ()
 
 
 async def test_a_closed_store_refuses(make):

@@ -86,16 +86,7 @@ def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) 
         missing = [one for one in shapes if one not in {*source.roots, "writers"}]
         problems += [f"the table {one!r} cannot be found" for one in missing]
     problems = [*_head_problems(source), *problems, *reading.problems]
-    return _report(where, version, source, sessions, problems)
-
-
-def _report(
-    where: str,
-    version: int,
-    source: Salvage,
-    sessions: tuple[SessionState, ...],
-    problems: list[str],
-) -> Report:
+    notes = (*_notes(source), *reading.notes)
     return Report(
         path=where,
         is_whole=not problems,
@@ -105,7 +96,7 @@ def _report(
         log_commits=source.log.commits,
         sessions=sessions,
         problems=tuple(problems),
-        notes=_notes(source),
+        notes=notes,
     )
 
 
@@ -213,6 +204,13 @@ def _head_problems(source: Salvage) -> list[str]:
 
 def _notes(source: Salvage) -> tuple[str, ...]:
     log = source.log
-    if log.broken_at and not log.damage:
+    if log.damage:
+        return ()
+    if log.broken_at:
         return ("the last write in the log was cut off before it was acknowledged",)
+    if log.tail:
+        # Nobody can tell the two apart.
+        where = f"the log beside it ends in the middle of frame {log.frames + 1}"
+        why = "a process was killed there, or the log was cut off and what stood behind is lost"
+        return (f"{where}: {why}",)
     return ()
