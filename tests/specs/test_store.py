@@ -349,6 +349,50 @@ async def test_concurrent_appends_share_commits(path):
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def move(path, to):
+    for file in path.parent.glob(f"{path.name}*"):
+        file.rename(to.parent / file.name.replace(path.name, to.name))
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda path: path.unlink(),
+        lambda path: shutil.rmtree(path.parent),
+        lambda path: path.with_name("store.db-wal").unlink(),
+        lambda path: path.with_name("store.db-shm").unlink(),
+        lambda path: move(path, path.with_name("elsewhere.db")),
+        lambda path: shutil.copyfile(path, f"{path}.new") and Path(f"{path}.new").replace(path),
+    ],
+    ids=["file", "folder", "log", "index", "moved", "replaced"],
+)
+async def test_a_store_that_went_away_is_noticed(tmp_path, remove):
+    path = tmp_path / "stores" / "store.db"
+    path.parent.mkdir()
+    async with SqliteStore(path) as store:
+        await store.append("s", user("1"))
+        remove(path)
+
+        with pytest.raises(StoreError, match="deleted, moved or replaced while it was open"):
+            await store.append("s", user("canary"))
+
+        assert all(b"canary" not in one.read_bytes() for one in tmp_path.rglob("*.db*"))
+
+
+async def test_a_store_that_came_back_works(path, tmp_path):
+    elsewhere = tmp_path / "elsewhere.db"
+    async with SqliteStore(path) as store:
+        await store.append("s", user("1"))
+        move(path, elsewhere)
+        with pytest.raises(StoreError, match="put it back"):
+            await store.append("s", user("2"))
+        move(elsewhere, path)
+
+        await store.append("s", user("3"))
+
+        assert [one.id for one in await store.read("s")] == ["1", "3"]
+
+
 async def test_a_message_is_stored_as_json(path):
     async with SqliteStore(path) as store:
         await store.append("s", Stored(message=ROLES[1]))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from toolbus.errors import StoreError
 from toolbus.store import schema
 from toolbus.store.paths import beside, may_write_beside, unfinished
-from toolbus.store.reasons import failure_of
+from toolbus.store.reasons import GONE, failure_of
 from toolbus.store.wal import damage_of, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 Mode = Literal["ro", "rw", "rwc", "still", "alone"]
 """How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
@@ -81,6 +81,30 @@ class Stillness:
 def _look(file: Path) -> tuple[object, ...]:
     found = file.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns, unfinished(file)
+
+
+class Presence:
+    """What shows that *where* still leads to the files that were opened, for a writer."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        # Whole, for the process may go to another folder; a link may lead elsewhere later.
+        path, file = Path(where).absolute(), Path(where).resolve()
+        self._paths = (path, *[beside(file, end) for end in ("-wal", "-shm")])
+        self._seen = [_identity(one) for one in self._paths]
+
+    def check(self) -> None:
+        """Raise `StoreError` if one of the files is not there any more, or another one is."""
+        if [_identity(one) for one in self._paths] != self._seen:
+            raise StoreError(self._where, GONE)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:

@@ -9,6 +9,10 @@ STILL_LOGGED = (
     "the originals are deleted, but another reader needs a log that holds them; "
     "let that finish and forget them again"
 )
+GONE = (
+    "it, or a file beside it, was deleted, moved or replaced while it was open, and nothing was "
+    "written; put it back, or open the store again"
+)
 _FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
 _ROOM = "make room and try again"
 

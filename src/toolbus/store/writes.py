@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from toolbus.errors import StoreError
 from toolbus.store import Position, rows, schema
 from toolbus.store.leases import Lease, check_position, running
-from toolbus.store.opening import EMPTY, read_marks
+from toolbus.store.opening import EMPTY, Presence, read_marks
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.reasons import STILL_LOGGED, failure_of
 
@@ -65,6 +65,7 @@ class Writes:
         self._where, self._connection, self.commits = where, connection, 0
         self._execute, self.close = connection.execute, connection.close
         self._synchronous = ""
+        self._presence = Presence(where)
 
     def prepare(self, timeout: float) -> None:
         """Make the tables if the file is empty, and bring those of an older version up to date."""
@@ -79,6 +80,8 @@ class Writes:
         for statement in schema.TABLES if marks == EMPTY else schema.upgrades(marks[1]):
             self._execute(statement)
         self._execute("COMMIT")
+        # By now the log is there, and it stays as long as somebody has it open.
+        self._presence = Presence(self._where)
 
     def _start_log(self, until: float) -> object:
         # Two that open a new file may each hold what the other waits for. SQLite then fails
@@ -104,6 +107,7 @@ class Writes:
             self._synchronize("FULL" if lasting else "NORMAL")
             self._execute("BEGIN IMMEDIATE")
             answers = [self._write(job) for job in jobs]
+            self._presence.check()
             self._execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
             with suppress(sqlite3.Error):
