@@ -1,6 +1,7 @@
 """The scenarios of `specs/check.md`."""
 
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -387,6 +388,19 @@ async def test_nothing_is_overwritten(command, path):
         assert done.stderr.startswith(f"toolbus: store '{new}': there is a file already")
 
     assert trace(path.parent) == before
+
+
+async def test_what_is_recovered_is_its_owner_s(command, path):
+    await make(path)
+    new = path.with_name("new.db")
+
+    before = os.umask(0)
+    try:
+        report(command, path, "--recover", new)
+    finally:
+        os.umask(before)
+
+    assert new.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_recovery_that_fails_leaves_nothing(command, path):

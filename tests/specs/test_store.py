@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import shutil
 import sqlite3
 import threading
@@ -497,6 +498,37 @@ async def test_a_changed_letter_is_named(path):
     async with SqliteStore(path) as store:
         with pytest.raises(StoreError, match="message 2 of session 's' is damaged: its checksum"):
             await store.read("s")
+
+
+@pytest.fixture
+def open_to_all():
+    """Let the process make files that everybody may read and write."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(path) -> dict[str, int]:
+    return {one.name: one.stat().st_mode & 0o777 for one in path.parent.glob(f"{path.name}*")}
+
+
+async def test_a_new_store_is_its_owner_s(path, open_to_all):
+    async with SqliteStore(path) as store:
+        await store.append("s", user("1"))
+
+        found = modes(path)
+
+    assert found == dict.fromkeys(["store.db", "store.db-wal", "store.db-shm"], 0o600)
+
+
+async def test_permissions_that_were_given_stay(path, open_to_all):
+    await filled(path, "1")
+    path.chmod(0o640)
+
+    async with SqliteStore(path) as store:
+        await store.append("s", user("2"))
+
+        assert set(modes(path).values()) == {0o640}
 
 
 VERSION_1 = """

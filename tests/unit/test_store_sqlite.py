@@ -670,6 +670,7 @@ async def test_a_log_in_a_read_only_folder_is_read(public_path, tmp_path, shared
 
 async def test_a_file_that_changes_under_a_reader_without_locks_is_told(public_path):
     await make(public_path, "m1")
+    public_path.chmod(0o644)
     public_path.parent.chmod(0o555)
     with unprivileged():
         reader = SqliteStore(public_path, read_only=True)

@@ -38,6 +38,17 @@ def checked_path(where: str, *, read_only: bool) -> Path:
     return file
 
 
+def create_private(file: Path) -> None:
+    """Make *file*, empty and for its owner only, unless it is there or may not be.
+
+    SQLite gives the files beside it the same permissions, and words what is forbidden.
+    """
+    with suppress(FileExistsError, PermissionError):
+        # Nothing is followed or written over, whoever puts something there meanwhile.
+        number = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.close(number)
+
+
 def beside(file: Path, end: str) -> Path:
     """Return the file that SQLite keeps beside *file*: its name and *end*."""
     return Path(f"{file}{end}")

@@ -14,7 +14,7 @@ from toolbus.errors import WrongPathError
 from toolbus.store.inspection import survey
 from toolbus.store.mending import mend_sessions
 from toolbus.store.opening import connect, worded
-from toolbus.store.paths import beside
+from toolbus.store.paths import beside, create_private
 from toolbus.store.shapes import read_shapes
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def recover(where: str, new: str, progress: Progress) -> Report:
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
     _check_absent(new, goal)
     try:
-        with worded(new), closing(connect(part, 5.0, "rwc")) as target:
+        with worded(new):
+            create_private(part)
+        with worded(new), closing(connect(part, 5.0, "rw")) as target:
             # Nobody sees the file before it is done, so it needs no journal until then.
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")

@@ -19,7 +19,7 @@ from toolbus.store.opening import (
     reading_mode,
     worded,
 )
-from toolbus.store.paths import checked_path
+from toolbus.store.paths import checked_path, create_private
 from toolbus.store.reasons import failure_of
 from toolbus.store.worker import Worker
 from toolbus.store.writes import Answer, Append, Extend, Forget, Job, Open, Writes
@@ -64,6 +64,7 @@ class SqliteStore:
             version = check_contents(self._where, file, timeout, read_only=read_only)
             self._writes: Writes | None = None
             if not read_only:
+                create_private(file)
                 self._writes = Writes(self._where, connect(file, timeout, "rwc"))
                 opened.callback(self._writes.close)
                 self._writes.prepare(timeout)
