@@ -396,6 +396,7 @@ def read_only_folder():
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = Path(folder)
         asyncio.run(write(path / "store.db", 2))
+        (path / "store.db").chmod(0o644)
         path.chmod(0o555)
         mine = os.geteuid()
         try:
