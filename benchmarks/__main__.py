@@ -31,6 +31,7 @@ FILES = (
     "tap",
     "replay",
     "proxy",
+    "store_calls",
     "redaction",
     "personal",
     "shortening",

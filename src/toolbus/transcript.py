@@ -100,6 +100,7 @@ class Transcript:
         self._asked: dict[str, Asked] = {}
         self._open: dict[str, ToolCall] = {}
         self._lock = LoopLock()
+        self._earlier: asyncio.Future[None] | None = None
         for message in messages:
             self._remember(message)
 
@@ -153,8 +154,12 @@ class Transcript:
         tool: ToolSpec | None = None,
         *,
         sheltered: bool = True,
+        later: bool = False,
     ) -> Message:
-        """Do as `append`, for a transcript that nobody else has: it does not wait for its turn."""
+        """Do as `append`, for a transcript that nobody else has: it does not wait for its turn.
+
+        With *later* it does not wait for the write either; the next one that enters does.
+        """
         bus = self._bus
         message = await admit(bus, message, scope, tool)
         if self._write is None and not any(map(bus.hears, _ENTERING)):
@@ -166,12 +171,19 @@ class Transcript:
         if bus.hears(TOOL_CALL_PERSIST_BEFORE):
             await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
         keeping = self._keep(message, copy, scope)
-        await (keeping if sheltered else to_the_end(Begun(keeping)))
+        if later:
+            self._earlier = asyncio.ensure_future(keeping)
+            self._earlier.add_done_callback(_retrieve)
+        else:
+            await (keeping if sheltered else to_the_end(Begun(keeping)))
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
         """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
+        earlier, self._earlier = self._earlier, None
         cancelled = await self._written(copy)
+        if earlier is not None:
+            await earlier
         self._remember(message)
         if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
             await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
@@ -276,6 +288,12 @@ class Visit:
 
 _visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
 _NOBODY = Asked("", ToolCall(id="", name=""))
+
+
+def _retrieve(keeping: asyncio.Future[None]) -> None:
+    """Take note of a failure, which whoever enters next is told by the store."""
+    if not keeping.cancelled():
+        keeping.exception()
 
 
 def stub(message: Message, reason: str) -> Message:

@@ -28,7 +28,8 @@ class Position(Struct, frozen=True):
 class Stored(Struct, frozen=True, kw_only=True):
     """What one append writes, all or nothing: a message, ledger records, or both.
 
-    Of *records* the digests are kept and the values dropped: what a guard refused must not
+    *before* is a message that goes in right before it, as a call does before its answer. Of
+    *records* the digests are kept and the values dropped: what a guard refused must not
     come back through the ledger. *originals* are the values that a session opted in to keep.
     *at* is where the writer believes the session to stand: if it stands elsewhere, nothing is
     written. None asks for nothing, as for records, which any process may add.
@@ -38,11 +39,17 @@ class Stored(Struct, frozen=True, kw_only=True):
     records: tuple[DispatchRecord, ...] = ()
     originals: tuple[Original, ...] = ()
     at: Position | None = None
+    before: Message | None = None
 
     def __post_init__(self) -> None:
         if self.records != ():
             bare = tuple([record.without_values() for record in self.records])
             force_setattr(self, "records", bare)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages in the order in which they are written."""
+        return tuple([one for one in (self.before, self.message) if one is not None])
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):

@@ -62,8 +62,7 @@ class MemoryStore:
         session.records.extend(stored.records)
         for one in stored.originals:
             session.originals.setdefault(one.digest, one)
-        if stored.message is not None:
-            session.messages.append(stored.message)
+        session.messages += stored.messages
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""

@@ -17,6 +17,7 @@ from toolbus.store.reasons import STILL_LOGGED, failure_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.messages import Message
     from toolbus.store import Stored
 
 _PAUSE = 0.005
@@ -170,25 +171,28 @@ class Writes:
         return Position(self._lease(session_id).epoch, length)
 
     def _insert(self, session_id: str, now_ns: int, stored: Stored) -> None:
-        message, records = stored.message, stored.records
         if stored.at is not None:
             check_position(session_id, stored.at, self._position(session_id))
-        new = (session_id, int(message is not None), len(records), now_ns, now_ns)
+        messages, records = stored.messages, stored.records
+        new = (session_id, len(messages), len(records), now_ns, now_ns)
         self._execute(schema.COUNT_UP, new)
-        session, seq, last = self._execute(schema.COUNTED, (session_id,)).fetchone()
-        key, place = None, seq + 1
-        if message is not None:
-            place = seq
-            row = (session, seq, *rows.message_row(message))
-            key = self._execute(schema.ADD_MESSAGE, row).lastrowid
-            calls = [(call_id, key) for call_id in rows.call_ids(message)]
-            self._connection.executemany(schema.ADD_CALL, calls)
+        session, last, last_record = self._execute(schema.COUNTED, (session_id,)).fetchone()
+        key, place = None, last + 1
+        for place, message in enumerate(messages, last - len(messages) + 1):
+            key = self._add_message(session, place, message)
         if records:
-            first = last - len(records) + 1
+            first = last_record - len(records) + 1
             of_page = (key, session, place, first, *rows.page_row(records))
             page = self._execute(schema.ADD_PAGE, of_page).lastrowid
-            if mentions := [(one, page) for one in rows.mentioned(records, message)]:
+            if mentions := [(one, page) for one in rows.mentioned(records, stored.message)]:
                 self._connection.executemany(schema.ADD_MENTION, mentions)
         if stored.originals:
             kept = [(session, one.digest, one.body.decode()) for one in stored.originals]
             self._connection.executemany(schema.ADD_ORIGINAL, kept)
+
+    def _add_message(self, session: int, seq: int, message: Message) -> int | None:
+        row = (session, seq, *rows.message_row(message))
+        key = self._execute(schema.ADD_MESSAGE, row).lastrowid
+        calls = [(call_id, key) for call_id in rows.call_ids(message)]
+        self._connection.executemany(schema.ADD_CALL, calls)
+        return key
