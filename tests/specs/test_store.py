@@ -500,6 +500,25 @@ async def test_a_changed_letter_is_named(path):
             await store.read("s")
 
 
+async def test_half_a_character_is_named(path):
+    name = "s-\ud83d"
+
+    async with SqliteStore(path) as store:
+        agent = Agent(ScriptedModel([]), store=store, session_id=name)
+        reasons = []
+        for work in (store.append(name, user("1")), store.read(name), agent.run("go")):
+            with pytest.raises(StoreError) as caught:
+                await work
+            reasons.append(caught.value.reason)
+        await store.append("s", user("1"))
+
+        assert len(await store.read("s")) == 1
+
+    assert len(set(reasons)) == 1
+    assert reasons[0].startswith("'s-\\ud83d' has half a character in it")
+    assert reasons[0].endswith("take it out, or give another id")
+
+
 @pytest.fixture
 def open_to_all():
     """Let the process make files that everybody may read and write."""

@@ -67,7 +67,7 @@ def inspect(where: str, progress: Progress) -> Report:
 
 def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) -> Report:
     """Gather what can be read of *where* in *target*, an empty database, and say what is wrong."""
-    file = checked(where)
+    file = checked_path(where, read_only=True)
     for statement in schema.TABLES:
         target.execute(statement)
     shapes = read_shapes(target)
@@ -98,14 +98,6 @@ def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) 
         problems=tuple(problems),
         notes=notes,
     )
-
-
-def checked(where: str) -> Path:
-    """Return the file *where*; raises `WrongPathError` if there is none, or no file."""
-    try:
-        return checked_path(where, read_only=True)
-    except StoreError as error:
-        raise WrongPathError(where, error.reason) from error
 
 
 def _structure(

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from toolbus.errors import StoreError
+from toolbus.errors import StoreError, WrongPathError
 from toolbus.store import schema
 from toolbus.store.paths import beside, may_write_beside, unfinished
 from toolbus.store.reasons import GONE, failure_of
@@ -122,12 +122,13 @@ def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -
     if marks == EMPTY and read_only:
         raise StoreError(where, "it is empty; give the path of a store")
     if marks != EMPTY and application_id != schema.APPLICATION_ID:
-        raise StoreError(where, "it is another application's database; give another path")
+        raise WrongPathError(where, "it is another application's database; give another path")
     if marks != EMPTY and version < 1:
         raise StoreError(where, f"it has version {version}, so it is damaged; see `toolbus check`")
     if version > schema.VERSION:
         known = schema.VERSION
-        raise StoreError(where, f"it has version {version}, newer than {known}; update toolbus")
+        reason = f"it has version {version}, newer than {known}; update toolbus"
+        raise WrongPathError(where, reason)
     return version
 
 
@@ -173,5 +174,5 @@ def worded(where: str) -> Iterator[None]:
     """Turn what goes wrong inside into a `StoreError` about *where*."""
     try:
         yield
-    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+    except (sqlite3.Error, OSError, UnicodeError) as error:
         raise failure_of(where, error) from error

@@ -16,6 +16,8 @@ GONE = (
 _FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
 _ROOM = "make room and try again"
 
+_WHOLE = "take it out, or give another id"
+
 _REASONS = {
     "SQLITE_BUSY": "it is locked by another program; let that finish and try again",
     "SQLITE_CANTOPEN": _FOLDER,
@@ -39,6 +41,12 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
     """
     if isinstance(error, StoreError | SessionBusyError):
         return error
+    if isinstance(error, UnicodeEncodeError):
+        failure = StoreError(
+            where, f"{_shown(error)} has half a character in it: {error.reason}; {_WHOLE}"
+        )
+        failure.__cause__ = error
+        return failure
     # Errors of the module itself, about how it is used, have no code.
     code = getattr(error, "sqlite_errorname", "")
     # SQLite quotes what it finds in a damaged file, and that is not always text.
@@ -48,3 +56,8 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
     failure = StoreError(where, reason)
     failure.__cause__ = error
     return failure
+
+
+def _shown(error: UnicodeEncodeError) -> str:
+    """Return some of the text around what cannot be encoded."""
+    return repr(error.object[max(0, error.start - 20) : error.start + 20])
