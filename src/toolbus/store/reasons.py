@@ -42,9 +42,10 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
     if isinstance(error, StoreError | SessionBusyError):
         return error
     if isinstance(error, UnicodeEncodeError):
-        failure = StoreError(
-            where, f"{_shown(error)} has half a character in it: {error.reason}; {_WHOLE}"
-        )
+        # Only that character: what stands around it may be nobody's to read.
+        half = error.object[error.start : error.end]
+        what = f"an id or a text has half a character in it, {half!r}: {error.reason}"
+        failure = StoreError(where, f"{what}; {_WHOLE}")
         failure.__cause__ = error
         return failure
     # Errors of the module itself, about how it is used, have no code.
@@ -56,8 +57,3 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
     failure = StoreError(where, reason)
     failure.__cause__ = error
     return failure
-
-
-def _shown(error: UnicodeEncodeError) -> str:
-    """Return some of the text around what cannot be encoded."""
-    return repr(error.object[max(0, error.start - 20) : error.start + 20])
