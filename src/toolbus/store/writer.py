@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -31,7 +31,8 @@ class Writer:
     ) -> None:
         self._store, self._session_id = store, session_id
         self._holder, self._lease = holder, lease
-        self._epoch = self._users = 0
+        self._epoch = 0
+        self._users: list[asyncio.Task[Any] | None] = []
         self._opening = LoopLock()
         self._timer: asyncio.TimerHandle | None = None
         self._extending: asyncio.Task[None] | None = None
@@ -42,15 +43,21 @@ class Writer:
 
         Raises `SessionBusyError` while another one's lease lasts.
         """
+        task, in_loop = asyncio.current_task(), True
         async with self._opening.here():
+            self._users = [one for one in self._users if _works(one)]
             if not self._users:
                 await self._open(catch_up)
-            self._users += 1
+            self._users.append(task)
         try:
             yield
+        except GeneratorExit:
+            in_loop = False  # It was closed in the middle, so there is nobody to wait.
+            raise
         finally:
-            self._users -= 1
-            if not self._users:
+            if task in self._users:
+                self._users.remove(task)
+            if in_loop and not self._users:
                 await self._give_back()
 
     async def append(self, stored: Stored, length: int) -> None:
@@ -107,6 +114,11 @@ class Writer:
             await self._store.extend_lease(self._session_id, self._holder, seconds)
         except ToolbusError as error:
             logger.debug("the lease of session %r ends by itself: %s", self._session_id, error)
+
+
+def _works(task: asyncio.Task[Any] | None) -> bool:
+    """Tell whether *task* will come to its end, as it does not if its loop was closed."""
+    return task is not None and not (task.done() or task.get_loop().is_closed())
 
 
 def _cancellations() -> int:
