@@ -170,21 +170,32 @@ class Transcript:
             copy = await self._stored_copy(message, scope)
         if bus.hears(TOOL_CALL_PERSIST_BEFORE):
             await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
-        keeping = self._keep(message, copy, scope)
         if later:
-            self._earlier = asyncio.ensure_future(keeping)
+            self._remember(message)
+            self._earlier = asyncio.ensure_future(self._keep_later(message, copy, scope))
             self._earlier.add_done_callback(_retrieve)
-        else:
-            await (keeping if sheltered else to_the_end(Begun(keeping)))
+            return message
+        keeping = self._keep(message, copy, scope)
+        await (keeping if sheltered else to_the_end(Begun(keeping)))
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
         """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
-        earlier, self._earlier = self._earlier, None
         cancelled = await self._written(copy)
-        if earlier is not None:
-            await earlier
+        if self._earlier is not None:
+            await self._earlier
         self._remember(message)
+        await self._announce(message, copy, scope)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _keep_later(self, message: Message, copy: Message, scope: Scope) -> None:
+        """Write what is remembered already, since what follows refers to it."""
+        await self._written(copy)
+        await self._announce(message, copy, scope)
+
+    async def _announce(self, message: Message, copy: Message, scope: Scope) -> None:
+        """Tell who observes that *message* was written, as *copy*."""
         if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
             await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
         if self._bus.hears(MESSAGE_APPEND_AFTER):
@@ -194,8 +205,6 @@ class Transcript:
                 self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
             finally:
                 _visit.reset(token)
-        if cancelled is not None:
-            raise cancelled
 
     async def _written(self, copy: Message) -> asyncio.CancelledError | None:
         """Write *copy*; return what cancelled that, which does not take the write back."""

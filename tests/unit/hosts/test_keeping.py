@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from toolbus import AgentComponent, AssistantMessage, ToolAdapter
+from toolbus import AgentComponent, AssistantMessage, EventBus, ToolAdapter, events
 from toolbus.errors import StoreError
 from toolbus.hosts.mcp import Proxy
 from toolbus.hosts.mcp.session import Session
@@ -69,8 +69,8 @@ async def until(holds):
 
 
 @asynccontextmanager
-async def ends(store):
-    async with Proxy([Watcher()], store=store) as proxy:
+async def ends(store, **options):
+    async with Proxy([Watcher()], store=store, **options) as proxy:
         made = Ends(proxy)
         yield made
         await made.session.close()
@@ -162,3 +162,25 @@ async def test_what_cannot_be_written_is_an_error_and_the_next_call_does_not_run
         assert both.asked == [0, 1, 3]
         assert both.answers[3]["result"]["content"][0]["text"] == "done"
         assert len(await stored(store)) == 4
+
+
+@pytest.mark.parametrize("quick", [True, False])
+async def test_who_observes_is_told_in_order_and_of_the_call(tmp_path, quick):
+    seen, bus = [], EventBus()
+    for event in (events.TOOL_CALL_PERSIST_BEFORE, events.TOOL_CALL_PERSIST_AFTER):
+        bus.on(event, lambda ctx: seen.append((ctx.event.name, ctx.value.message_id)))
+    bus.on(events.MESSAGE_APPEND_AFTER, lambda ctx: seen.append((ctx.event.name, ctx.value.id)))
+
+    async with SqliteStore(tmp_path / "store.db") as store, ends(store, bus=bus) as both:
+        await both.done(0)
+        seen.clear()
+        await both.call(1)
+        await asyncio.sleep(0 if quick else 0.02)
+        both.answer(1)
+        await until(lambda: 1 in both.answers)
+        call, answer = [one.id for one in await stored(store)][2:]
+
+    told = ("tool:call:persist:after", call), ("message:append:after", answer)
+    before = ("tool:call:persist:before", call)
+    first = ("message:append:after", call)
+    assert seen == ([before, first, *told] if quick else [first, before, *told])
