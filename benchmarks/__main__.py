@@ -31,10 +31,10 @@ FILES = (
     "tap",
     "replay",
     "proxy",
-    "store_calls",
     "redaction",
     "personal",
     "shortening",
+    "store_calls",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

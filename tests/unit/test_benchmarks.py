@@ -25,7 +25,7 @@ TABLES = {
     "growth": {"growth_handlers", "growth_messages", "growth_sqlite", "growth_memory"},
     "import": {"import", "installed"},
     "the tap": {"tap", "digest"},
-    "the proxy": {"proxy", "proxy_start", "proxy_memory", "store_calls"},
+    "the proxy": {"proxy", "proxy_start", "proxy_memory"},
 }
 BESIDE_US = {
     "observe_sync": {"blinker", "psygnal", "pluggy", "pyee", "django", "strands-agents"},

@@ -28,11 +28,12 @@ class Position(Struct, frozen=True):
 class Stored(Struct, frozen=True, kw_only=True):
     """What one append writes, all or nothing: a message, ledger records, or both.
 
-    *before* is a message that goes in right before it, as a call does before its answer. Of
-    *records* the digests are kept and the values dropped: what a guard refused must not
+    *before* is a message that goes in right before it, as a call before its answer. *at* is where
+    the writer believes the session to stand: if it stands elsewhere, nothing is written. None asks
+    for nothing, as for records, which any process may add.
+
+    Of *records* the digests are kept and the values dropped: what a guard refused must not
     come back through the ledger. *originals* are the values that a session opted in to keep.
-    *at* is where the writer believes the session to stand: if it stands elsewhere, nothing is
-    written. None asks for nothing, as for records, which any process may add.
     """
 
     message: Message | None = None
