@@ -37,10 +37,10 @@ class Keeper:
     def __init__(self, bus: EventBus, session_id: str, store: Store | None) -> None:
         self.session_id = session_id
         self._bus, self._store = bus, store
-        self._unsaved: deque[DispatchRecord] = deque(maxlen=_MOST_RECORDS)
-        self.waiting: set[CallWriter] = set()
         # Whether a call may go to the server before it is written: if the last write was good.
         self.works = False
+        self.waiting: set[CallWriter] = set()
+        self._unsaved: deque[DispatchRecord] = deque(maxlen=_MOST_RECORDS)
         self._end_tap = (
             bus.tap(self._log, idle=False, without=(MODEL_CALL_DELTA,)) if store else None
         )
