@@ -7,9 +7,11 @@ import sys
 
 import pytest
 
-from toolbus import UserMessage
+from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, UserMessage
 from toolbus.errors import SessionBusyError, StoreError
+from toolbus.ledger import DispatchRecord
 from toolbus.store import Position, Stored
+from toolbus.store.inspection import inspect
 from toolbus.store.memory import MemoryStore
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.sqlite import SqliteStore
@@ -191,3 +193,29 @@ def test_a_process_that_ended_is_gone_and_another_machine_s_is_not():
     assert not is_gone(f"elsewhere:{child.pid}")
     assert not is_gone("")
     assert not is_gone(f"{machine}:1")
+
+
+async def test_a_message_that_goes_in_before_is_numbered_before(store):
+    call = AssistantMessage(id="a", tool_calls=[ToolCall(id="c", name="read")])
+    answer = ToolMessage(id="t", tool_call_id="c", tool_name="read", content="x")
+    noted = DispatchRecord(
+        event="e",
+        scope=Scope(session_id="s"),
+        subject="a",
+        started_ns=1,
+        duration_ns=1,
+        outcome="unchanged",
+        original="",
+    )
+    await store.append("s", user("1"))
+
+    await store.append("s", Stored(before=call, message=answer, records=(noted,)))
+    await store.append("s", user("2"))
+
+    assert [one.id for one in await store.read("s")] == ["1", "a", "t", "2"]
+    assert await store.records("s") == (noted,)
+    assert [one.messages for one in await store.sessions()] == [4]
+    if isinstance(store, SqliteStore):
+        await store.close()
+        report = inspect(store._where, lambda done, pages: None)
+        assert report.problems == ()
