@@ -34,6 +34,7 @@ FILES = (
     "redaction",
     "personal",
     "shortening",
+    "store_calls",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

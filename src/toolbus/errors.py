@@ -13,6 +13,7 @@ ToolbusError
 ├── ToolNotRunError       a tool was executed without a runner
 ├── MessageDenied         a message was refused on its way into the transcript
 ├── AppendError           a message cannot enter the transcript now
+│   └── SessionBusyError  somebody else writes the session
 ├── ModelError            a model has no answer
 ├── ToolServerError       a server of tools cannot be reached, or was lost
 ├── StoreError            the store cannot read or write
@@ -166,6 +167,23 @@ class AppendError(ToolbusError):
 
     def __str__(self) -> str:
         return f"append to session {self.session_id!r}: {self.reason}"
+
+
+class SessionBusyError(AppendError):
+    """Somebody else writes the session; nothing of what was to be appended is in it.
+
+    *epoch* and *length* are where it stands in the store, None if that was not looked at.
+    """
+
+    def __init__(
+        self, session_id: str, reason: str, epoch: int | None = None, length: int | None = None
+    ) -> None:
+        super().__init__(session_id, reason)
+        self.epoch, self.length = epoch, length
+        self.args = (session_id, reason, epoch, length)
+
+    def __str__(self) -> str:
+        return f"session {self.session_id!r}: {self.reason}"
 
 
 class ModelError(ToolbusError):

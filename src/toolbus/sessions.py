@@ -5,22 +5,24 @@ from __future__ import annotations
 import logging
 import weakref
 from collections import deque
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events import MODEL_CALL_DELTA
+from toolbus.ids import new_id
 from toolbus.lifecycle import ToolRunner
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, SystemMessage, ToolMessage
 from toolbus.store import Stored
 from toolbus.store.originals import originals_of
+from toolbus.store.writer import Writer
 from toolbus.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from toolbus.bus import EventBus
     from toolbus.events import Scope
@@ -58,6 +60,7 @@ class Session:
     def __init__(self, setting: Setting, scope: Scope) -> None:
         self.scope, self.setting = scope, setting
         self.transcript = Transcript(setting.bus, scope.session_id, self._write)
+        self._writer = Writer(setting.store, scope.session_id, new_id())
         self.records: deque[DispatchRecord] = deque(maxlen=KEPT_RECORDS)
         self._unsaved: deque[DispatchRecord] = deque()
         self._waiting: deque[Message] = deque()
@@ -67,10 +70,18 @@ class Session:
 
     async def open(self) -> None:
         """Read what a former process left in the store, and begin the ledger."""
-        messages = await self.setting.store.read(self.scope.session_id)
-        self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
-        self._stale, self._opened = bool(self.transcript.unanswered), True
+        await self._read()
+        self._opened = True
         self._tap()
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Be the session's only writer, and begin with what others have written meanwhile.
+
+        Raises `SessionBusyError` while another agent, also of another process, runs in it.
+        """
+        async with self._writer.hold(self._catch_up):
+            yield
 
     async def close(self) -> None:
         """Append what still waits, write the last ledger records, and leave the bus alone."""
@@ -78,8 +89,9 @@ class Session:
             try:
                 if not self._opened:
                     await self.open()
-                await self.begin(self.scope)
-                await self.take_waiting(self.scope)
+                async with self.hold():
+                    await self.begin(self.scope)
+                    await self.take_waiting(self.scope)
             except ToolbusError as error:
                 logger.warning("%d enqueued messages are lost: %s", len(self._waiting), error)
         self._closed = True
@@ -116,10 +128,11 @@ class Session:
     async def append(self, message: Message) -> Message:
         """Append *message* as the program, and return it as it was appended."""
         await self.setting.bus.catch_up()
-        # The program may give the answer to an open call itself.
-        if not isinstance(message, ToolMessage):
-            await self.begin(self.scope)
-        return await self.transcript.append(message, self.scope)
+        async with self.hold():
+            # The program may give the answer to an open call itself.
+            if not isinstance(message, ToolMessage):
+                await self.begin(self.scope)
+            return await self.transcript.append(message, self.scope)
 
     async def settle(self, scope: Scope) -> None:
         """Answer the calls that a former process, a failed store or a cancellation left open."""
@@ -180,11 +193,24 @@ class Session:
         originals = originals_of(records) if self.setting.keep_originals else ()
         stored = Stored(message=message, records=tuple(records), originals=originals)
         try:
-            await self.setting.store.append(self.scope.session_id, stored)
+            if message is None:
+                await self.setting.store.append(self.scope.session_id, stored)
+            else:
+                await self._writer.append(stored, len(self.transcript.messages))
         except Exception:
             # Of a store that goes on failing, no more is kept than memory keeps anyway.
             self._unsaved.extendleft(reversed(records[-KEPT_RECORDS:]))
             raise
+
+    async def _read(self) -> None:
+        messages = await self.setting.store.read(self.scope.session_id)
+        self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
+        self._stale = bool(self.transcript.unanswered)
+
+    async def _catch_up(self, length: int) -> None:
+        # What is stored never changes, so one of the same length has the same messages.
+        if length != len(self.transcript.messages):
+            await self._read()
 
     def _tap(self) -> None:
         """Keep the records of this session's dispatches, as long as there is the session."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import islice
@@ -82,7 +83,10 @@ class Asked(NamedTuple):
 
 
 class Transcript:
-    """The messages of one session, append-only; *write* puts a message into the store, if any."""
+    """The messages of one session, append-only; *write* puts a message into the store, if any.
+
+    Cancelled, it ends when that has happened, and then raises `CancelledError`.
+    """
 
     def __init__(
         self,
@@ -96,6 +100,7 @@ class Transcript:
         self._asked: dict[str, Asked] = {}
         self._open: dict[str, ToolCall] = {}
         self._lock = LoopLock()
+        self._earlier: asyncio.Future[None] | None = None
         for message in messages:
             self._remember(message)
 
@@ -149,8 +154,12 @@ class Transcript:
         tool: ToolSpec | None = None,
         *,
         sheltered: bool = True,
+        later: bool = False,
     ) -> Message:
-        """Do as `append`, for a transcript that nobody else has: it does not wait for its turn."""
+        """Do as `append`, for a transcript that nobody else has: it does not wait for its turn.
+
+        With *later* it does not wait for the write either; the next one that enters does.
+        """
         bus = self._bus
         message = await admit(bus, message, scope, tool)
         if self._write is None and not any(map(bus.hears, _ENTERING)):
@@ -161,31 +170,55 @@ class Transcript:
             copy = await self._stored_copy(message, scope)
         if bus.hears(TOOL_CALL_PERSIST_BEFORE):
             await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
+        if later:
+            self._remember(message)
+            self._earlier = asyncio.ensure_future(self._keep_later(message, copy, scope))
+            self._earlier.add_done_callback(_retrieve)
+            return message
         keeping = self._keep(message, copy, scope)
         await (keeping if sheltered else to_the_end(Begun(keeping)))
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
-        """Write and remember, in a task that no cancellation reaches."""
+        """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
+        cancelled = await self._written(copy)
+        if self._earlier is not None:
+            await self._earlier
+        self._remember(message)
+        await self._announce(message, copy, scope)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _keep_later(self, message: Message, copy: Message, scope: Scope) -> None:
+        """Write what is remembered already, since what follows refers to it."""
+        await self._written(copy)
+        await self._announce(message, copy, scope)
+
+    async def _announce(self, message: Message, copy: Message, scope: Scope) -> None:
+        """Tell who observes that *message* was written, as *copy*."""
+        if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
+            await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
+        if self._bus.hears(MESSAGE_APPEND_AFTER):
+            # Nobody waits for those who observe this, so they may append: they wait for their turn.
+            token = _visit.set(None)
+            try:
+                self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+            finally:
+                _visit.reset(token)
+
+    async def _written(self, copy: Message) -> asyncio.CancelledError | None:
+        """Write *copy*; return what cancelled that, which does not take the write back."""
         try:
             if self._write is not None:
                 await self._write(copy)
+        except asyncio.CancelledError as error:
+            return error
         except ToolbusError:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}; nothing was appended"
             raise StoreError(self.session_id, reason) from error
-        self._remember(message)
-        if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
-            await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
-        if not self._bus.hears(MESSAGE_APPEND_AFTER):
-            return
-        # Nobody waits for those who observe this, so they may append: they wait for their turn.
-        token = _visit.set(None)
-        try:
-            self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
-        finally:
-            _visit.reset(token)
+        return None
 
     def _remember(self, message: Message) -> None:
         self._items.append(message)
@@ -264,6 +297,12 @@ class Visit:
 
 _visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
 _NOBODY = Asked("", ToolCall(id="", name=""))
+
+
+def _retrieve(keeping: asyncio.Future[None]) -> None:
+    """Take note of a failure, which whoever enters next is told by the store."""
+    if not keeping.cancelled():
+        keeping.exception()
 
 
 def stub(message: Message, reason: str) -> Message:

@@ -33,7 +33,7 @@ from toolbus.messages import AssistantMessage, UserMessage
 from toolbus.sessions import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
     from contextvars import ContextVar
 
     from toolbus.events import RunStatus, Scope, ToolCallOutcome, TransformEvent
@@ -55,7 +55,8 @@ async def run(
     with session.work():
         scope = replace(session.scope, run_id=session.setting.ids(), context=context)
         try:
-            return await Run(session, scope, on_delta).to_its_end(prompt)
+            async with session.hold():
+                return await Run(session, scope, on_delta).to_its_end(prompt)
         finally:
             await session.flush()
 
@@ -81,17 +82,24 @@ async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
         scope = session.scope
         try:
             await session.setting.bus.catch_up()
-            await session.begin(scope)
-            asking = AssistantMessage(id=session.setting.ids(), tool_calls=(call,))
-            asked = await session.transcript.append(asking, scope)
-            calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
-            if call.id not in [one.id for one in calls]:
-                raise MessageDenied(asked.role, asked.id, "a handler took the call out of it")
-            outcomes = await session.runner(scope).call_all(calls)
-            await session.take_waiting(scope)
+            async with session.hold():
+                await session.begin(scope)
+                outcomes = await _called(session, call)
+                await session.take_waiting(scope)
         finally:
             await session.flush()
     return next(one for one in outcomes if one.requested.id == call.id)
+
+
+async def _called(session: Session, call: ToolCall) -> Sequence[ToolCallOutcome]:
+    """Append a message that asks for *call*, and run it."""
+    scope = session.scope
+    asking = AssistantMessage(id=session.setting.ids(), tool_calls=(call,))
+    asked = await session.transcript.append(asking, scope)
+    calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
+    if call.id not in [one.id for one in calls]:
+        raise MessageDenied(asked.role, asked.id, "a handler took the call out of it")
+    return await session.runner(scope).call_all(calls)
 
 
 async def run_below(

@@ -1,6 +1,7 @@
 """The scenarios of `specs/check.md`."""
 
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -196,10 +197,81 @@ async def test_a_program_gets_one_document(command, path):
 
     code, found = report(command, path)
 
-    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 3)
+    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 4)
     assert found["bytes"] == path.stat().st_size
     assert [one["id"] for one in found["sessions"]] == ["s"]
     assert len(found["problems"]) == 1
+
+
+def asking(name, *calls):
+    return AssistantMessage(id=name, tool_calls=[ToolCall(id=one, name="read") for one in calls])
+
+
+def answering(name, call, text="done", error_type=None):
+    response = ToolResponse.from_text(text, is_error=bool(error_type), error_type=error_type)
+    return ToolMessage(id=name, tool_call_id=call, tool_name="read", tool_response=response)
+
+
+async def append(path, session_id, *messages):
+    """Write as a program that has not opened the session, so nothing is compared."""
+    async with SqliteStore(path) as store:
+        for one in messages:
+            await store.append(session_id, Stored(message=one))
+
+
+TORN = (
+    message("go"),
+    asking("a", "1", "2"),
+    answering("i1", "1", "not run again", "interrupted"),
+    answering("t2", "2"),
+    message("and now?"),
+    asking("b", "3"),
+    answering("t1", "1", "true"),
+    message("between"),
+    answering("t3", "3"),
+    answering("again", "3", "once more"),
+    answering("stray", "9"),
+)
+
+
+async def test_two_answers_to_a_call_are_found(command, path):
+    await append(path, "twice", *TORN)
+
+    code, found = report(command, path)
+
+    assert code == 1
+    assert found["problems"] == [
+        "session 'twice': call '1' is answered 2 times, by messages 3 and 7",
+        "session 'twice': call '3' is answered 2 times, by messages 9 and 10",
+        "session 'twice': message 8 stands between call '3' and its answer",
+    ]
+    stray = "session 'twice': message 11 answers call '9', which no message asks for"
+    assert found["notes"] == [stray]
+    assert (found["sessions"][0]["unanswered"], found["sessions"][0]["unasked"]) == (0, 1)
+
+
+async def test_overlapping_calls_of_a_proxy_are_whole(command, path):
+    overlapping = (asking("a", "1"), asking("b", "2"), answering("t2", "2"), answering("t1", "1"))
+    await append(path, "record", *overlapping)
+
+    assert report(command, path)[1]["problems"] == []
+
+
+async def test_a_log_cut_amid_a_frame_is_told(command, path, tmp_path):
+    await make_with_log(path, tmp_path)
+    log = path.with_name("store.db-wal")
+    data = log.read_bytes()
+    # A frame that ends a commit says how many pages there are.
+    frames = range(32, len(data), 24 + PAGE)
+    *_, last, _ = [at for at in frames if any(data[at + 4 : at + 8])]
+    log.write_bytes(data[: last + 24 + PAGE + 1_000])
+
+    code, found = report(command, path)
+
+    (note,) = found["notes"]
+    assert "the log beside it ends in the middle of frame" in note
+    assert "a process was killed there, or the log was cut off" in note
+    assert code == 0
 
 
 async def test_what_is_checked_stays_as_it_was(command, path, tmp_path):
@@ -245,7 +317,7 @@ async def test_another_file_is_wrong_use(command, path):
         (".", "it is a directory"),
         ("text.db", "it is no store"),
         ("other.db", "it is another application's database"),
-        ("newer.db", "it has version 9, newer than 3; update toolbus"),
+        ("newer.db", "it has version 9, newer than 4; update toolbus"),
     ):
         done = command("check", folder / name)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -318,6 +390,19 @@ async def test_nothing_is_overwritten(command, path):
     assert trace(path.parent) == before
 
 
+async def test_what_is_recovered_is_its_owner_s(command, path):
+    await make(path)
+    new = path.with_name("new.db")
+
+    before = os.umask(0)
+    try:
+        report(command, path, "--recover", new)
+    finally:
+        os.umask(before)
+
+    assert new.stat().st_mode & 0o777 == 0o600
+
+
 async def test_a_recovery_that_fails_leaves_nothing(command, path):
     await make(path)
     text = path.with_name("text.db")
@@ -331,3 +416,26 @@ async def test_a_recovery_that_fails_leaves_nothing(command, path):
     assert "there is no folder" in nowhere.stderr
     assert "it is no store" in nothing.stderr
     assert trace(path.parent) == before
+
+
+async def test_a_recovered_session_has_one_answer_each(command, path):
+    await append(path, "torn", *TORN[:-1])
+    await append(path, "fine", message("hi"), asking("x", "8"), answering("t8", "8"))
+    new = path.with_name("new.db")
+
+    code, found = report(command, path, "--recover", new)
+
+    assert code == 1
+    assert found["notes"] == [
+        "session 'torn': message 3 was left out: call '1' keeps the answer of message 7",
+        "session 'torn': message 10 was left out: call '3' keeps the answer of message 9",
+        "session 'torn': message 7 was moved next to its call '1'",
+        "session 'torn': message 9 was moved next to its call '3'",
+    ]
+    saved = await read(new)
+    order = [one.id for one in saved["torn"]]
+    assert order == ["go", "a", "t2", "t1", "and now?", "b", "t3", "between"]
+    assert [one.id for one in saved["fine"]] == ["hi", "x", "t8"]
+    assert report(command, new)[0] == 0
+    await append(new, "torn", message("on"))
+    assert len((await read(new))["torn"]) == 9

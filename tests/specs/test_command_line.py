@@ -4,9 +4,11 @@ import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -128,6 +130,33 @@ async def test_no_command_is_wrong_use(command):
     assert one_line(command()) == "toolbus: which command?; see `toolbus --help`"
     line = one_line(command("check"))
     assert line.startswith("toolbus check: the following arguments are required: DB;")
+
+
+async def test_a_missing_store_is_wrong_use(command, tmp_path):
+    folder, other, newer = [tmp_path / name for name in ("folder", "other.db", "newer.db")]
+    folder.mkdir()
+    for path, statement in (
+        (other, "CREATE TABLE mine (x)"),
+        (newer, "PRAGMA application_id = 0x74627573; PRAGMA user_version = 99; CREATE TABLE t (x)"),
+    ):
+        with closing(sqlite3.connect(path)) as made:
+            made.executescript(statement)
+
+    for path in (tmp_path / "missing.db", folder, other, newer):
+        lines = {
+            one_line(command(*words))
+            for words in (
+                ("check", path),
+                ("sessions", path),
+                ("show", path, "s"),
+                ("explain", path, "m"),
+                ("export", path),
+                ("forget", path, "s"),
+            )
+        }
+
+        assert len(lines) == 1
+        assert str(path) in lines.pop()
 
 
 async def test_piped_text_has_no_colour(command, quiet):

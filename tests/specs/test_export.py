@@ -1,6 +1,7 @@
 """The scenarios of `specs/export.md`."""
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -130,6 +131,21 @@ def test_force_writes_over_a_file(database, command):
 
     assert (done.returncode, done.stdout) == (0, "")
     assert file.read_text() == command("export", database.name).stdout
+
+
+def test_an_export_is_its_owner_s(database, command):
+    new, old = [database.with_name(name) for name in ("new.jsonl", "old.jsonl")]
+    old.touch()
+    old.chmod(0o640)
+
+    before = os.umask(0)
+    try:
+        done = [command("export", database.name, "-o", one.name, "--force") for one in (new, old)]
+    finally:
+        os.umask(before)
+
+    assert [one.returncode for one in done] == [0, 0]
+    assert [one.stat().st_mode & 0o777 for one in (new, old)] == [0o600, 0o640]
 
 
 def test_a_failure_leaves_no_half_file(database, command):

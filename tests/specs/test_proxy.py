@@ -735,6 +735,35 @@ async def test_the_session_is_in_the_store(proxied, policy):
     assert any(entry.name == "Redact" for one in records for entry in one.entries)
 
 
+async def test_a_killed_proxy_leaves_its_calls(proxied):
+    hanging = """
+        def call(m, name, arguments):
+            if name == "echo":
+                send(id=m["id"], result=text("done"))
+    """
+
+    async def kept(path):
+        store = SqliteStore(path, read_only=True)
+        try:
+            return [one for info in await store.sessions() for one in await store.read(info.id)]
+        finally:
+            await store.close()
+
+    async with proxied("--store", "calls.db", body=hanging) as peer:
+        await peer.result(1, "echo")
+        peer.call(2, "rm")
+        async with asyncio.timeout(30):
+            while len(await kept(peer.here / "calls.db")) < 3:
+                await asyncio.sleep(0.01)
+        peer.process.kill()
+        await peer.process.wait()
+        messages = await kept(peer.here / "calls.db")
+
+    names = [[call.name for call in getattr(one, "tool_calls", ())] for one in messages]
+    assert names == [["echo"], [], ["rm"]]
+    assert messages[1].text == "done"
+
+
 DYING = """
     def other(m):
         sys.stdout.buffer.write(b'{"jsonrpc":"2.0","id":1,"res')

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import os
 import shutil
 import sqlite3
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +28,9 @@ from toolbus.ledger import DispatchRecord, HandlerEntry
 from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Original, SessionInfo, Stored
+from toolbus.store.inspection import inspect
 from toolbus.store.memory import MemoryStore
+from toolbus.store.recovery import recover
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock
 
@@ -346,6 +350,50 @@ async def test_concurrent_appends_share_commits(path):
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def move(path, to):
+    for file in path.parent.glob(f"{path.name}*"):
+        file.rename(to.parent / file.name.replace(path.name, to.name))
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda path: path.unlink(),
+        lambda path: shutil.rmtree(path.parent),
+        lambda path: path.with_name("store.db-wal").unlink(),
+        lambda path: path.with_name("store.db-shm").unlink(),
+        lambda path: move(path, path.with_name("elsewhere.db")),
+        lambda path: shutil.copyfile(path, f"{path}.new") and Path(f"{path}.new").replace(path),
+    ],
+    ids=["file", "folder", "log", "index", "moved", "replaced"],
+)
+async def test_a_store_that_went_away_is_noticed(tmp_path, remove):
+    path = tmp_path / "stores" / "store.db"
+    path.parent.mkdir()
+    async with SqliteStore(path) as store:
+        await store.append("s", user("1"))
+        remove(path)
+
+        with pytest.raises(StoreError, match="deleted, moved or replaced while it was open"):
+            await store.append("s", user("canary"))
+
+        assert all(b"canary" not in one.read_bytes() for one in tmp_path.rglob("*.db*"))
+
+
+async def test_a_store_that_came_back_works(path, tmp_path):
+    elsewhere = tmp_path / "elsewhere.db"
+    async with SqliteStore(path) as store:
+        await store.append("s", user("1"))
+        move(path, elsewhere)
+        with pytest.raises(StoreError, match="put it back"):
+            await store.append("s", user("2"))
+        move(elsewhere, path)
+
+        await store.append("s", user("3"))
+
+        assert [one.id for one in await store.read("s")] == ["1", "3"]
+
+
 async def test_a_message_is_stored_as_json(path):
     async with SqliteStore(path) as store:
         await store.append("s", Stored(message=ROLES[1]))
@@ -370,7 +418,7 @@ async def test_a_newer_file_is_refused(path):
 
     reason = refusal(path)
 
-    assert reason == "it has version 7, newer than 3; update toolbus"
+    assert reason == "it has version 7, newer than 4; update toolbus"
 
 
 async def test_a_damaged_file_is_refused(path, tmp_path):
@@ -452,6 +500,56 @@ async def test_a_changed_letter_is_named(path):
             await store.read("s")
 
 
+async def test_half_a_character_is_named(path):
+    name = "s-\ud83d"
+
+    async with SqliteStore(path) as store:
+        agent = Agent(ScriptedModel([]), store=store, session_id=name)
+        reasons = []
+        for work in (store.append(name, user("1")), store.read(name), agent.run("go")):
+            with pytest.raises(StoreError) as caught:
+                await work
+            reasons.append(caught.value.reason)
+        await store.append("s", user("1"))
+
+        assert len(await store.read("s")) == 1
+
+    assert len(set(reasons)) == 1
+    assert "has half a character in it, '\\ud83d'" in reasons[0]
+    assert reasons[0].endswith("take it out, or give another id")
+
+
+@pytest.fixture
+def open_to_all():
+    """Let the process make files that everybody may read and write."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(path) -> dict[str, int]:
+    return {one.name: one.stat().st_mode & 0o777 for one in path.parent.glob(f"{path.name}*")}
+
+
+async def test_a_new_store_is_its_owner_s(path, open_to_all):
+    async with SqliteStore(path) as store:
+        await store.append("s", user("1"))
+
+        found = modes(path)
+
+    assert found == dict.fromkeys(["store.db", "store.db-wal", "store.db-shm"], 0o600)
+
+
+async def test_permissions_that_were_given_stay(path, open_to_all):
+    await filled(path, "1")
+    path.chmod(0o640)
+
+    async with SqliteStore(path) as store:
+        await store.append("s", user("2"))
+
+        assert set(modes(path).values()) == {0o640}
+
+
 VERSION_1 = """
 CREATE TABLE sessions (
     key INTEGER PRIMARY KEY,
@@ -516,7 +614,7 @@ async def test_an_older_file_is_brought_up_to_date(path):
         assert await store.read("s") == (user("1").message, user("2").message)
         assert await store.records("s") == (record("1"), record("2"))
     with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA user_version").fetchone() == (3,)
+        assert other.execute("PRAGMA user_version").fetchone() == (4,)
         for table in ("messages", "ledger"):
             sums = other.execute(f"SELECT checksum IS NULL FROM {table} ORDER BY seq").fetchall()
             assert sums == [(1,), (0,)]
@@ -531,6 +629,61 @@ async def test_an_older_file_can_be_looked_at(path):
         assert await store.records("s") == (record("1"),)
 
     assert path.read_bytes() == before
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def copied(tmp_path, name) -> Path:
+    """Return a copy of a store of version 0.1.0, with the log beside it."""
+    for file in FIXTURES.glob(f"{name}-0.1.0.db*"):
+        shutil.copyfile(file, tmp_path / file.name)
+    return tmp_path / f"{name}-0.1.0.db"
+
+
+async def resumed(path, session_id) -> list[str]:
+    """Let an agent go on with a session; return the texts that it has then."""
+    async with SqliteStore(path) as store:
+        agent = Agent(ScriptedModel(["resumed"]), store=store, session_id=session_id)
+        await agent.run("and now?")
+        assert await store.read(session_id) == tuple(agent.messages)
+        return [one.text for one in agent.messages]
+
+
+async def test_stores_of_version_0_1_0_are_opened(tmp_path):
+    path, killed = copied(tmp_path, "store"), copied(tmp_path, "killed")
+    interrupted = "the call was interrupted, and may have had effects; it was not run again"
+
+    async with SqliteStore(path, read_only=True) as store:
+        infos = [(one.id, one.messages) for one in await store.sessions()]
+        texts = [one.text for one in await store.read("plain")]
+        counts = len(await store.records("plain")), len(await store.originals("plain"))
+    after = {one: await resumed(path, one) for one in ("plain", "open", "tool")}
+    opened = await resumed(killed, "open")
+
+    assert infos == [("plain", 8), ("open", 2), ("tool", 2)]
+    said = ["be brief", "go", "", "<c1>", "[removed]", "done", "go on", "and on"]
+    assert texts == said
+    assert counts == (8, 2)
+    assert after["plain"] == [*said, "and now?", "resumed"]
+    assert after["open"] == ["pay", "", interrupted, interrupted, "and now?", "resumed"]
+    assert after["tool"] == ["", "<direct>", "and now?", "resumed"]
+    assert opened == after["open"]
+    for one in (path, killed):
+        assert inspect(str(one), lambda done, pages: None).problems == ()
+
+
+async def test_a_session_that_0_1_0_tore_is_mended(tmp_path):
+    path, new = copied(tmp_path, "twice"), tmp_path / "new.db"
+
+    report = recover(str(path), str(new), lambda done, pages: None)
+    texts = await resumed(new, "pay")
+
+    told = ("session 'pay': call 'c1' is answered 2 times, by messages 3 and 6",)
+    assert report.problems == told
+    assert texts[:4] == ["pay the bill", "", "paid", "and now?"]
+    assert texts[-2:] == ["and now?", "resumed"]
+    assert inspect(str(new), lambda done, pages: None).problems == ()
 
 
 async def test_a_closed_store_refuses(make):

@@ -3,6 +3,7 @@
 `work`: turns without end, and a line for each message that was appended.
 `hang`: calls of the tools that are named, and a line when all have run or hang.
 `below`: as `hang`, with the tools in a sub-agent.
+`share`: short runs without end, each as soon as no other process runs in the session.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import os
 import sys
 
 from toolbus import Agent, AssistantMessage, EventBus, ToolCall, tool
+from toolbus.errors import SessionBusyError
 from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_AFTER
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
@@ -52,6 +54,28 @@ async def work_on(path):
     )
     agent.on(MESSAGE_APPEND_AFTER, lambda ctx: say(ctx.value.id))
     await agent.run("go")
+
+
+def short_turns():
+    """Return what asks for two calls, then answers, with ids that no other process has."""
+    for at in itertools.count():
+        name = f"{os.getpid()}-{at}"
+        calls = [
+            ToolCall(id=f"{name}-{one}", name="work", arguments={"place": at}) for one in (1, 2)
+        ]
+        yield AssistantMessage(id=name, tool_calls=calls)
+        yield AssistantMessage(id=f"{name}-done", content=text_of(at))
+
+
+async def share(path):
+    model = ScriptedModel(short_turns())
+    agent = Agent(model, tools=[work], store=SqliteStore(path), session_id="s")
+    agent.on(MESSAGE_APPEND_AFTER, lambda ctx: say(ctx.value.id))
+    while True:
+        try:
+            await agent.run("go")
+        except SessionBusyError:
+            await asyncio.sleep(0.001)
 
 
 def counting_tools(path):
@@ -100,5 +124,7 @@ if __name__ == "__main__":
     _, mode, *rest = sys.argv
     if mode == "work":
         asyncio.run(work_on(*rest))
+    elif mode == "share":
+        asyncio.run(share(*rest))
     else:
         asyncio.run(hang(*rest, below=mode == "below"))

@@ -18,8 +18,9 @@ from toolbus.events import Scope
 from toolbus.ledger import DispatchRecord
 from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, encode
 from toolbus.store import Original, Stored, schema
-from toolbus.store.sqlite import SqliteStore, _Writes
+from toolbus.store.sqlite import SqliteStore
 from toolbus.store.worker import Worker
+from toolbus.store.writes import Writes
 
 
 def user(name, text="hello"):
@@ -362,7 +363,7 @@ def test_a_log_that_two_start_at_once_is_started_again(path, attempts, timeout):
         return connection.execute(statement)
 
     with raw(path) as connection:
-        writes = _Writes(str(path), connection)
+        writes = Writes(str(path), connection)
         writes._execute = execute
         with nullcontext() if timeout > 0 else pytest.raises(sqlite3.OperationalError):
             writes.prepare(timeout)
@@ -521,14 +522,14 @@ async def test_a_newer_version_is_refused(path, tmp_path, read_only, closed):
     source.parent.mkdir()
     await make(source, "m1")
     with raw(source) as newer:
-        newer.execute("PRAGMA user_version = 4")
+        newer.execute("PRAGMA user_version = 5")
         if not closed:
             copy_unclosed(source, path)
     if closed:
         shutil.copyfile(source, path)
 
     reason = refused(path, read_only=read_only)
-    assert reason == "it has version 4, newer than 3; update toolbus"
+    assert reason == "it has version 5, newer than 4; update toolbus"
 
 
 def test_an_unfinished_write_of_another_program_is_left_alone(path, tmp_path):
@@ -669,6 +670,7 @@ async def test_a_log_in_a_read_only_folder_is_read(public_path, tmp_path, shared
 
 async def test_a_file_that_changes_under_a_reader_without_locks_is_told(public_path):
     await make(public_path, "m1")
+    public_path.chmod(0o644)
     public_path.parent.chmod(0o555)
     with unprivileged():
         reader = SqliteStore(public_path, read_only=True)

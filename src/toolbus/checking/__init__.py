@@ -5,11 +5,10 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from toolbus.errors import WrongPathError
 from toolbus.messages import encode
 from toolbus.store.inspection import inspect
 from toolbus.store.recovery import recover
-from toolbus.terminal import Piece, Screen, Styled, UsageError, open_screen
+from toolbus.terminal import Piece, Screen, Styled, open_screen
 
 if TYPE_CHECKING:
     from toolbus.store.inspection import Report
@@ -29,13 +28,11 @@ def check_store(
     """Print the state of the store file *where*, having written what is readable to *new* if given.
 
     How far it is goes to *errors*, if that is a terminal. Returns 0 if all is well and 1 if there
-    is damage; raises `UsageError` for what is no store, and `StoreError`.
+    is damage; raises `WrongPathError` for what is no store, and `StoreError`.
     """
     told = _Progress(errors)
     try:
         report = recover(where, new, told) if new is not None else inspect(where, told)
-    except WrongPathError as error:
-        raise UsageError(str(error)) from error
     finally:
         told.end()
     if as_json:

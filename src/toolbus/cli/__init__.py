@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import Command, make_parser
-from toolbus.errors import LoadError, ToolbusError
+from toolbus.errors import LoadError, ToolbusError, WrongPathError
 from toolbus.hints import nearest
 from toolbus.terminal import Output, UsageError
 
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         # That is how argparse ends, after help and after wrong use.
         code = stop.code if isinstance(stop.code, int) else 0
-    except (UsageError, LoadError) as error:
+    except (UsageError, LoadError, WrongPathError) as error:
         Output(sys.stderr).write(f"toolbus: {error}\n")
         code = 2
     except (ToolbusError, OSError) as error:

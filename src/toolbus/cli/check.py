@@ -20,7 +20,8 @@ examples:
   toolbus check sessions.db --json | jq .problems    one JSON document
 
 It never changes the file. It ends with 0 if all is well, with 1 if there is
-damage, and with 2 if the file is no store or is a newer toolbus's."""
+damage or a call has two answers or one far from it, and with 2 if the file is
+no store or is a newer toolbus's."""
 
 
 def command() -> Command:

@@ -67,7 +67,7 @@ def inspect(where: str, progress: Progress) -> Report:
 
 def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) -> Report:
     """Gather what can be read of *where* in *target*, an empty database, and say what is wrong."""
-    file = checked(where)
+    file = checked_path(where, read_only=True)
     for statement in schema.TABLES:
         target.execute(statement)
     shapes = read_shapes(target)
@@ -82,19 +82,11 @@ def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) 
     if source.bytes and not (source.pages.is_database or sessions):
         raise WrongPathError(where, "it is no store, or nothing of it can be read")
     if problems:
-        missing = [one for one in shapes if one not in source.roots]
+        # A file of before has no list of writers, and misses none.
+        missing = [one for one in shapes if one not in {*source.roots, "writers"}]
         problems += [f"the table {one!r} cannot be found" for one in missing]
     problems = [*_head_problems(source), *problems, *reading.problems]
-    return _report(where, version, source, sessions, problems)
-
-
-def _report(
-    where: str,
-    version: int,
-    source: Salvage,
-    sessions: tuple[SessionState, ...],
-    problems: list[str],
-) -> Report:
+    notes = (*_notes(source), *reading.notes)
     return Report(
         path=where,
         is_whole=not problems,
@@ -104,16 +96,8 @@ def _report(
         log_commits=source.log.commits,
         sessions=sessions,
         problems=tuple(problems),
-        notes=_notes(source),
+        notes=notes,
     )
-
-
-def checked(where: str) -> Path:
-    """Return the file *where*; raises `WrongPathError` if there is none, or no file."""
-    try:
-        return checked_path(where, read_only=True)
-    except StoreError as error:
-        raise WrongPathError(where, error.reason) from error
 
 
 def _structure(
@@ -212,6 +196,13 @@ def _head_problems(source: Salvage) -> list[str]:
 
 def _notes(source: Salvage) -> tuple[str, ...]:
     log = source.log
-    if log.broken_at and not log.damage:
+    if log.damage:
+        return ()
+    if log.broken_at:
         return ("the last write in the log was cut off before it was acknowledged",)
+    if log.tail:
+        # Nobody can tell the two apart.
+        where = f"the log beside it ends in the middle of frame {log.frames + 1}"
+        why = "a process was killed there, or the log was cut off and what stood behind is lost"
+        return (f"{where}: {why}",)
     return ()

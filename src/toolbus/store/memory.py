@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from time import time_ns
 from typing import TYPE_CHECKING, Self
 
 from toolbus.errors import ClosedError
-from toolbus.store import SessionInfo
+from toolbus.store import Position, SessionInfo
+from toolbus.store.leases import Lease, check_position, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,17 +26,43 @@ class MemoryStore:
     def __init__(self, *, clock: Callable[[], int] = time_ns) -> None:
         self._clock, self._closed = clock, False
         self._sessions: dict[str, _Session] = {}
+        self._leases: dict[str, Lease] = {}
+        self._lock = Lock()
+
+    async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
+        """Make *holder* the session's writer, under a new epoch; return where it stands."""
+        now, _ = self._clock(), self._opened()
+        with self._lock:
+            lease = self._lease(session_id)
+            if lease.keeps_out(holder, now):
+                raise running(session_id)
+            until = now + round(seconds * 1e9)
+            self._leases[session_id] = Lease(lease.epoch + 1, holder, until_ns=until)
+            return self._position(session_id)
+
+    async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
+        """Let the lease of *holder* end in *seconds*, with 0 at once."""
+        until = self._clock() + round(seconds * 1e9)
+        with self._lock:
+            lease = self._lease(session_id)
+            if lease.holder == holder:
+                self._leases[session_id] = lease._replace(until_ns=until)
 
     async def append(self, session_id: str, stored: Stored) -> None:
         """Add *stored* to the end of the session."""
+        with self._lock:
+            self._append(session_id, stored)
+
+    def _append(self, session_id: str, stored: Stored) -> None:
         now, sessions = self._clock(), self._opened()
+        if stored.at is not None:
+            check_position(session_id, stored.at, self._position(session_id))
         session = sessions.get(session_id) or sessions.setdefault(session_id, _Session(now))
         session.updated_ns = max(session.updated_ns, now)
         session.records.extend(stored.records)
         for one in stored.originals:
             session.originals.setdefault(one.digest, one)
-        if stored.message is not None:
-            session.messages.append(stored.message)
+        session.messages += stored.messages
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
@@ -76,6 +104,14 @@ class MemoryStore:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _lease(self, session_id: str) -> Lease:
+        return self._leases.get(session_id, Lease())
+
+    def _position(self, session_id: str) -> Position:
+        found = self._sessions.get(session_id)
+        length = 0 if found is None else len(found.messages)
+        return Position(self._lease(session_id).epoch, length)
 
     def _opened(self) -> dict[str, _Session]:
         if self._closed:

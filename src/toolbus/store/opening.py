@@ -5,17 +5,17 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from toolbus.errors import StoreError
+from toolbus.errors import StoreError, WrongPathError
 from toolbus.store import schema
 from toolbus.store.paths import beside, may_write_beside, unfinished
-from toolbus.store.reasons import failure_of
+from toolbus.store.reasons import GONE, failure_of
 from toolbus.store.wal import damage_of, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 Mode = Literal["ro", "rw", "rwc", "still", "alone"]
 """How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
@@ -83,6 +83,30 @@ def _look(file: Path) -> tuple[object, ...]:
     return found.st_ino, found.st_size, found.st_mtime_ns, unfinished(file)
 
 
+class Presence:
+    """What shows that *where* still leads to the files that were opened, for a writer."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        # Whole, for the process may go to another folder; a link may lead elsewhere later.
+        path, file = Path(where).absolute(), Path(where).resolve()
+        self._paths = (path, *[beside(file, end) for end in ("-wal", "-shm")])
+        self._seen = [_identity(one) for one in self._paths]
+
+    def check(self) -> None:
+        """Raise `StoreError` if one of the files is not there any more, or another one is."""
+        if [_identity(one) for one in self._paths] != self._seen:
+            raise StoreError(self._where, GONE)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
     """Return the version of *file*, 0 if it is empty.
 
@@ -98,12 +122,13 @@ def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -
     if marks == EMPTY and read_only:
         raise StoreError(where, "it is empty; give the path of a store")
     if marks != EMPTY and application_id != schema.APPLICATION_ID:
-        raise StoreError(where, "it is another application's database; give another path")
+        raise WrongPathError(where, "it is another application's database; give another path")
     if marks != EMPTY and version < 1:
         raise StoreError(where, f"it has version {version}, so it is damaged; see `toolbus check`")
     if version > schema.VERSION:
         known = schema.VERSION
-        raise StoreError(where, f"it has version {version}, newer than {known}; update toolbus")
+        reason = f"it has version {version}, newer than {known}; update toolbus"
+        raise WrongPathError(where, reason)
     return version
 
 
@@ -149,5 +174,5 @@ def worded(where: str) -> Iterator[None]:
     """Turn what goes wrong inside into a `StoreError` about *where*."""
     try:
         yield
-    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+    except (sqlite3.Error, OSError, UnicodeError) as error:
         raise failure_of(where, error) from error

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
-from toolbus.errors import StoreError
+from toolbus.errors import WrongPathError
 from toolbus.store.reasons import READ_ONLY
 
 # Who the process acts as, where the system can tell, and not who started it.
@@ -15,27 +15,38 @@ _EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def checked_path(where: str, *, read_only: bool) -> Path:
-    """Return the file that *where* leads to; raises `StoreError` if it can be no store's."""
+    """Return the file that *where* leads to; raises `WrongPathError` if it can be no store's."""
     if where == ":memory:":
-        raise StoreError(where, "this store keeps a file; for memory use `MemoryStore()`")
+        raise WrongPathError(where, "this store keeps a file; for memory use `MemoryStore()`")
     try:
         file = Path(os.path.realpath(where))
         mode = file.stat().st_mode
     except FileNotFoundError:
         return _checked_absence(where, read_only=read_only)
     except (OSError, ValueError) as error:
-        raise StoreError(where, f"cannot go there ({error}); give another path") from error
+        raise WrongPathError(where, f"cannot go there ({error}); give another path") from error
     if S_ISDIR(mode):
-        raise StoreError(where, "it is a directory; give the path of a file in it")
+        raise WrongPathError(where, "it is a directory; give the path of a file in it")
     # SQLite would wait for ever for the other end of a pipe.
     if not S_ISREG(mode):
-        raise StoreError(where, "it is no regular file; give the path of one")
+        raise WrongPathError(where, "it is no regular file; give the path of one")
     # SQLite would find out too, but only after it made files beside this one.
     if not os.access(file, os.R_OK, effective_ids=_EFFECTIVE):
-        raise StoreError(where, "it is not readable; change its permissions")
+        raise WrongPathError(where, "it is not readable; change its permissions")
     if not (read_only or may_write(file)):
-        raise StoreError(where, READ_ONLY)
+        raise WrongPathError(where, READ_ONLY)
     return file
+
+
+def create_private(file: Path) -> None:
+    """Make *file*, empty and for its owner only, unless it is there or may not be.
+
+    SQLite gives the files beside it the same permissions, and words what is forbidden.
+    """
+    with suppress(FileExistsError, PermissionError):
+        # Nothing is followed or written over, whoever puts something there meanwhile.
+        number = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.close(number)
 
 
 def beside(file: Path, end: str) -> Path:
@@ -70,7 +81,7 @@ def unfinished(file: Path) -> bool:
 def _checked_absence(where: str, *, read_only: bool) -> Path:
     file = Path(os.path.realpath(where))
     if not file.parent.is_dir():
-        raise StoreError(where, f"there is no folder {str(file.parent)!r}; make it first")
+        raise WrongPathError(where, f"there is no folder {str(file.parent)!r}; make it first")
     if read_only:
-        raise StoreError(where, "there is no such file; give the path of a store")
+        raise WrongPathError(where, "there is no such file; give the path of a store")
     return file

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from toolbus.errors import StoreError
+from toolbus.errors import SessionBusyError, StoreError
 
 READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
 STILL_LOGGED = (
     "the originals are deleted, but another reader needs a log that holds them; "
     "let that finish and forget them again"
 )
+GONE = (
+    "it, or a file beside it, was deleted, moved or replaced while it was open, and nothing was "
+    "written; put it back, or open the store again"
+)
 _FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
 _ROOM = "make room and try again"
+
+_WHOLE = "take it out, or give another id"
 
 _REASONS = {
     "SQLITE_BUSY": "it is locked by another program; let that finish and try again",
@@ -28,8 +34,20 @@ _REASONS = {
 }
 
 
-def failure_of(where: str, error: Exception) -> StoreError:
-    """Return *error* as a `StoreError` about *where*; it has the error as its cause."""
+def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
+    """Return *error* as a `StoreError` about *where*; it has the error as its cause.
+
+    A refusal is returned as it is.
+    """
+    if isinstance(error, StoreError | SessionBusyError):
+        return error
+    if isinstance(error, UnicodeEncodeError):
+        # Only that character: what stands around it may be nobody's to read.
+        half = error.object[error.start : error.end]
+        what = f"an id or a text has half a character in it, {half!r}: {error.reason}"
+        failure = StoreError(where, f"{what}; {_WHOLE}")
+        failure.__cause__ = error
+        return failure
     # Errors of the module itself, about how it is used, have no code.
     code = getattr(error, "sqlite_errorname", "")
     # SQLite quotes what it finds in a damaged file, and that is not always text.

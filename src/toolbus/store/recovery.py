@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from toolbus.errors import WrongPathError
 from toolbus.store.inspection import survey
+from toolbus.store.mending import mend_sessions
 from toolbus.store.opening import connect, worded
-from toolbus.store.paths import beside
+from toolbus.store.paths import beside, create_private
 from toolbus.store.shapes import read_shapes
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def recover(where: str, new: str, progress: Progress) -> Report:
     """Write what can be read of the store file *where* to the file *new*; return what was found.
 
     *new* is there as a whole or not at all, and *where* is left as it is. Messages and records
-    keep their order and ids; where some are lost the others are numbered anew. Raises
+    keep their order and ids; where some are lost the others are numbered anew. A call that has
+    several answers keeps one, next to it, and the notes say so. Raises
     `StoreError`, and `WrongPathError` if *new* exists. Not for a process that has the file
     open, as with `inspect`.
     """
@@ -36,13 +38,16 @@ def recover(where: str, new: str, progress: Progress) -> Report:
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
     _check_absent(new, goal)
     try:
-        with worded(new), closing(connect(part, 5.0, "rwc")) as target:
+        with worded(new):
+            create_private(part)
+        with worded(new), closing(connect(part, 5.0, "rw")) as target:
             # Nobody sees the file before it is done, so it needs no journal until then.
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")
             target.execute("BEGIN")
             with worded(where):
                 report = survey(where, target, progress, bodies=True)
+            mended = mend_sessions(target)
             shapes = read_shapes(target).values()
             _release_pages(target, shapes)
             for shape in shapes:
@@ -55,7 +60,7 @@ def recover(where: str, new: str, progress: Progress) -> Report:
     finally:
         for end in ("", "-wal", "-shm"):
             beside(part, end).unlink(missing_ok=True)
-    return replace(report, recovered=new)
+    return replace(report, recovered=new, notes=(*report.notes, *mended))
 
 
 def _check_absent(new: str, goal: Path) -> None:

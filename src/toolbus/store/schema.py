@@ -5,7 +5,7 @@ from __future__ import annotations
 APPLICATION_ID = int.from_bytes(b"tbus", "big")
 """What the header of every store file says, as `file` and other programs read it."""
 
-VERSION = 3
+VERSION = 4
 """The version of the tables, in the file's `user_version`."""
 
 ENCODING = 1
@@ -42,6 +42,15 @@ _ORIGINALS = """TABLE originals (
         UNIQUE (session, digest)
     )"""
 
+# Who writes a session, by its id: it is opened before it has a message. Nothing is lost with it.
+_WRITERS = """TABLE writers (
+        session TEXT PRIMARY KEY,
+        epoch INTEGER NOT NULL,
+        holder TEXT NOT NULL,
+        process TEXT NOT NULL,
+        until_ns INTEGER NOT NULL
+    ) WITHOUT ROWID"""
+
 # Column types are loose and no statement needs an SQLite younger than 3.24, so the one that an
 # old Linux brings will do. Messages are rows with a rowid, since their bodies may be large.
 # A `checksum` is the CRC-32 of the body, since SQLite has none on its pages: a letter that changed
@@ -76,6 +85,7 @@ TABLES = (
     f"CREATE INDEX {_LEFTOVERS}",
     f"CREATE {_MENTIONS}",
     f"CREATE {_ORIGINALS}",
+    f"CREATE {_WRITERS}",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
@@ -114,6 +124,7 @@ _UPGRADES = {
         "DROP TABLE records",
         "PRAGMA user_version = 3",
     ),
+    3: (f"CREATE {_WRITERS}", "PRAGMA user_version = 4"),
 }
 
 _DISGUISES = {
@@ -129,6 +140,7 @@ _DISGUISES = {
         f"CREATE TEMP {_ORIGINALS}",
         *_PAGED,
     ),
+    3: (),  # Who only reads does not ask who writes.
 }
 
 
@@ -156,6 +168,9 @@ ADD_PAGE = """INSERT INTO ledger (key, session, place, seq, records, version, bo
     VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?, ?)"""
 ADD_MENTION = "INSERT OR IGNORE INTO mentions (id, page) VALUES (?, ?)"
 ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (?, ?, ?)"
+LEASE = "SELECT epoch, holder, process, until_ns FROM writers WHERE session = ?"
+TAKE = "INSERT OR REPLACE INTO writers VALUES (?, ?, ?, ?, ?)"
+EXTEND = "UPDATE writers SET until_ns = ? WHERE session = ? AND holder = ?"
 FORGET = "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)"
 
 # Bodies are read as the bytes that they are, so that damaged text reaches the decoder.

@@ -5,32 +5,31 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
-from time import monotonic, sleep, time_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import StoreError
-from toolbus.store import reads, rows, schema
+from toolbus.store import Position, reads, schema
 from toolbus.store.opening import (
-    EMPTY,
     Stillness,
     check_contents,
     connect,
-    read_marks,
     reading_mode,
     worded,
 )
-from toolbus.store.paths import checked_path
-from toolbus.store.reasons import STILL_LOGGED, failure_of
+from toolbus.store.paths import checked_path, create_private
+from toolbus.store.reasons import failure_of
 from toolbus.store.worker import Worker
+from toolbus.store.writes import Answer, Append, Extend, Forget, Job, Open, Writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
-    from toolbus.store import Original, SessionInfo, Stored
+    from toolbus.store import Original, SessionInfo, Stored, rows
 
 T = TypeVar("T")
 
@@ -38,9 +37,6 @@ Query = Callable[[sqlite3.Connection], T]
 
 _BATCH = 512
 """How many appends share a commit at most."""
-
-_PAUSE = 0.005
-"""Seconds between two attempts to start the log of a new file."""
 
 
 class SqliteStore:
@@ -66,9 +62,10 @@ class SqliteStore:
         file = checked_path(self._where, read_only=read_only)
         with worded(self._where), ExitStack() as opened:
             version = check_contents(self._where, file, timeout, read_only=read_only)
-            self._writes: _Writes | None = None
+            self._writes: Writes | None = None
             if not read_only:
-                self._writes = _Writes(self._where, connect(file, timeout, "rwc"))
+                create_private(file)
+                self._writes = Writes(self._where, connect(file, timeout, "rwc"))
                 opened.callback(self._writes.close)
                 self._writes.prepare(timeout)
                 version = schema.VERSION
@@ -80,7 +77,7 @@ class SqliteStore:
             opened.pop_all()
         name = f"store {self._where!r}"
         self._reader: Worker[Query[Any], Any] = Worker(name, reads.serve, reads.close)
-        self._writer: Worker[_Append | _Forget, int | None] | None = None
+        self._writer: Worker[Job, Answer] | None = None
         if self._writes:
             write, end = self._writes.serve, self._writes.close
             self._writer = Worker(name, write, end, most=_BATCH)
@@ -90,9 +87,20 @@ class SqliteStore:
         """How many transactions this store has written."""
         return self._writes.commits if self._writes else 0
 
+    async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
+        """Make *holder* the session's writer, under a new epoch; return where it stands."""
+        now = self._clock()
+        stands = await self._write(Open(session_id, holder, now, _after(now, seconds)))
+        assert isinstance(stands, Position)  # noqa: S101 - it is what such a job answers
+        return stands
+
+    async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
+        """Let the lease of *holder* end in *seconds*, with 0 at once."""
+        await self._write(Extend(_after(self._clock(), seconds), session_id, holder))
+
     async def append(self, session_id: str, stored: Stored) -> None:
         """Add *stored* to the end of the session; it survives the process once this returns."""
-        await self._write(_Append(session_id, self._clock(), stored))
+        await self._write(Append(session_id, self._clock(), stored))
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
@@ -122,7 +130,8 @@ class SqliteStore:
 
     async def forget_originals(self, session_id: str) -> int:
         """Delete the values that the session kept from the file and its log; return how many."""
-        return await self._write(_Forget(session_id)) or 0
+        count = await self._write(Forget(session_id))
+        return count if isinstance(count, int) else 0
 
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""
@@ -136,7 +145,7 @@ class SqliteStore:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _write(self, job: _Append | _Forget) -> int | None:
+    async def _write(self, job: Job) -> Answer:
         if self._writer is None:
             raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
         return await self._writer.submit(job)
@@ -146,114 +155,8 @@ class SqliteStore:
         return answer
 
 
-class _Append(NamedTuple):
-    """What `append` was given, and when."""
-
-    session_id: str
-    now_ns: int
-    stored: Stored
-
-
-class _Forget(NamedTuple):
-    """What `forget_originals` was given."""
-
-    session_id: str
-
-
-class _Writes:
-    """What the writer's thread does with its connection."""
-
-    def __init__(self, where: str, connection: sqlite3.Connection) -> None:
-        self._where, self._connection, self.commits = where, connection, 0
-        self._execute, self.close = connection.execute, connection.close
-
-    def prepare(self, timeout: float) -> None:
-        """Make the tables if the file is empty, and bring those of an older version up to date."""
-        # First of all: so a process killed in here leaves an empty file, never half a store.
-        if self._start_log(monotonic() + timeout) != ("wal",):
-            raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
-        self._execute("PRAGMA synchronous = FULL")
-        # What is deleted shall be gone, and not only no longer be found.
-        self._execute("PRAGMA secure_delete = ON")
-        self._execute("BEGIN IMMEDIATE")
-        marks = read_marks(self._connection)
-        for statement in schema.TABLES if marks == EMPTY else schema.upgrades(marks[1]):
-            self._execute(statement)
-        self._execute("COMMIT")
-
-    def _start_log(self, until: float) -> object:
-        # Two that open a new file may each hold what the other waits for. SQLite then fails
-        # at once, whatever its timeout, and the one that failed has to come again.
-        while True:
-            try:
-                return self._execute("PRAGMA journal_mode = WAL").fetchone()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > until:
-                    raise
-            sleep(_PAUSE)
-
-    def serve(self, jobs: Sequence[_Append | _Forget]) -> list[StoreError | int | None]:
-        """Do *jobs* in one transaction; those that fail alone are left out of it."""
-        try:
-            self._execute("BEGIN IMMEDIATE")
-            answers = [self._write(job) for job in jobs]
-            self._execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
-            with suppress(sqlite3.Error):
-                self._connection.rollback()
-            return [failure_of(self._where, error) for _ in jobs]
-        self.commits += 1
-        if any(isinstance(job, _Forget) for job in jobs) and not self._empty_log():
-            held = StoreError(self._where, STILL_LOGGED)
-            pairs = zip(jobs, answers, strict=True)
-            return [held if isinstance(job, _Forget) else answer for job, answer in pairs]
-        return answers
-
-    def _write(self, job: _Append | _Forget) -> StoreError | int | None:
-        self._execute("SAVEPOINT append")
-        answer: StoreError | int | None = None
-        try:
-            if isinstance(job, _Forget):
-                answer = self._execute(schema.FORGET, job).rowcount
-            else:
-                self._insert(*job)
-        except Exception as error:
-            # A full disk or a failing one may have ended the whole transaction.
-            if not self._connection.in_transaction:
-                raise
-            answer = failure_of(self._where, error)
-            self._execute("ROLLBACK TO append")
-        self._execute("RELEASE append")
-        return answer
-
-    def _empty_log(self) -> bool:
-        """Carry all of the log into the file; return False if another reader needs it still."""
-        with suppress(sqlite3.OperationalError):
-            (busy, *_) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            return not busy
-        return False
-
-    def _insert(self, session_id: str, now_ns: int, stored: Stored) -> None:
-        message, records = stored.message, stored.records
-        new = (session_id, int(message is not None), len(records), now_ns, now_ns)
-        self._execute(schema.COUNT_UP, new)
-        session, seq, last = self._execute(schema.COUNTED, (session_id,)).fetchone()
-        key, place = None, seq + 1
-        if message is not None:
-            place = seq
-            row = (session, seq, *rows.message_row(message))
-            key = self._execute(schema.ADD_MESSAGE, row).lastrowid
-            calls = [(call_id, key) for call_id in rows.call_ids(message)]
-            self._connection.executemany(schema.ADD_CALL, calls)
-        if records:
-            first = last - len(records) + 1
-            of_page = (key, session, place, first, *rows.page_row(records))
-            page = self._execute(schema.ADD_PAGE, of_page).lastrowid
-            if mentions := [(one, page) for one in rows.mentioned(records, message)]:
-                self._connection.executemany(schema.ADD_MENTION, mentions)
-        if stored.originals:
-            kept = [(session, one.digest, one.body.decode()) for one in stored.originals]
-            self._connection.executemany(schema.ADD_ORIGINAL, kept)
+def _after(now_ns: int, seconds: float) -> int:
+    return now_ns + round(seconds * 1e9)
 
 
 class _Reads:
@@ -272,7 +175,7 @@ class _Reads:
         """Answer *queries*."""
         return [self._answer(query) for query in queries]
 
-    def _answer(self, query: Query[T]) -> T | StoreError:
+    def _answer(self, query: Query[T]) -> T | Exception:
         try:
             answer = query(self._connection)
             if self._still:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.store.pairing import read_pairing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -14,12 +16,6 @@ if TYPE_CHECKING:
 
 Damage = dict[tuple[str, object, object], str]
 """Why a row of a table, a session and a number cannot be read."""
-
-PAIRS = """CREATE TEMP TABLE pairs (
-    session INTEGER, asks INTEGER, call TEXT, PRIMARY KEY (session, asks, call)
-) WITHOUT ROWID"""
-"""Which calls the messages of a session ask for, and which they answer."""
-
 
 TABLES = {"message": "messages", "record": "ledger"}
 """Where what is kept of a session stands."""
@@ -79,14 +75,15 @@ def _state(
         if found[kind] > promised:
             problems.append(f"it counts {promised} {kind}s, and {found[kind]} are there")
     problems += [f"{_span(one)} cannot be read: {one.reason}" for one in lost]
-    unanswered, unasked = _unpaired(connection, key)
+    pairing = read_pairing(connection, key)
+    problems += pairing.problems()
     state = SessionState(
         id=name,
         messages=found["message"],
         records=found["record"],
         lost=tuple(lost),
-        unanswered=unanswered,
-        unasked=unasked,
+        unanswered=pairing.unanswered,
+        unasked=len(pairing.strays),
     )
     return key, state, [f"session {name!r}: {one}" for one in problems]
 
@@ -123,14 +120,6 @@ def _named(kind: str, gap: tuple[int, int], whys: Mapping[int, str]) -> Iterator
         first = seq + 1
     if first <= last:
         yield Lost(kind=kind, first=first, last=last, reason=_GONE)
-
-
-def _unpaired(connection: Connection, session: int) -> tuple[int, int]:
-    """Return the number of calls without a result, and of results without a call."""
-    query = """SELECT count(*) FROM pairs AS one WHERE session = ? AND asks = ? AND NOT EXISTS (
-        SELECT 1 FROM pairs WHERE session = one.session AND asks = ? AND call = one.call)"""
-    counts = [connection.execute(query, (session, asks, 1 - asks)).fetchone()[0] for asks in (1, 0)]
-    return counts[0], counts[1]
 
 
 def _span(lost: Lost) -> str:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from binascii import crc32
 from typing import TYPE_CHECKING
 
-from toolbus.messages import AssistantMessage, ToolMessage
+from toolbus.store.pairing import TURNS, read_pairing, turns_of
 from toolbus.store.rows import call_ids, columns_of
 from toolbus.store.salvage import PROVED, Found, Salvage
-from toolbus.store.states import PAIRS, TABLES, Damage, SessionState, read_states
+from toolbus.store.states import TABLES, Damage, SessionState, read_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.ledger import DispatchRecord
+    from toolbus.messages import Message
     from toolbus.store.opening import Connection
     from toolbus.store.pages import Value
     from toolbus.store.salvage import Row
     from toolbus.store.shapes import Shape
 
-_DERIVED = frozenset({"calls"})
-"""Tables that say again what the messages say."""
+_DERIVED = frozenset({"calls", "writers"})
+"""Tables that say again what the messages say, or who writes them just now."""
 
 _SCRATCH = (
-    PAIRS,
+    TURNS,
     "CREATE TEMP TABLE found_calls (id TEXT, message INTEGER, PRIMARY KEY (id, message))",
 )
 
@@ -31,7 +32,8 @@ _SCRATCH = (
 class Survey:
     """Gathers the rows of *source* in *target*, an empty database with the tables of *shapes*.
 
-    With *bodies* they are copied whole, else only counted. `problems` says what is wrong.
+    With *bodies* they are copied whole, else only counted. `problems` says what is wrong, `notes`
+    what is odd.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Survey:
         self._damaged: Damage = {}
         self._heard: dict[Value, tuple[str, int, int]] = {}
         self.problems: list[str] = []
+        self.notes: list[str] = []
 
     def gather(self, progress: Callable[[int, int], None]) -> tuple[SessionState, ...]:
         """Read all that can be read; return the state of each session, the oldest first."""
@@ -58,6 +61,7 @@ class Survey:
         self._name_sessions()
         states = read_states(self._target, self._damaged)
         self.problems += [problem for _, _, problems in states for problem in problems]
+        self.notes += [note for key, state, _ in states for note in self._strays(key, state)]
         told = {
             (TABLES[one.kind], key, one.first) for key, state, _ in states for one in state.lost
         }
@@ -100,7 +104,7 @@ class Survey:
         if int(str(row["seq"])) < 1 or not self._insert(table, kept):
             if not carved:
                 self._refuse(table, kept)
-        elif isinstance(body, AssistantMessage | ToolMessage):
+        elif not isinstance(body, tuple):
             self._note_calls(kept, body)
 
     def _insert(self, table: str, row: Row) -> bool:
@@ -125,13 +129,15 @@ class Survey:
         first, last = min(first, record.started_ns), max(last, record.started_ns)
         self._heard[session] = (record.scope.session_id or "", first, last)
 
-    def _note_calls(self, row: Row, body: AssistantMessage | ToolMessage) -> None:
-        session, key, asks = row["session"], row["key"], isinstance(body, AssistantMessage)
+    def _note_calls(self, row: Row, body: Message) -> None:
+        session, key = row["session"], int(str(row["key"]))
         for call_id in call_ids(body):
             self._target.execute("INSERT OR IGNORE INTO calls VALUES (?, ?)", (call_id, key))
-            self._target.execute(
-                "INSERT OR IGNORE INTO pairs VALUES (?, ?, ?)", (session, asks, call_id)
-            )
+        turns = enumerate(turns_of(int(str(row["seq"])), key, body))
+        self._target.executemany(
+            "INSERT OR IGNORE INTO turns VALUES (?, ?, ?, ?, ?, ?)",
+            [(session, *turn, place) for place, turn in turns],
+        )
 
     def _name_sessions(self) -> None:
         """Make sessions for messages and records whose own is lost; an index may have its name."""
@@ -151,6 +157,15 @@ class Survey:
             names = (named.get(key), heard, f"recovered-{key}")
             name = next(one for one in names if one and self._insert("sessions", row | {"id": one}))
             self.problems.append(f"session {name!r} is missing in the list of sessions")
+
+    def _strays(self, session: int, state: SessionState) -> list[str]:
+        """Say which answers no message asks for; what did may have been lost long ago."""
+        strays = read_pairing(self._target, session).strays if state.unasked else ()
+        return [
+            f"session {state.id!r}: message {one.seq} answers call {one.call!r}, "
+            "which no message asks for"
+            for one in strays
+        ]
 
     def _compare_calls(self) -> None:
         for cell in self._source.cells("calls"):

@@ -9,6 +9,7 @@ format: https://sqlite.org/fileformat2.html#the_write_ahead_log.
 from __future__ import annotations
 
 import struct
+from os import SEEK_END
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +34,8 @@ class Log(NamedTuple):
     *pages* is where in the file the newest committed image of each page stands, *pages_behind*
     the same for whole frames that SQLite does not see; *size* is the number of pages that the
     database has by the last commit, 0 without one. *broken_at* is the number of the frame at
-    which SQLite stops, 0 for the header; *inside*, whether it is amid a commit.
+    which SQLite stops, 0 for the header; *inside*, whether it is amid a commit. *tail* is how many
+    bytes behind the last frame are none.
     """
 
     page_size: int = 0
@@ -45,6 +47,7 @@ class Log(NamedTuple):
     inside: bool = False
     commits_behind: int = 0
     pages_behind: Mapping[int, int] = MappingProxyType({})
+    tail: int = 0
 
     @property
     def damage(self) -> str:
@@ -108,7 +111,8 @@ def _read(file: BinaryIO) -> Log:
     if magic in {_BIG, _LITTLE} and page_size in _PAGE_SIZES and sums == (first, second):
         frames = list(_frames(file, page_size, (salts[0], salts[1]), sums, order))
         good = next((at for at, one in enumerate(frames) if not one.whole), len(frames))
-        return _gathered(page_size, frames, good)
+        tail = (file.seek(0, SEEK_END) - _HEADER.size) % (_FRAME.size + page_size)
+        return _gathered(page_size, frames, good)._replace(tail=tail)
     # Any of its words may be the wrong one, so the first frame tells which are right.
     page_size = page_size if page_size in _PAGE_SIZES else 4096
     first_frame = file.read(_FRAME.size)

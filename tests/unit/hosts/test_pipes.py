@@ -103,7 +103,7 @@ def test_one_bus_and_components_are_the_handlers(tmp_path):
         (["--with", "handlers.py:Tooled", "--with", "handlers.py:Tooled"], 2),
         (["--with", "handlers.py:nobody"], 2),
         (["--config", "none.toml"], 2),
-        (["--store", "none/calls.db"], 1),
+        (["--store", "none/calls.db"], 2),
         (["--with", "handlers.py:Failing"], 1),
     ],
 )

@@ -87,8 +87,8 @@ class CallOnBus:
         )
         try:
             # Without a store nothing is waited for in it, so nothing can be cancelled there.
-            sheltered = not self._keeper.stores
-            asked = await transcript.enter(asking, scope, sheltered=sheltered)
+            sheltered, later = not self._keeper.stores, self._keeper.works
+            asked = await transcript.enter(asking, scope, sheltered=sheltered, later=later)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
             outcomes = await self._run_all(runner, calls, offer)
             if self._stopped:

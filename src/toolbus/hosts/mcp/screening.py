@@ -103,7 +103,7 @@ class Screen:
         with _closed(method):
             call = _call(method, params)
             asking = AssistantMessage(id=new_id(), tool_calls=(call,))
-            await transcript.append(asking, self._scope)
+            await transcript.enter(asking, self._scope, later=True)
 
         async def append(message: ToolMessage) -> Message:
             return await transcript.append(message, self._scope)

@@ -1,0 +1,127 @@
+"""The one writer of a session: under an epoch of its own, and with a lease while it works."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from toolbus.eager import Begun, to_the_end
+from toolbus.errors import SessionBusyError, StoreError, ToolbusError
+from toolbus.locks import LoopLock
+from toolbus.store import Position
+from toolbus.store.leases import LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from toolbus.store import Store, Stored
+
+logger = logging.getLogger("toolbus")
+
+
+class Writer:
+    """Writes the session *session_id* of *store*; *holder* is a name that nobody else has."""
+
+    def __init__(
+        self, store: Store, session_id: str, holder: str, lease: float = LEASE_SECONDS
+    ) -> None:
+        self._store, self._session_id = store, session_id
+        self._holder, self._lease = holder, lease
+        self._epoch = 0
+        self._users: list[asyncio.Task[Any] | None] = []
+        self._opening = LoopLock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._extending: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def hold(self, catch_up: Callable[[int], Awaitable[None]]) -> AsyncIterator[None]:
+        """Be the session's writer in the store; *catch_up* gets how many messages it has there.
+
+        Raises `SessionBusyError` while another one's lease lasts.
+        """
+        task, in_loop = asyncio.current_task(), True
+        async with self._opening.here():
+            self._users = [one for one in self._users if _works(one)]
+            if not self._users:
+                await self._open(catch_up)
+            self._users.append(task)
+        try:
+            yield
+        except GeneratorExit:
+            in_loop = False  # It was closed in the middle, so there is nobody to wait.
+            raise
+        finally:
+            if task in self._users:
+                self._users.remove(task)
+            if in_loop and not self._users:
+                await self._give_back()
+
+    async def append(self, stored: Stored, length: int) -> None:
+        """Append *stored* behind *length* messages; cancelled, this ends when it is known to be in.
+
+        It is in if this returns or raises `CancelledError`, and is not if it raises an error.
+        """
+        at = Position(self._epoch, length)
+        stored, cancelled = replace(stored, at=at), None
+        while True:
+            requests = _cancellations()
+            try:
+                await self._store.append(self._session_id, stored)
+                break
+            except asyncio.CancelledError as error:
+                if _cancellations() == requests:
+                    raise StoreError(self._session_id, "the store broke off by itself") from error
+                # It may be in, or get in later on. The same again cannot get in twice.
+                cancelled = error
+            except SessionBusyError as error:
+                if cancelled is None or (error.epoch, error.length) != (at.epoch, length + 1):
+                    raise
+                break
+        if cancelled is not None:
+            raise cancelled
+
+    async def _open(self, catch_up: Callable[[int], Awaitable[None]]) -> None:
+        try:
+            stands = await self._store.open_session(self._session_id, self._holder, self._lease)
+            await catch_up(stands.length)
+        except SessionBusyError:
+            raise
+        except BaseException:
+            await self._give_back()
+            raise
+        self._epoch = stands.epoch
+        self._extend_later()
+
+    def _extend_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._lease / 3, self._extend_now)
+
+    def _extend_now(self) -> None:
+        self._extending = asyncio.ensure_future(self._let_last(self._lease))
+        self._extend_later()
+
+    async def _give_back(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await to_the_end(Begun(self._let_last(0)))
+
+    async def _let_last(self, seconds: float) -> None:
+        try:
+            await self._store.extend_lease(self._session_id, self._holder, seconds)
+        except ToolbusError as error:
+            logger.debug("the lease of session %r ends by itself: %s", self._session_id, error)
+
+
+def _works(task: asyncio.Task[Any] | None) -> bool:
+    """Tell whether *task* will come to its end, as it does not if its loop was closed."""
+    return task is not None and not (task.done() or task.get_loop().is_closed())
+
+
+def _cancellations() -> int:
+    """Return how often the running task was asked to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

@@ -1,0 +1,198 @@
+"""What the writer's thread of an SQLite store does with its connection, a transaction at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from toolbus.errors import StoreError
+from toolbus.store import Position, rows, schema
+from toolbus.store.leases import Lease, check_position, running
+from toolbus.store.opening import EMPTY, Presence, read_marks
+from toolbus.store.processes import is_gone, this_process
+from toolbus.store.reasons import STILL_LOGGED, failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.messages import Message
+    from toolbus.store import Stored
+
+_PAUSE = 0.005
+"""Seconds between two attempts to start the log of a new file."""
+
+
+class Append(NamedTuple):
+    """What `append` was given, and when."""
+
+    session_id: str
+    now_ns: int
+    stored: Stored
+
+
+class Forget(NamedTuple):
+    """What `forget_originals` was given."""
+
+    session_id: str
+
+
+class Open(NamedTuple):
+    """What `open_session` was given, and when."""
+
+    session_id: str
+    holder: str
+    now_ns: int
+    until_ns: int
+
+
+class Extend(NamedTuple):
+    """What `extend_lease` was given."""
+
+    until_ns: int
+    session_id: str
+    holder: str
+
+
+Job: TypeAlias = Append | Forget | Open | Extend
+Answer: TypeAlias = int | Position | None
+
+
+class Writes:
+    """Does the jobs of the store *where* through *connection*."""
+
+    def __init__(self, where: str, connection: sqlite3.Connection) -> None:
+        self._where, self._connection, self.commits = where, connection, 0
+        self._execute, self.close = connection.execute, connection.close
+        self._synchronous = ""
+        self._presence = Presence(where)
+
+    def prepare(self, timeout: float) -> None:
+        """Make the tables if the file is empty, and bring those of an older version up to date."""
+        # First of all: so a process killed in here leaves an empty file, never half a store.
+        if self._start_log(monotonic() + timeout) != ("wal",):
+            raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
+        self._synchronize("FULL")
+        # What is deleted shall be gone, and not only no longer be found.
+        self._execute("PRAGMA secure_delete = ON")
+        self._execute("BEGIN IMMEDIATE")
+        marks = read_marks(self._connection)
+        for statement in schema.TABLES if marks == EMPTY else schema.upgrades(marks[1]):
+            self._execute(statement)
+        self._execute("COMMIT")
+        # By now the log is there, and it stays as long as somebody has it open.
+        self._presence = Presence(self._where)
+
+    def _start_log(self, until: float) -> object:
+        # Two that open a new file may each hold what the other waits for. SQLite then fails
+        # at once, whatever its timeout, and the one that failed has to come again.
+        while True:
+            try:
+                return self._execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > until:
+                    raise
+            sleep(_PAUSE)
+
+    def _synchronize(self, how: str) -> None:
+        if how != self._synchronous:
+            self._execute(f"PRAGMA synchronous = {how}")
+            self._synchronous = how
+
+    def serve(self, jobs: Sequence[Job]) -> list[Exception | Answer]:
+        """Do *jobs* in one transaction; those that fail alone are left out of it."""
+        try:
+            # Who holds a lease need not survive the machine: no holder does.
+            lasting = any(isinstance(job, Append | Forget) for job in jobs)
+            self._synchronize("FULL" if lasting else "NORMAL")
+            self._execute("BEGIN IMMEDIATE")
+            answers = [self._write(job) for job in jobs]
+            self._presence.check()
+            self._execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
+            return [failure_of(self._where, error) for _ in jobs]
+        self.commits += 1
+        if any(isinstance(job, Forget) for job in jobs) and not self._empty_log():
+            held = StoreError(self._where, STILL_LOGGED)
+            pairs = zip(jobs, answers, strict=True)
+            return [held if isinstance(job, Forget) else answer for job, answer in pairs]
+        return answers
+
+    def _write(self, job: Job) -> Exception | Answer:
+        self._execute("SAVEPOINT append")
+        answer: Exception | Answer
+        try:
+            answer = self._do(job)
+        except Exception as error:
+            # A full disk or a failing one may have ended the whole transaction.
+            if not self._connection.in_transaction:
+                raise
+            answer = failure_of(self._where, error)
+            self._execute("ROLLBACK TO append")
+        self._execute("RELEASE append")
+        return answer
+
+    def _do(self, job: Job) -> Answer:
+        match job:
+            case Append():
+                self._insert(*job)
+            case Forget():
+                return self._execute(schema.FORGET, job).rowcount
+            case Open():
+                return self._open(*job)
+            case Extend():
+                self._execute(schema.EXTEND, job)
+        return None
+
+    def _empty_log(self) -> bool:
+        """Carry all of the log into the file; return False if another reader needs it still."""
+        with suppress(sqlite3.OperationalError):
+            (busy, *_) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+        return False
+
+    def _open(self, session_id: str, holder: str, now_ns: int, until_ns: int) -> Position:
+        lease = self._lease(session_id)
+        if lease.keeps_out(holder, now_ns) and not is_gone(lease.process):
+            raise running(session_id)
+        taken = Lease(lease.epoch + 1, holder, this_process(), until_ns)
+        self._execute(schema.TAKE, (session_id, *taken))
+        return self._position(session_id)
+
+    def _lease(self, session_id: str) -> Lease:
+        found = self._execute(schema.LEASE, (session_id,)).fetchone()
+        return Lease() if found is None else Lease(*found)
+
+    def _position(self, session_id: str) -> Position:
+        _, length, _ = self._execute(schema.COUNTED, (session_id,)).fetchone() or (0, 0, 0)
+        return Position(self._lease(session_id).epoch, length)
+
+    def _insert(self, session_id: str, now_ns: int, stored: Stored) -> None:
+        if stored.at is not None:
+            check_position(session_id, stored.at, self._position(session_id))
+        messages, records = stored.messages, stored.records
+        new = (session_id, len(messages), len(records), now_ns, now_ns)
+        self._execute(schema.COUNT_UP, new)
+        session, last, last_record = self._execute(schema.COUNTED, (session_id,)).fetchone()
+        key, place = None, last + 1
+        for place, message in enumerate(messages, last - len(messages) + 1):
+            key = self._add_message(session, place, message)
+        if records:
+            first = last_record - len(records) + 1
+            of_page = (key, session, place, first, *rows.page_row(records))
+            page = self._execute(schema.ADD_PAGE, of_page).lastrowid
+            if mentions := [(one, page) for one in rows.mentioned(records, stored.message)]:
+                self._connection.executemany(schema.ADD_MENTION, mentions)
+        if stored.originals:
+            kept = [(session, one.digest, one.body.decode()) for one in stored.originals]
+            self._connection.executemany(schema.ADD_ORIGINAL, kept)
+
+    def _add_message(self, session: int, seq: int, message: Message) -> int | None:
+        row = (session, seq, *rows.message_row(message))
+        key = self._execute(schema.ADD_MESSAGE, row).lastrowid
+        calls = [(call_id, key) for call_id in rows.call_ids(message)]
+        self._connection.executemany(schema.ADD_CALL, calls)
+        return key
