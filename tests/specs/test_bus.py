@@ -15,6 +15,7 @@ from functools import partial
 import pytest
 from blinker import Signal
 
+from toolbus.agent import Agent
 from toolbus.bus import EventBus
 from toolbus.dispatch import EventContext
 from toolbus.errors import (
@@ -29,6 +30,7 @@ from toolbus.errors import (
 )
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
+    RUN_AFTER,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     Ask,
@@ -38,7 +40,8 @@ from toolbus.events import (
     ToolSpec,
     TransformEvent,
 )
-from toolbus.messages import ToolCall, ToolMessage, UserMessage
+from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from toolbus.models.scripted import ScriptedModel
 
 WORD = TransformEvent("word", str)
 ANY = TransformEvent("any", object)
@@ -1183,37 +1186,31 @@ async def test_a_cancelled_drain_loses_nothing():
     assert seen == ["x", "y"]
 
 
-def test_a_drain_outlives_the_serving_loop():
+def test_a_drain_waits_for_its_own_loop():
     bus, seen = EventBus(), []
-    queued, waiting = threading.Event(), threading.Event()
+    asleep, drained = threading.Event(), threading.Event()
 
     @bus.on(NOTE)
     async def watch(ctx):
         seen.append((ctx.value, threading.current_thread()))
         if ctx.value == "a":
-            await asyncio.Event().wait()
+            asleep.set()
+            await asyncio.to_thread(drained.wait)
 
-    async def serve():
-        bus.do(NOTE, "a")
-        while not seen:
-            await asyncio.sleep(0)
-        bus.do(NOTE, "b")
-        queued.set()
-        await asyncio.to_thread(waiting.wait)
+    async def dispatch(word):
+        bus.do(NOTE, word)
+        await bus.drain()
 
-    async def wait():
-        drain = asyncio.ensure_future(bus.drain())
-        await asyncio.sleep(0)
-        waiting.set()
-        await drain
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread = threading.Thread(target=asyncio.run, args=(dispatch("a"),))
     thread.start()
-    queued.wait()
-    asyncio.run(wait())
+    asleep.wait()
+    asyncio.run(dispatch("b"))
+    assert bus.pending == 1
+    drained.set()
     thread.join()
 
     assert seen == [("a", thread), ("b", threading.current_thread())]
+    assert bus.pending == 0
 
 
 async def test_closing_drains_and_then_refuses():
@@ -1264,6 +1261,111 @@ async def test_catch_up_waits_for_long_queues():
     assert seen == ["a", "b"]
     release.set()
     await bus.drain()
+
+
+def test_loops_in_two_threads_lose_nothing():
+    bus, seen = EventBus(), []
+    showing, ended = threading.Event(), threading.Event()
+
+    @bus.on(RUN_AFTER)
+    async def audit(ctx):
+        if ctx.scope.agent_id == "B":
+            showing.set()
+            await asyncio.to_thread(ended.wait)
+        else:
+            await asyncio.to_thread(showing.wait)
+        seen.append((ctx.scope.agent_id, threading.current_thread()))
+
+    def run(name):
+        Agent(ScriptedModel(["hi"]), bus=bus, agent_id=name).run_sync("go")
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in "AB"]
+    for thread in threads:
+        thread.start()
+    threads[0].join()
+    ended.set()
+    threads[1].join()
+
+    assert seen == [("A", threads[0]), ("B", threads[1])]
+    assert (bus.pending, bus.lost) == (0, 0)
+
+
+def test_a_tool_s_thread_hands_over_to_its_loop():
+    bus, seen, barrier = EventBus(), [], threading.Barrier(2)
+
+    @bus.on(NOTE)
+    async def watch(ctx):
+        seen.append((ctx.value, threading.current_thread()))
+
+    def tell(name: str) -> str:
+        """Tell the observers."""
+        barrier.wait()
+        bus.do(NOTE, name)
+        return "told"
+
+    def run(name):
+        asks = AssistantMessage(
+            id=name, tool_calls=(ToolCall(id=name, name="tell", arguments={"name": name}),)
+        )
+        model = ScriptedModel([asks, "done"])
+        Agent(model, bus=bus, agent_id=name, tools=[tell]).run_sync("go")
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in "AB"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(seen) == [("A", threads[0]), ("B", threads[1])]
+
+
+def test_a_turn_cut_off_is_counted(caplog):
+    bus, seen = EventBus(), []
+
+    @bus.on(NOTE)
+    async def watch(ctx):
+        seen.append(ctx.value)
+        if ctx.value == "a":
+            await asyncio.Event().wait()
+
+    async def leave():
+        bus.do(NOTE, "a")
+        while not seen:
+            await asyncio.sleep(0)
+
+    async def drain():
+        async with asyncio.timeout(5):
+            await bus.drain()
+
+    asyncio.run(leave())
+    asyncio.run(drain())
+
+    assert (seen, bus.pending, bus.lost) == (["a"], 0, 1)
+    text = (
+        "observer 'watch' of 'note' was cut off by the end of its loop; 0 more events wait for "
+        "another"
+    )
+    assert about(caplog) == [("note", "watch", text)]
+
+
+async def test_a_drain_with_a_timeout_returns(caplog):
+    bus, release = EventBus(), asyncio.Event()
+
+    @bus.on(NOTE)
+    async def watch(ctx):
+        await release.wait()
+
+    bus.do(NOTE, "a")
+    bus.do(NOTE, "b")
+    await bus.drain(timeout=0.01)
+    await bus.aclose(timeout=0.01)
+
+    assert bus.pending == 2
+    text = "2 events still wait for async observers after 0.01 s"
+    assert caplog.messages == [text, text]
+    with pytest.raises(ClosedError):
+        bus.do(NOTE, "c")
+    release.set()
 
 
 # --- a subscription says whom it hears -----------------------------------------------------------

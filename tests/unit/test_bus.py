@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from toolbus.bus import EventBus
-from toolbus.bus.channels import MAX_DEPTH
+from toolbus.bus.nesting import MAX_DEPTH
 from toolbus.bus.registry import Subscribing
 from toolbus.dispatch.details import Rejected
 from toolbus.errors import DispatchDepthError
@@ -307,7 +307,7 @@ def test_the_depth_is_counted_back():
         nesting(bus).leave(nesting(bus).enter())
 
     assert nesting(bus).busy.cell_contents == 0
-    assert nesting(bus)._depth.get() == 0
+    assert nesting(bus).depth == 0
 
 
 def test_a_dispatch_may_end_in_a_foreign_context():
@@ -325,7 +325,7 @@ def test_a_dispatch_may_end_in_a_foreign_context():
         dispatch.close()
 
     assert nesting(bus).busy.cell_contents == 0
-    assert nesting(bus)._depth.get() == 0
+    assert nesting(bus).depth == 0
 
 
 def test_what_fails_in_between_is_counted_back():
@@ -457,7 +457,7 @@ async def test_a_bus_without_queues_has_nothing_to_do():
     await bus.drain()
     await bus.catch_up()
 
-    assert (bus.pending, bus._queues) == (0, None)
+    assert (bus.pending, bus.lost, bus._loops) == (0, 0, None)
 
 
 async def test_closing_an_unused_bus_closes_it():

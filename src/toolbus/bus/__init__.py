@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from toolbus.bus.channels import Channel
-    from toolbus.bus.queues import Queues
+    from toolbus.bus.loops import Loops
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import Check, EventContext, Signatures
     from toolbus.dispatch.unrolled import Shape, Verb
@@ -42,10 +42,10 @@ class EventBus(Registry):
         self.dry_run, self.max_pending = dry_run, max_pending
         super().__init__(Namespace().signal)
         self._taps = Taps()
-        self._queues: Queues | None = None
+        self._loops: Loops | None = None
 
     async def __aenter__(self) -> Self:
-        self._queue_room().open()
+        self._used_loops().open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -163,33 +163,44 @@ class EventBus(Registry):
 
     @property
     def pending(self) -> int:
-        """How many events wait in the queues of async observers."""
-        return 0 if self._queues is None else self._queues.pending
+        """How many events wait in the queues of async observers, in all loops."""
+        return 0 if self._loops is None else self._loops.pending
 
-    async def drain(self) -> None:
-        """Wait until the async observers have seen all that is queued now.
+    @property
+    def lost(self) -> int:
+        """How many turns of async observers were cut off by the end of their loop; each is logged.
+
+        What had not begun is not among them: the loop in which the bus is used next shows it.
+        """
+        return 0 if self._loops is None else self._loops.lost
+
+    async def drain(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - ends quietly
+        """Wait until the async observers have seen all that is queued now in the running loop.
 
         Raises `DispatchError` inside an async observer, which would wait for itself.
+
+        Args:
+            timeout: seconds; when they are over it returns, and the log says how much still waits.
         """
-        if self._queues is not None:
-            await self._queues.drain()
+        if self._loops is not None:
+            await self._loops.drain(timeout)
 
     async def catch_up(self) -> None:
-        """Wait until no async observer is more than `max_pending` events behind."""
-        if self._queues is not None:
-            await self._queues.below(self.max_pending)
+        """Wait until no async observer here is more than `max_pending` events behind."""
+        if self._loops is not None:
+            await self._loops.below(self.max_pending)
 
-    async def aclose(self) -> None:
-        """Drain, and refuse events for async observers from then on."""
-        await self._queue_room().close()
+    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as `drain`
+        """Drain, at most *timeout* seconds, and refuse events for async observers from then on."""
+        await self._used_loops().close(timeout)
 
-    def _queue_room(self) -> Queues:
-        if self._queues is None:
-            from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
+    def _used_loops(self) -> Loops:
+        if self._loops is None:
+            from toolbus.bus.loops import Loops  # noqa: PLC0415 - loads asyncio
 
             with self._making:
-                self._queues = self._queues or Queues()
-        return self._queues
+                self._loops = self._loops or Loops()
+        return self._loops
 
     def explain(self, event: Event) -> str:
         """Return the text of the functions that dispatch *event* now, and who is who in them."""
@@ -205,9 +216,8 @@ class EventBus(Registry):
             return partial(self._refuse, channel, bindings)
         names: dict[str, Any] = {}
         if any(one.is_async for one in bindings) and verb == "do":
-            queues = self._queue_room()
-            names["ready"] = partial(queues.ready, channel.event.name)
-            names["put"] = partial(channel.hand_over, queues.put)
+            loops = self._used_loops()
+            names["ready"], names["put"] = partial(loops.ready, channel.event.name), loops.put
         recording = self._taps.recording(channel.event, bindings)
         return make_plan(
             self._shape(channel, verb, bindings),

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from itertools import count
-from types import CellType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 
+from toolbus.bus.nesting import Nesting
 from toolbus.dispatch.bindings import Binding
-from toolbus.dispatch.contexts import shown
 from toolbus.dispatch.showing import tell
-from toolbus.dispatch.unrolled import CROWD, Verb
-from toolbus.errors import DispatchDepthError, DispatchError
+from toolbus.dispatch.unrolled import Verb
+from toolbus.errors import DispatchError
 from toolbus.events import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from contextvars import Token
 
     from blinker import Signal
 
@@ -27,50 +24,6 @@ if TYPE_CHECKING:
     from toolbus.events import Event
 
 T = TypeVar("T")
-
-MAX_DEPTH = 2 * CROWD
-"""How often an event may be dispatched inside itself at most; `CROWD` times it always may."""
-
-
-class Nesting:
-    """Counts the dispatches of an event inside each other, as far as that is needed.
-
-    *busy* is how many of them are under way, whoever began them: never fewer than are inside each
-    other, since under the GIL no thread is interrupted while it adds one. So only from `CROWD` on
-    the depth itself is counted, by a context variable, which tasks and threads inherit.
-    *hops* counts the async observers that dispatch to async observers.
-    """
-
-    __slots__ = ("_depth", "_hops", "_name", "busy")
-
-    def __init__(self, name: str) -> None:
-        self._name, self.busy = name, CellType(0)
-        self._depth: ContextVar[int] = ContextVar(name, default=0)
-        self._hops: ContextVar[int] = ContextVar(f"{name} hops", default=0)
-
-    def enter(self) -> Token[int]:
-        """Go one level deeper."""
-        depth = self._depth.get()
-        if depth >= MAX_DEPTH - CROWD:
-            raise DispatchDepthError(self._name, MAX_DEPTH)
-        return self._depth.set(depth + 1)
-
-    def leave(self, token: Token[int]) -> None:
-        """Come back."""
-        # A coroutine that its loop left behind is closed in a foreign context.
-        with suppress(ValueError):
-            self._depth.reset(token)
-
-    def hop(self) -> Token[int]:
-        """Begin to hand over to an async observer."""
-        hops = self._hops.get()
-        if hops >= MAX_DEPTH:
-            raise DispatchDepthError(self._name, MAX_DEPTH)
-        return self._hops.set(hops + 1)
-
-    def landed(self, token: Token[int]) -> None:
-        """End handing over."""
-        self._hops.reset(token)
 
 
 class Channel:
@@ -142,19 +95,6 @@ class Channel:
         if not self.signal.is_muted:
             heard = list(self.signal.receivers_for(context.scope.agent_id))
             tell([one for one in heard if not isinstance(one, Binding)], context)
-
-    def hand_over(
-        self,
-        put: Callable[[Binding, EventContext[Any]], None],
-        binding: Binding,
-        context: EventContext[Any],
-    ) -> None:
-        """Give *context* to the queue of the async observer *binding*."""
-        token = self.nesting.hop()
-        try:
-            put(binding, shown(context))
-        finally:
-            self.nesting.landed(token)
 
     def _dispatch_first(self, verb: Verb, *arguments: Any) -> Any:
         """Make the plan for *verb*, put it into its place, and call it."""

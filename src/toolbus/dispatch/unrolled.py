@@ -138,7 +138,7 @@ def _nobody(shape: Shape) -> Iterator[str]:
 
 def _head(shape: Shape) -> Iterator[str]:
     if shape.queues:
-        yield "ready()"
+        yield "queues = ready()"
     if not shape.crowded:
         more = ", more" if shape.transforms else ""
         awaits = "await " if shape.awaits else ""
@@ -252,7 +252,7 @@ def _ran(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
 def _call(shape: Shape, slot: Slot, number: str) -> str:
     call = f"h{number}(context)"
     if slot.is_async:
-        later = f"put(b{number}, context)" if shape.queues else f"await {call}"
+        later = f"put(queues, b{number}, context)" if shape.queues else f"await {call}"
         call = f"({later} if is_async else {call})" if shape.loops else later
     if shape.loops:
         return f"{call} if g is None or g(context) else SKIPPED"
