@@ -1880,6 +1880,47 @@ async def test_an_endless_async_observer_is_stopped(caplog):
     assert [handler for _, handler, _ in about(caplog)] == ["again"]
 
 
+async def test_an_observer_may_start_the_next_run():
+    tasks, ends = [], []
+    agent = Agent(ScriptedModel(["hi"] * 31))
+
+    @agent.on(RUN_AFTER)
+    async def go_on(ctx):
+        if len(tasks) < 30:
+            tasks.append(asyncio.create_task(agent.run("next")))
+
+    async with agent:
+        await agent.run("first")
+        while len(ends) < 30:
+            await agent.bus.drain()
+            ends.append((await tasks[len(ends)]).status)
+
+    assert ends == ["ok"] * 30
+
+
+async def test_a_task_left_behind_starts_afresh():
+    bus, tasks, release = EventBus(), [], asyncio.Event()
+
+    @bus.on(WORD)
+    async def handle(ctx):
+        if ctx.value == "other":
+            await release.wait()
+        elif len(tasks) < 30:
+            tasks.append(asyncio.create_task(bus.apply(WORD, "x")))
+
+    others = [asyncio.create_task(bus.apply(WORD, "other")) for _ in range(8)]
+    await asyncio.sleep(0)
+    await bus.apply(WORD, "x")
+    ended = 0
+    while ended < 30:
+        await tasks[ended]
+        ended += 1
+    release.set()
+    await asyncio.gather(*others)
+
+    assert len(tasks) == 30
+
+
 # --- a dispatch can check replacements -----------------------------------------------------------
 
 

@@ -8,9 +8,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from toolbus.bus.queues import LoopQueues
-from toolbus.bus.turns import current, next_turn
 from toolbus.dispatch.contexts import shown
 from toolbus.dispatch.deadlines import calling_loop, running_loop
+from toolbus.dispatch.turns import current, next_turn
 from toolbus.errors import ClosedError, DispatchError, NoLoopError
 
 if TYPE_CHECKING:

@@ -7,14 +7,11 @@ from contextvars import ContextVar
 from types import CellType
 from typing import TYPE_CHECKING
 
-from toolbus.dispatch.unrolled import CROWD
+from toolbus.dispatch.turns import CROWD, MAX_DEPTH
 from toolbus.errors import DispatchDepthError
 
 if TYPE_CHECKING:
     from contextvars import Token
-
-MAX_DEPTH = 2 * CROWD
-"""How often an event may be dispatched inside itself at most; `CROWD` times it always may."""
 
 
 class Level:

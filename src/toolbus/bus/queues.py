@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import RLock
 
-    from toolbus.bus.turns import Turn
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
+    from toolbus.dispatch.turns import Turn
 
 # Who waits for a queue whose task was cancelled looks again, and starts it anew.
 LOOK_AGAIN = 0.1

@@ -14,6 +14,7 @@ from msgspec import Struct
 from toolbus.dispatch.callables import is_async, is_generator, name_of, place_of, takes_one
 from toolbus.dispatch.contexts import EventContext
 from toolbus.dispatch.failures import PredicateError, passes
+from toolbus.dispatch.turns import take
 from toolbus.errors import RegistrationError
 from toolbus.events import ObserveEvent, Scope, TransformEvent
 
@@ -186,14 +187,16 @@ def _prepared(
 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
     """Return the function for the async verbs and the one for the sync verbs."""
     timeout, event = options.timeout, binding.event
-    if timeout is None and isinstance(event, ObserveEvent) and not event.awaited:
+    queued = isinstance(event, ObserveEvent) and not event.awaited
+    if timeout is None and queued:
         timeout = OBSERVER_TIMEOUT
     if not options.thread and (timeout is None or not binding.is_async):
         return call, None if binding.is_async else call
     from toolbus.dispatch import deadlines  # noqa: PLC0415 - loads asyncio, which few buses need
 
     if stuck is None:
-        return partial(deadlines.timed, timeout, call), None
+        awaited = (take, call) if queued else (call,)
+        return partial(deadlines.timed, timeout, *awaited), None
     return (
         partial(deadlines.in_thread, call, seconds=timeout, stuck=stuck),
         partial(deadlines.in_thread_now, call, seconds=timeout, stuck=stuck),

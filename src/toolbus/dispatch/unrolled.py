@@ -16,14 +16,13 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from toolbus.dispatch.turns import CROWD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 LIMIT = 128
 """How many handlers are written out; more are looped over."""
-
-CROWD = 8
-"""How many dispatches of one event may be under way before their depth is counted exactly."""
 
 Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
 

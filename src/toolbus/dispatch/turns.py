@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.bus.nesting import MAX_DEPTH
 from toolbus.errors import DispatchDepthError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
     from contextvars import Context
 
     from toolbus.events import Event
+
+T = TypeVar("T")
+
+CROWD = 8
+"""How many dispatches of one event may be under way before their depth is counted exactly."""
+
+MAX_DEPTH = 2 * CROWD
+"""How often an event may be dispatched inside itself at most; `CROWD` times it always may."""
 
 
 class Turn:
@@ -48,3 +55,14 @@ def next_turn(place: object, event: Event) -> Turn:
     if count >= MAX_DEPTH:
         raise DispatchDepthError(event.name, MAX_DEPTH)
     return Turn(place, {**hops, event: count + 1})
+
+
+async def take(function: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
+    """Return what *function* returns; with that the turn inside of which this runs is over."""
+    try:
+        return await function(*args)
+    finally:
+        # At once, and not when whoever shows the event hears of it: tasks that were left behind
+        # run before that.
+        if (turn := current()) is not None:
+            turn.over = True
