@@ -44,6 +44,7 @@ from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessag
 from toolbus.models.scripted import ScriptedModel
 
 WORD = TransformEvent("word", str)
+STRANGE = TransformEvent("strange", ToolCall)
 ANY = TransformEvent("any", object)
 ASKED = TransformEvent("asked", str, answer=float, asks=True)
 NOTE = ObserveEvent("note", str)
@@ -636,8 +637,8 @@ def test_a_changed_identity_is_refused(caplog):
             "changed the tool_call_id",
         ),
         (TOOL_CALL_BEFORE, CALL, ToolCall(id="d", name="shell"), "changed the id"),
-        (TOOL_CALL_BEFORE, CALL, user, "returned `UserMessage`, which the event does not take"),
-        (TOOL_CALL_BEFORE, CALL, {}, "returned `dict`, which the event does not take"),
+        (STRANGE, CALL, user, "returned `UserMessage`, which the event does not take"),
+        (STRANGE, CALL, {}, "returned `dict`, which the event does not take"),
         (ANY, user, "text", "changed the role"),
     ]:
         for policy in POLICIES:
@@ -737,6 +738,37 @@ async def test_a_cancelled_dispatch_ends_at_once():
             ("wait", "failed", "was ended by CancelledError"),
             ("later", "not_run", None),
         ]
+
+
+def test_a_senseless_return_denies_a_tool_call():
+    async def late():
+        return None
+
+    for policy in POLICIES:
+        for verb, say, gives in [
+            ("on", "returned the class `Deny`, which the event does not take", lambda: Deny),
+            ("on", "returned the class `Ask`, which the event does not take", lambda: Ask),
+            ("on", "returned `bool`, which the event does not take", lambda: False),
+            ("on", "returned `dict`, which the event does not take", lambda: {"path": "/"}),
+            ("on", "returned `str`, which the event does not take", lambda: "no"),
+            ("on", "returned a coroutine; declare it with `async def`", late),
+            ("on", "asked, which only a guard may; subscribe it with `guard`", lambda: Ask("ok?")),
+            ("guard", "gave the class `Deny`, and a guard gives Deny, Ask or None", lambda: Deny),
+            ("guard", "gave `bool`, and a guard gives Deny, Ask or None", lambda: False),
+            ("guard", "returned a coroutine; declare it with `async def`", late),
+        ]:
+            bus = EventBus()
+            subscribe = getattr(bus, verb)
+            subscribe(TOOL_CALL_BEFORE, lambda ctx, gives=gives: gives(), on_error=policy, name="x")
+
+            ctx = bus.apply_sync(TOOL_CALL_BEFORE, CALL)
+
+            kind = "guard" if verb == "guard" else "transformer"
+            assert ctx.denied.reason == f"{kind} 'x' {say}"
+    bus = EventBus()
+    bus.on(TOOL_CALL_BEFORE, raises(ValueError("broken")))
+
+    assert bus.apply_sync(TOOL_CALL_BEFORE, CALL).denied is None
 
 
 # --- a deadline ends a turn ----------------------------------------------------------------------

@@ -18,6 +18,7 @@ from toolbus.dispatch.bindings import Binding, Options
 from toolbus.dispatch.callables import is_async, name_of
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
 from toolbus.dispatch.replacements import mismatch
+from toolbus.dispatch.turns import take
 from toolbus.dispatch.unrolled import LIMIT
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events import (
@@ -245,8 +246,8 @@ async def test_awaited_observers_have_no_default_timeout():
 
     assert Binding(fact, later, "observer", Options()).function is later
     assert Binding(WORD, later, "transformer", Options()).function is later
-    assert Binding(NOTE, later, "observer", Options()).function.args == (30.0, later)
-    assert Binding(NOTE, later, "observer", Options(timeout=5)).function.args == (5, later)
+    assert Binding(NOTE, later, "observer", Options()).function.args == (30.0, take, later)
+    assert Binding(NOTE, later, "observer", Options(timeout=5)).function.args == (5, take, later)
 
 
 # --- contexts ------------------------------------------------------------------------------------

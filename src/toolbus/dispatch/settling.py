@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolbus.dispatch.contexts import PASSED, Later, following, references
 from toolbus.dispatch.details import NO_DETAILS, SKIPPED, STEPPED, Failed, Rejected
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes, root_of
-from toolbus.dispatch.replacements import mismatch
+from toolbus.dispatch.replacements import foreign, kind, mismatch
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny
 from toolbus.messages import (
@@ -124,14 +124,14 @@ class Settling:
 
         Raises what the handler's policy lets pass.
         """
-        kind, before, more = type(result), context._value, context._more
+        given, before, more = type(result), context._value, context._more
         if (
-            kind is type(before)
-            and kind in self._plain
+            given is type(before)
+            and given in self._plain
             and (more is None or not more.own)
             and result is not before
             and result.id is before.id
-            and (kind is not ToolMessage or result.tool_call_id is before.tool_call_id)
+            and (given is not ToolMessage or result.tool_call_id is before.tool_call_id)
         ):
             # The most frequent change, at a fifth of the cost: a record with the same identity.
             if more is not None and more.check is not None:
@@ -196,17 +196,20 @@ class Settling:
             return self._deny(turn, result, "denied")
         if isinstance(result, CoroutineType):
             result.close()
-            raise self._breach(turn, "returned a coroutine; declare it with `async def`")
+            return self._senseless(turn, "returned a coroutine; declare it with `async def`")
         if turn.binding.kind == "guard":
             return self._ask(turn, result)
         if isinstance(result, Ask):
-            raise self._breach(turn, "asked, which only a guard may; subscribe it with `guard`")
+            problem = "asked, which only a guard may; subscribe it with `guard`"
+            return self._senseless(turn, problem)
         if self._event.answer and isinstance(result, self._event.answer):
             return turn.keep("answered", answer=result)
         return self._adopt(turn, result)
 
     def _adopt(self, turn: Turn, result: Any) -> EventContext[Any]:
         context, more = turn.context, turn.context._more
+        if problem := foreign(self._event, result):
+            return self._senseless(turn, problem)
         if problem := mismatch(self._event, context._value, result):
             raise self._breach(turn, problem)
         if more is not None and more.check is not None:
@@ -218,8 +221,8 @@ class Settling:
     def _ask(self, turn: Turn, result: Any) -> EventContext[Any]:
         """Take what a guard gave, which is no refusal."""
         if not isinstance(result, Ask):
-            given = type(result).__name__
-            raise self._breach(turn, f"gave `{given}`, and a guard gives Deny, Ask or None")
+            problem = f"gave {kind(result)}, and a guard gives Deny, Ask or None"
+            return self._senseless(turn, problem)
         if not self._event.asks:
             name, prompt = turn.binding.name, result.prompt
             reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
@@ -237,6 +240,13 @@ class Settling:
         turn.note(status, verdict.reason)
         return turn.next(denied=None if self._dry_run else verdict)
 
+    def _senseless(self, turn: Turn, problem: str) -> EventContext[Any]:
+        """Do what is done about a return that is nothing of what a handler may give."""
+        error = self._breach(turn, problem)
+        if not self._event.strict:
+            raise error
+        return self._fail_closed(turn, error, "contract", problem)
+
     def _fail(self, turn: Turn, error: BaseException) -> EventContext[Any]:
         """Do what the handler's policy says about its *error*."""
         if (rejected := turn.details.rejected) is not None and isinstance(error, Exception):
@@ -244,9 +254,7 @@ class Settling:
         event, binding = self._event.name, turn.binding
         status, reason = explain(event, binding.name, error)
         if binding.policy == "closed" and not passes(error):
-            log_failure(event, binding.name, error, reason, silent=True)
-            verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
-            return self._deny(turn, verdict, status)
+            return self._fail_closed(turn, error, status, reason)
         turn.note(status, reason)
         if passes(error) or (binding.policy == "raise" and status == "contract"):
             raise error
@@ -254,6 +262,14 @@ class Settling:
             raise HandlerError(event, binding.name, reason) from root_of(error)
         log_failure(event, binding.name, error, reason)
         return turn.next()
+
+    def _fail_closed(
+        self, turn: Turn, error: BaseException, status: HandlerStatus, reason: str
+    ) -> EventContext[Any]:
+        binding = turn.binding
+        log_failure(self._event.name, binding.name, error, reason, silent=True)
+        verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
+        return self._deny(turn, verdict, status)
 
     def _breach(self, turn: Turn, problem: str) -> HandlerContractError:
         return HandlerContractError(self._event.name, turn.binding.name, problem)
