@@ -102,11 +102,11 @@ class Member(Subscribing):
         options: HandlerOptions,
     ) -> Any:
         scoped: HandlerOptions = {"sender": self.scope.agent_id, **options}
-        subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
-        made = subscribe(event, handler, **scoped)
         if handler is None:
+            subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
+            subscribe(event, **scoped)  # Finds at once what could never work.
             return Subscribe(lambda function: self._subscribe(event, function, kind, options))
-        kept = Kept(made, self._kept.discard)
+        kept = Kept(self.bus.attach(event, handler, kind, scoped), self._kept.discard)
         self._kept.add(kept)
         return kept
 

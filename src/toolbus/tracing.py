@@ -67,11 +67,12 @@ class Trace:
     """The record of one dispatch in the making; *turns* counts the handlers that are in it.
 
     *values* says whether the values themselves shall be in it. Without *digests* those are "".
+    *readers* are who gets it.
     """
 
     __slots__ = (
         *("_digests", "_entries", "_event", "_latest", "_original", "_scope", "_since"),
-        *("_started", "_values", "turns"),
+        *("_started", "readers", "turns", "values"),
     )
 
     def __init__(
@@ -82,8 +83,10 @@ class Trace:
         digests: Digests | None,
         *,
         values: bool = True,
+        readers: tuple[Any, ...] = (),
     ) -> None:
-        self._event, self._scope, self._digests, self._values = event, scope, digests, values
+        self._event, self._scope, self._digests = event, scope, digests
+        self.values, self.readers = values, readers
         self._original = self._latest = (value, *self._weighed(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._since = time_ns(), perf_counter_ns()
@@ -168,8 +171,8 @@ class Trace:
             original=digest,
             size=size,
             entries=tuple(self._entries),
-            value=value if self._values else None,
-            result=result if self._values else None,
+            value=value if self.values else None,
+            result=result if self.values else None,
         )
 
     def _idle(self, handler: Named, name: str, duration_ns: int, status: HandlerStatus) -> None:
@@ -250,7 +253,7 @@ class Trace:
             "size_before": size_before,
             "size_after": size_after,
         }
-        if self._values:
+        if self.values:
             difference |= {"value_before": before, "value_after": after}
         return difference
 

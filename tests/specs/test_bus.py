@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import weakref
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -17,6 +18,7 @@ from blinker import Signal
 
 from toolbus.agent import Agent
 from toolbus.bus import EventBus
+from toolbus.components import AgentComponent
 from toolbus.dispatch import EventContext
 from toolbus.errors import (
     ClosedError,
@@ -29,8 +31,10 @@ from toolbus.errors import (
     RegistrationError,
 )
 from toolbus.events import (
+    CATALOGUE,
     MESSAGE_APPEND_BEFORE,
     RUN_AFTER,
+    RUN_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     Ask,
@@ -1507,6 +1511,96 @@ async def test_a_thread_keeps_the_loop_free():
     ctx = await bus.apply(WORD, "x")
 
     assert ctx.value == "xmine"
+
+
+class Counting(AgentComponent):
+    """Notes whose predicates are asked, under whose speech."""
+
+    def __init__(self, name, asked):
+        super().__init__()
+        self.owner, self.asked = name, asked
+
+    def setup(self, agent):
+        super().setup(agent)
+        for event in (RUN_BEFORE, TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE, RUN_AFTER):
+            agent.on(event, lambda ctx: None, when=self.note, name=f"count {self.owner}")
+
+    def note(self, ctx):
+        self.asked.append((ctx.scope.agent_id, self.owner))
+        return True
+
+
+def counting(bus, name, asked, answers=("hi",), tools=()):
+    """Return an agent with a component that counts."""
+    component = Counting(name, asked)
+    return Agent(
+        ScriptedModel(answers), bus=bus, agent_id=name, components=[component], tools=tools
+    )
+
+
+async def test_other_agents_handlers_are_not_touched():
+    bus, asked = EventBus(), []
+    call = ToolCall(id="c", name="sub", arguments={"prompt": "go"})
+    sub = counting(bus, "sub", asked)
+    asks = AssistantMessage(id="a", tool_calls=(call,))
+    boss = counting(bus, "boss", asked, [asks, "done"], [sub.as_tool("sub")])
+    agents = [counting(bus, f"agent {number}", asked) for number in range(28)]
+
+    await agents[7].run("go")
+    assert set(asked) == {("agent 7", "agent 7")}
+    asked.clear()
+    assert (await boss.run("go")).text == "done"
+
+    assert set(asked) == {("boss", "boss"), ("sub", "boss"), ("sub", "sub")}
+    for agent, owner in ((agents[7], "agent 7"), (boss, "boss")):
+        counted = {
+            entry.name
+            for record in agent.ledger
+            for entry in record.entries
+            if entry.name.startswith("count ")
+        }
+        assert counted == {f"count {owner}"}
+    for agent in (boss, sub, *agents):
+        await agent.aclose()
+
+
+def test_a_dropped_agent_leaves_no_handlers():
+    bus = EventBus()
+
+    @bus.on(RUN_AFTER)
+    def stays(ctx):
+        return None
+
+    def listed():
+        return [one.name for event in CATALOGUE for one in bus.handlers(event)]
+
+    def make(number):
+        asks = ToolCall(id="c", name="sub", arguments={"prompt": "go"})
+        sub = counting(bus, f"sub {number}", [])
+        agent = counting(
+            bus,
+            f"agent {number}",
+            [],
+            [AssistantMessage(id="a", tool_calls=(asks,)), "done"],
+            [sub.as_tool("sub")],
+        )
+        agent.on(TOOL_CALL_BEFORE, lambda ctx: agent.enqueue(None) if ctx is None else None)
+        agent.guard(MESSAGE_APPEND_BEFORE)(lambda ctx: agent.scope and None)
+        agent.set_before_tool_callback(lambda name, arguments: agent.messages and None)
+
+        @agent.on(RUN_AFTER)
+        async def watch(ctx):
+            return agent and None
+
+        if number % 2:
+            assert agent.run_sync("go").text == "done"
+        return weakref.ref(agent), weakref.ref(sub)
+
+    gone = [one for number in range(4) for one in make(number)]
+    gc.collect()
+
+    assert [one() for one in gone] == [None] * 8
+    assert listed() == ["stays"]
 
 
 # --- what cannot work is refused at once ---------------------------------------------------------

@@ -77,7 +77,6 @@ async def test_each_status_is_told(caplog):
     bus.on(ASKED, slow, name="timeout", priority=600, timeout=0.01)
     bus.on(ASKED, changes(7), name="contract", priority=500)
     bus.on(ASKED, owner, name="predicate", priority=400, when=lambda ctx: False)
-    bus.on(ASKED, owner, name="sender", priority=300, sender="other")
     bus.on(ASKED, changes(1.5), name="answered", priority=100)
     bus.on(ASKED, changes("never"), name="late", priority=0)
     bus.guard(ASKED, changes(Ask("really?")), name="asked")
@@ -95,7 +94,6 @@ async def test_each_status_is_told(caplog):
         ("timeout", "timeout", "timed out after 0.01 s"),
         ("contract", "contract", "returned `int`, which the event does not take"),
         ("predicate", "skipped", None),
-        ("sender", "skipped", None),
         ("answered", "answered", None),
         ("late", "not_run", None),
         ("asked", "asked", "really?"),
@@ -201,6 +199,28 @@ def test_a_refused_replacement_is_told():
         ("third", "not_run", None),
     ]
     assert (records[0].outcome, records[0].reason) == ("rejected", "is bad")
+
+
+def test_handlers_of_other_senders_leave_nothing():
+    bus, records = tapped()
+    for sender in ("a", "b", "sub", None):
+        bus.on(WORD, changes(None), name=str(sender), sender=sender)
+        bus.guard(WORD, changes(None), name=f"{sender}!", sender=sender)
+
+    for scope in (
+        Scope(),
+        Scope(agent_id="a"),
+        Scope(agent_id="b"),
+        Scope(agent_id="sub", lineage=("a",)),
+    ):
+        bus.apply_sync(WORD, "x", scope)
+
+    assert [[entry.name for entry in record.entries] for record in records] == [
+        ["None", "None!"],
+        ["a", "None", "a!", "None!"],
+        ["b", "None", "b!", "None!"],
+        ["a", "sub", "None", "a!", "sub!", "None!"],
+    ]
 
 
 # --- changes are told without values -------------------------------------------------------------
@@ -423,6 +443,32 @@ def test_a_tap_chooses_what_it_wants():
 
     assert [record.event for record in records] == ["word", "word"]
     assert [record.event for record in everything] == ["word", "any", "note"]
+
+
+def test_a_tap_may_hear_one_session(monkeypatch):
+    bus, one, other, all_of_them = EventBus(), [], [], []
+    bus.on(WORD, changes("new"))
+    bus.tap(one.append, session_id="one")
+    bus.tap(other.append, session_id="other", values=True)
+
+    def apply():
+        for session in ("one", "other", ""):
+            bus.apply_sync(WORD, "x", Scope(agent_id="a", session_id=session))
+        return [[record.scope.session_id for record in sink] for sink in (one, other, all_of_them)]
+
+    assert apply() == [["one"], ["other"], []]
+    assert (one[0].value, one[0].entries[0].value_after) == (None, None)
+    assert (other[0].value, other[0].entries[0].value_after) == ("x", "new")
+    end = bus.tap(all_of_them.append)
+    assert apply() == [["one"] * 2, ["other"] * 2, ["one", "other", ""]]
+    assert {record.value for record in all_of_them} == {None}
+    end()
+
+    def refuse(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(Trace, "__init__", refuse)
+    bus.apply_sync(WORD, "x", Scope(agent_id="a", session_id="third"))
 
 
 def test_a_tap_ends():

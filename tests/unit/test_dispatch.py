@@ -195,7 +195,7 @@ def test_weak_functions_go_like_methods():
     calls = []
     handler = Owner()
     binding = Binding(
-        WORD, handler, "transformer", Options(weak=True), on_end=lambda: calls.append("end")
+        WORD, handler, "transformer", Options(weak=True), on_end=lambda _: calls.append("end")
     )
     assert (binding.alive, binding.ended) == (True, False)
     gone = weakref.ref(handler)
@@ -225,7 +225,7 @@ def test_a_binding_knows_its_rank_and_defaults():
 
     assert (binding.rank, guard.rank) == ((False, -100, 0), (True, -7, 0))
     assert (binding.policy, guard.policy) == ("open", "open")
-    assert (binding.gate, binding.function, binding.blocking) == (None, plain, plain)
+    assert (binding.predicate, binding.function, binding.blocking) == (None, plain, plain)
     assert binding() is None
     assert binding("sender", ctx=None) is None
 
@@ -234,7 +234,7 @@ def test_a_ticket_is_taken_once():
     binding = Binding(WORD, plain, "transformer", Options(once=True))
     ctx = EventContext(WORD, "x")
 
-    assert [binding.gate(ctx), binding.gate(ctx)] == [True, False]
+    assert [binding.predicate(ctx), binding.predicate(ctx)] == [True, False]
     assert binding.ended
 
 

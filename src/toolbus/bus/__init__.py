@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from blinker import Namespace
 
 from toolbus.bus.registry import Registry
-from toolbus.bus.taps import Tap, Taps
+from toolbus.bus.taps import Tap, Wish
 from toolbus.dispatch.callables import is_async
 from toolbus.dispatch.details import Details
 from toolbus.dispatch.plans import explanation, make_plan, shape_of
@@ -41,7 +41,6 @@ class EventBus(Registry):
     def __init__(self, *, dry_run: bool = False, max_pending: int = 10_000) -> None:
         self.dry_run, self.max_pending = dry_run, max_pending
         super().__init__(Namespace().signal)
-        self._taps = Taps()
         self._loops: Loops | None = None
 
     async def __aenter__(self) -> Self:
@@ -59,6 +58,7 @@ class EventBus(Registry):
         idle: bool = True,
         without: tuple[Event, ...] = (),
         digests: bool = True,
+        session_id: str | None = None,
     ) -> Callable[[], None]:
         """Give *sink* a record of every dispatch; return a function that ends it.
 
@@ -70,17 +70,13 @@ class EventBus(Registry):
             idle: also record dispatches that have no handler.
             without: events to leave out.
             digests: False spares them, unless another tap wants them; they are "" then.
+            session_id: record the dispatches of this session only; others do not pay for it.
         """
         if not callable(sink) or is_async(sink):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
-        end = self._taps.add(Tap(sink, values, idle, tuple(without), digests))
-        self._outdate()
-
-        def untap() -> None:
-            end()
-            self._outdate()
-
-        return untap
+        wish = Wish(idle, tuple(without))
+        tap = Tap(sink, wish, values=values, digests=digests, session_id=session_id)
+        return self._taps.add(tap)
 
     def do(self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE) -> None:
         """Show *value* to the observers of *event*; async ones see it later, in order.
@@ -202,16 +198,21 @@ class EventBus(Registry):
                 self._loops = self._loops or Loops()
         return self._loops
 
-    def explain(self, event: Event) -> str:
-        """Return the text of the functions that dispatch *event* now, and who is who in them."""
+    def explain(self, event: Event, scope: Scope = _NO_SCOPE) -> str:
+        """Return the text of the functions that dispatch *event* under *scope* now.
+
+        Above it stands who is who in them.
+        """
         channel = self._channel(event)
-        bindings = channel.bindings
+        bindings = channel.audience(scope).bindings
+        tapped = scope.session_id in self._taps.sessions
         verbs = [verb for verb in channel.verbs if _can(verb, bindings)]
-        shapes = [self._shape(channel, verb, bindings) for verb in verbs]
+        shapes = [self._shape(channel, verb, bindings, tapped=tapped) for verb in verbs]
         return explanation(event, bindings, shapes)
 
-    def _plan(self, channel: Channel, verb: Verb) -> Callable[..., Any]:
-        bindings = channel.bindings
+    def _plan(
+        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
+    ) -> Callable[..., Any]:
         if not _can(verb, bindings):
             return partial(self._refuse, channel, bindings)
         names: dict[str, Any] = {}
@@ -220,7 +221,7 @@ class EventBus(Registry):
             names["ready"], names["put"] = partial(loops.ready, channel.event.name), loops.put
         recording = self._taps.recording(channel.event, bindings)
         return make_plan(
-            self._shape(channel, verb, bindings),
+            self._shape(channel, verb, bindings, tapped=tapped),
             channel.event,
             bindings,
             dry_run=self.dry_run,
@@ -235,16 +236,18 @@ class EventBus(Registry):
         )
 
     def _is_heard(self, channel: Channel) -> bool:
-        bindings = channel.bindings
-        wanted = self._taps.wants(channel.event, bindings)
-        return bool(bindings or wanted or channel.strangers())
+        handled = channel.handled
+        wanted = self._taps.wants(channel.event, handled=handled, tapped=True)
+        return handled or wanted or channel.visited
 
-    def _shape(self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...]) -> Shape:
+    def _shape(
+        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
+    ) -> Shape:
         return shape_of(
             verb,
             bindings,
-            traced=self._taps.wants(channel.event, bindings),
-            has_strangers=bool(channel.strangers()),
+            traced=self._taps.wants(channel.event, handled=bool(bindings), tapped=tapped),
+            has_strangers=channel.visited,
         )
 
     def _refuse(
@@ -257,10 +260,6 @@ class EventBus(Registry):
                 raise DispatchError(channel.event.name, reason)
         channel.outdate()
         return channel.apply_sync(*arguments)
-
-    def _outdate(self) -> None:
-        for channel in tuple(self._channels.values()):
-            channel.outdate()
 
 
 def _can(verb: Verb, bindings: tuple[Binding, ...]) -> bool:

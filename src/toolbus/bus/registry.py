@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,6 +20,8 @@ from typing import (
 from msgspec import Struct
 
 from toolbus.bus.channels import Channel
+from toolbus.bus.numbers import Numbers
+from toolbus.bus.taps import Taps
 from toolbus.dispatch.bindings import (
     Binding,
     Options,
@@ -28,6 +31,7 @@ from toolbus.dispatch.bindings import (
     check_options,
 )
 from toolbus.dispatch.contexts import EventContext
+from toolbus.dispatch.holding import Held
 from toolbus.errors import RegistrationError
 from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.ledger import HandlerKind
@@ -75,10 +79,10 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
 class Subscription:
     """A handler's place on a bus; `cancel` gives it up, and so does leaving a `with` block."""
 
-    __slots__ = ("_binding", "_channel")
+    __slots__ = ("_binding", "_channel", "_held")
 
-    def __init__(self, channel: Channel, binding: Binding) -> None:
-        self._channel, self._binding = channel, binding
+    def __init__(self, channel: Channel, binding: Binding, held: Held | None = None) -> None:
+        self._channel, self._binding, self._held = channel, binding, held
 
     def __enter__(self) -> Self:
         return self
@@ -88,6 +92,7 @@ class Subscription:
 
     def cancel(self) -> None:
         """End the subscription; a second time does nothing. Dispatches under way go on with it."""
+        self._held = None
         self._channel.remove(self._binding)
 
 
@@ -195,6 +200,8 @@ class Registry(Subscribing):
     def __init__(self, signals: Callable[[str], Signal]) -> None:
         self._signals = signals
         self._channels: dict[Event, Channel] = {}
+        self._taps = Taps(self._outdate)
+        self.numbers = Numbers()
         self._stuck: Stuck | None = None
         # For what is made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
@@ -241,8 +248,22 @@ class Registry(Subscribing):
                 if other.name == event.name and other is not event:
                     what, reason = f"event {event.name!r}", "this bus has another of that name"
                     raise RegistrationError(what, reason)
-            made = Channel(event, self._signals(event.name), self._plan)
+            made = Channel(event, self._signals(event.name), self._plan, self._taps.sessions)
             return self._channels.setdefault(event, made)
+
+    def attach(
+        self,
+        event: Event,
+        handler: Callable[..., Any],
+        kind: HandlerKind,
+        options: HandlerOptions,
+    ) -> Subscription:
+        """Subscribe *handler* for as long as somebody keeps the subscription.
+
+        So what an agent subscribes goes with it, also if nobody closed it: the bus keeps neither
+        the handler nor, in whatever that refers to, the agent.
+        """
+        return self._bind(event, kind, _settings(event, kind, options), handler, attached=True)
 
     def _subscribe(
         self,
@@ -251,26 +272,40 @@ class Registry(Subscribing):
         kind: HandlerKind,
         options: HandlerOptions,
     ) -> Any:
-        if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
-            known = ", ".join(sorted(HandlerOptions.__annotations__))
-            reason = f"there is no option {unknown[0]!r}; known: {known}"
-            raise RegistrationError(f"handler of {event!r}", reason)
-        settings = Options(**options)
-        check_options(event, kind, settings)
+        settings = _settings(event, kind, options)
+        self._channel(event)
+        if handler is None:
+            return Subscribe(partial(self._bind, event, kind, settings))
+        return self._bind(event, kind, settings, handler)
+
+    def _bind(
+        self,
+        event: Event,
+        kind: HandlerKind,
+        settings: Options,
+        handler: Callable[..., Any],
+        *,
+        attached: bool = False,
+    ) -> Subscription:
         channel = self._channel(event)
+        check_handler(event, handler, settings)
+        stuck = self._threads() if settings.thread else None
+        held = Held(handler, settings.when) if attached and not settings.weak else None
+        binding = Binding(
+            event, handler, kind, settings, stuck=stuck, held=held, on_end=channel.end
+        )
+        channel.add(binding)
+        return Subscription(channel, binding, held)
 
-        def subscribe(handler: Callable[..., Any]) -> Subscription:
-            check_handler(event, handler, settings)
-            stuck = self._threads() if settings.thread else None
-            binding = Binding(event, handler, kind, settings, stuck=stuck, on_end=channel.outdate)
-            channel.add(binding)
-            return Subscription(channel, binding)
-
-        return Subscribe(subscribe) if handler is None else subscribe(handler)
-
-    def _plan(self, channel: Channel, verb: Verb) -> Callable[..., Any]:
-        """Return what dispatches the event of *channel*."""
+    def _plan(
+        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
+    ) -> Callable[..., Any]:
+        """Return what dispatches the event of *channel* to *bindings*; *tapped*: under a tap."""
         raise NotImplementedError
+
+    def _outdate(self) -> None:
+        for channel in tuple(self._channels.values()):
+            channel.outdate()
 
     def _threads(self) -> Stuck:
         from toolbus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio
@@ -278,3 +313,14 @@ class Registry(Subscribing):
         with self._making:
             self._stuck = self._stuck or Stuck()
             return self._stuck
+
+
+def _settings(event: Event, kind: HandlerKind, options: HandlerOptions) -> Options:
+    """Return *options*; raises `RegistrationError` for those that could never work."""
+    if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
+        known = ", ".join(sorted(HandlerOptions.__annotations__))
+        reason = f"there is no option {unknown[0]!r}; known: {known}"
+        raise RegistrationError(f"handler of {event!r}", reason)
+    settings = Options(**options)
+    check_options(event, kind, settings)
+    return settings

@@ -17,6 +17,7 @@ from toolbus.adapting.running import (
     promises,
     run_adapter,
 )
+from toolbus.bus.registry import Subscribing
 from toolbus.components.limits import NO_LIMITS, Limits, make_limits
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import marked, tools_of
@@ -236,18 +237,14 @@ class AgentComponent:
 
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.
-        others = [
-            one.priority
-            for one in agent.bus.handlers(TOOL_CALL_BEFORE)
-            if one.name.endswith("._on_tool_call_before_adapter")
-        ]
-        bus, last = agent.bus, max(others, default=PROVIDE_PRIORITY)
+        number, give_back = agent.bus.numbers.take(self)
+        self._undo += (give_back,)
         for event, handler, priority in (
             (TOOLS_PROVIDE, self._on_tools_provide_adapter, PROVIDE_PRIORITY),
-            (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, last + 1),
+            (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
-            subscribe: Any = bus.on  # a loop over three events has no single type
+            subscribe: Any = _subscriber(agent).on  # a loop over three events has no single type
             sender, when = agent.scope.agent_id or None, self._limits.gate
             subscription = subscribe(
                 event, handler, priority=priority, on_error="closed", sender=sender, when=when
@@ -264,8 +261,14 @@ class AgentComponent:
         if self._limits.priority is not None:
             options["priority"] = self._limits.priority
         options.setdefault("sender", agent.scope.agent_id or None)
-        subscribe: Any = agent.bus.guard if mark.kind == "guard" else agent.bus.on
+        subscriber = _subscriber(agent)
+        subscribe: Any = subscriber.guard if mark.kind == "guard" else subscriber.on
         self._undo += (subscribe(mark.event, handler, **options).cancel,)
+
+
+def _subscriber(host: Host) -> Subscribing:
+    """Return who subscribes for *host*: itself if it can, since what it subscribes goes with it."""
+    return host if isinstance(host, Subscribing) else host.bus
 
 
 def check_requires(components: Iterable[AgentComponent]) -> None:
