@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -35,6 +35,17 @@ class StepTaken(Protocol):
     after: object
     failed: str | None
     ended_ns: int
+    detail: str | None
+
+
+class Why(NamedTuple):
+    """Why a handler did what it did: the *reason* may be read by anybody, *detail* by operators."""
+
+    reason: str | None = None
+    detail: str | None = None
+
+
+NO_WHY = Why()
 
 
 class Digests:
@@ -103,17 +114,16 @@ class Trace:
         status: HandlerStatus,
         since_ns: int = 0,
         *,
-        reason: str | None = None,
-        name: str | None = None,
+        why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
     ) -> None:
-        """Note what *handler* did since *since_ns*; *name* is that of its adapter, if one acted.
+        """Note what *handler* did since *since_ns*, and *why*.
 
         A *change* between values that are encoded alike is none.
         """
         self.turns += 1
         duration_ns = perf_counter_ns() - since_ns if since_ns else 0
-        self._enter(handler, name or handler.name, status, reason, change, duration_ns)
+        self._enter(handler, handler.name, status, why, change, duration_ns)
 
     def add_steps(
         self,
@@ -121,7 +131,7 @@ class Trace:
         steps: Sequence[StepTaken],
         status: HandlerStatus,
         since_ns: int,
-        reason: str | None,
+        why: Why,
         *,
         change: tuple[object, object] | None = None,
     ) -> None:
@@ -134,14 +144,14 @@ class Trace:
         for step in steps:
             duration_ns, since_ns = step.ended_ns - since_ns, step.ended_ns
             if step is blamed:
-                self._step(handler, step, "rejected", reason, duration_ns)
+                self._step(handler, step, "rejected", why, duration_ns)
             elif step.after is step.before and step.failed is None:
                 self._idle(handler, step.name, duration_ns, "ran")  # As most do.
             else:
                 done: HandlerStatus = "failed" if step.failed else "changed"
-                self._step(handler, step, done, None, duration_ns)
+                self._step(handler, step, done, NO_WHY, duration_ns)
         if blamed is None:
-            self._beyond(handler, steps, status, since_ns, reason, change)
+            self._beyond(handler, steps, status, since_ns, why, change)
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
@@ -191,11 +201,12 @@ class Trace:
         handler: Named,
         step: StepTaken,
         status: HandlerStatus,
-        reason: str | None,
+        why: Why,
         duration_ns: int,
     ) -> None:
         moved = (step.before, step.after) if step.after is not step.before else None
-        why = step.failed or reason
+        if step.failed:
+            why = Why(step.failed, step.detail)
         self._enter(handler, step.name, status, why, moved, duration_ns)
 
     def _beyond(  # noqa: PLR0917 - private, and called once
@@ -204,7 +215,7 @@ class Trace:
         steps: Sequence[StepTaken],
         status: HandlerStatus,
         since_ns: int,
-        reason: str | None,
+        why: Why,
         change: tuple[object, object] | None,
     ) -> None:
         """Enter what *handler* did besides its *steps*, if it did."""
@@ -214,15 +225,15 @@ class Trace:
             end = change[1] if change else steps[0].before if status == "ran" else left
             if end is left:
                 return
-            status, reason, change = "changed", None, (left, end)
-        self._enter(handler, name, status, reason, change, perf_counter_ns() - since_ns)
+            status, why, change = "changed", NO_WHY, (left, end)
+        self._enter(handler, name, status, why, change, perf_counter_ns() - since_ns)
 
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
         handler: Named,
         name: str,
         status: HandlerStatus,
-        reason: str | None,
+        why: Why,
         change: tuple[object, object] | None,
         duration_ns: int,
     ) -> None:
@@ -235,7 +246,9 @@ class Trace:
                 priority=handler.priority,
                 kind=handler.kind,
                 status=status,
-                reason=reason,
+                reason=why.reason,
+                detail=why.detail,
+                detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
                 duration_ns=duration_ns,
                 **more,
             )

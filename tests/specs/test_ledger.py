@@ -3,14 +3,28 @@
 import asyncio
 import gc
 import hashlib
+import json
 import time
 
 import pytest
 
+from toolbus.agent import Agent
 from toolbus.bus import EventBus
+from toolbus.components import AgentComponent, guard, on
 from toolbus.errors import DispatchDepthError, HandlerError
-from toolbus.events import TOOL_CALL_BEFORE, Ask, Deny, ObserveEvent, Scope, TransformEvent
-from toolbus.messages import ToolCall, UserMessage, encode
+from toolbus.events import (
+    MESSAGE_PERSIST_BEFORE,
+    MODEL_CALL_BEFORE,
+    TOOL_CALL_BEFORE,
+    Ask,
+    Deny,
+    ObserveEvent,
+    Scope,
+    TransformEvent,
+)
+from toolbus.messages import AssistantMessage, ToolCall, UserMessage, encode
+from toolbus.models.scripted import ScriptedModel
+from toolbus.store.sqlite import SqliteStore
 from toolbus.tracing import Digests, Trace
 
 WORD = TransformEvent("word", str)
@@ -337,6 +351,102 @@ def test_values_without_an_encoding_have_none():
     (entry,) = records[0].entries
     assert (records[0].original, entry.before, entry.after) == ("", "", "")
     assert (entry.status, records[0].outcome) == ("changed", "changed")
+
+
+# --- operators learn why -------------------------------------------------------------------------
+
+
+def test_details_stand_in_the_entry():
+    def steps(ctx):
+        ctx.step("cut", "cut", failed="raised an error", detail="KeyError: 'k'")
+        return Deny("no")
+
+    for handler, verb, event, options, detail in [
+        (changes(Deny("no", "rule 17")), "guard", WORD, {}, "rule 17"),
+        (changes(Deny("no", "rule 17")), "on", WORD, {}, "rule 17"),
+        (fail, "guard", WORD, {}, "ValueError: the secret at "),
+        (fail, "on", WORD, {"on_error": "closed"}, "ValueError: the secret at "),
+        (fail, "on", WORD, {}, "ValueError: the secret at "),
+        (fail, "on", NOTE, {}, "ValueError: the secret at "),
+        (steps, "on", WORD, {}, "KeyError: 'k'"),
+    ]:
+        bus, records = tapped()
+        getattr(bus, verb)(event, handler, **options)
+
+        (bus.do if event is NOTE else bus.apply_sync)(event, "x")
+
+        entry = records[0].entries[0]
+        assert entry.detail.startswith(detail)
+        assert detail not in entry.reason if entry.reason else True
+        assert records[0].without_values() is records[0]
+
+
+def test_details_are_logged(caplog):
+    caplog.set_level("INFO", logger="toolbus")
+    bus = EventBus()
+    bus.guard(WORD, fail)
+
+    assert bus.apply_sync(WORD, "x").denied
+    bus.guard(WORD, changes(Deny("no", "rule 17")), priority=900, name="judge")
+    assert bus.apply_sync(WORD, "x").denied
+
+    failed, denied = caplog.records
+    assert (failed.levelname, failed.handler, failed.exc_info[1].args) == (
+        "WARNING",
+        "fail",
+        ("the secret",),
+    )
+    assert (denied.levelname, denied.handler, denied.event) == ("INFO", "judge", "word")
+    assert denied.getMessage() == "handler 'judge' of 'word' denied: no; detail: rule 17"
+
+
+class Secretive(AgentComponent):
+    """Guards that tell operators more than others."""
+
+    @guard(TOOL_CALL_BEFORE)
+    def refuse(self, ctx):
+        if ctx.value.name == "refused":
+            return Deny("refused", "canary one")
+        raise ValueError("canary two")
+
+    @on(MESSAGE_PERSIST_BEFORE)
+    def stub(self, ctx):
+        return Deny("stubbed", "canary three") if ctx.value.role == "assistant" else None
+
+    @guard(MODEL_CALL_BEFORE)
+    def end(self, ctx):
+        return Deny("enough", detail="canary four") if len(ctx.value.messages) > 3 else None
+
+
+async def test_a_detail_stays_inside(tmp_path):
+    for keeps in (False, True):
+        path = tmp_path / f"{keeps}" / "agent.db"
+        path.parent.mkdir()
+        calls = [ToolCall(id=name, name=name) for name in ("refused", "broken")]
+        model = ScriptedModel([AssistantMessage(id="a", tool_calls=tuple(calls))])
+        store = SqliteStore(path)
+
+        async with Agent(
+            model, store=store, components=[Secretive()], keep_originals=keeps, session_id="s"
+        ) as agent:
+            result = await agent.run("go")
+            entries = [entry for record in agent.ledger for entry in record.entries]
+
+        assert result.status == "denied"
+        details = {entry.detail for entry in entries if entry.detail}
+        assert {detail.split(" at ")[0] for detail in details} == {
+            "canary one",
+            "ValueError: canary two",
+            "canary three",
+            "canary four",
+        }
+        told = [encode(one) for one in (*agent.messages, *model.requests, result)]
+        assert b"canary" not in b"".join(told)
+        kept = {one.body.decode() for one in await store.originals("s")}
+        assert (details <= {json.loads(body) for body in kept if body[0] == '"'}) == keeps
+        await store.forget_originals("s")
+        await store.close()
+        assert [file.name for file in path.parent.iterdir() if b"canary" in file.read_bytes()] == []
 
 
 # --- adapters stand under their own names --------------------------------------------------------

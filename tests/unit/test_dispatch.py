@@ -250,6 +250,19 @@ async def test_awaited_observers_have_no_default_timeout():
     assert Binding(NOTE, later, "observer", Options(timeout=5)).function.args == (5, take, later)
 
 
+def test_a_step_s_detail_is_not_logged_by_its_handler(caplog):
+    caplog.set_level("DEBUG", logger="toolbus")
+    bus = EventBus()
+
+    @bus.on(WORD)
+    def deny(ctx):
+        ctx.step("adapter", ctx.value, failed="raised an error", detail="the secret")
+        return Deny("adapter 'adapter' raised an error", "the secret")
+
+    assert bus.apply_sync(WORD, "x").denied.detail == "the secret"
+    assert caplog.records == []
+
+
 # --- contexts ------------------------------------------------------------------------------------
 
 

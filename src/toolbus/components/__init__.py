@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from toolbus.messages import Message
     from toolbus.tools import Toolset
 
+_FINE: Done[Any] = Done(None)
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
 
@@ -170,9 +171,10 @@ class AgentComponent:
             told |= promises(adapter, specs, done)
             kept = tuple([one.value for one in done if not one.withhold])
             specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
-            failed = next((one.failed for one in done if one.failed), None)
+            failed = next((one for one in done if one.failed), _FINE)
             if any(one.concerned for one in done):
-                ctx.step(adapter.name, specs, actor=(id(self), id(adapter)), failed=failed)
+                actor, why, detail = (id(self), id(adapter)), failed.failed, failed.detail
+                ctx.step(adapter.name, specs, actor=actor, failed=why, detail=detail)
         self._told = told
         return None if specs is ctx.value else specs
 
@@ -190,7 +192,8 @@ class AgentComponent:
                 done = await done
             call = done.value
             if done.concerned:
-                ctx.step(adapter.name, call, actor=(id(self), id(adapter)), failed=done.failed)
+                actor, why, detail = (id(self), id(adapter)), done.failed, done.detail
+                ctx.step(adapter.name, call, actor=actor, failed=why, detail=detail)
             if done.withhold:
                 return Deny(f"adapter {adapter.name!r} {done.failed}", done.detail)
         return None if call is ctx.value else call
@@ -219,7 +222,8 @@ class AgentComponent:
                 spec = ctx.tool
                 if spec is not None and spec.output_schema is not None:
                     spec = await promised(adapter, spec, self._told)
-                ctx.step(adapter.name, message, failed=done.failed, tool=spec)
+                failed, detail = done.failed, done.detail
+                ctx.step(adapter.name, message, failed=failed, detail=detail, tool=spec)
         if message is ctx.value:
             return None
         ctx.output = message

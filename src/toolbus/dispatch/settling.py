@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.dispatch.contexts import PASSED, Later, following, references
 from toolbus.dispatch.details import NO_DETAILS, SKIPPED, STEPPED, Failed, Rejected
-from toolbus.dispatch.failures import detail_of, explain, log_failure, passes, root_of
+from toolbus.dispatch.failures import detail_of, explain, log_denial, log_failure, passes, root_of
 from toolbus.dispatch.replacements import foreign, kind, mismatch
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny
@@ -23,6 +23,7 @@ from toolbus.messages import (
     ToolMessage,
     UserMessage,
 )
+from toolbus.tracing import NO_WHY, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,15 +56,17 @@ class Turn(NamedTuple):
         status: HandlerStatus,
         reason: str | None = None,
         *,
+        detail: str | None = None,
         change: tuple[object, object] | None = None,
     ) -> None:
         """Tell the trace, if there is one."""
         if self.trace is None:
             return
+        why = Why(reason, detail)
         if steps := self.details.own:
-            self.trace.add_steps(self.binding, steps, status, self.since, reason, change=change)
+            self.trace.add_steps(self.binding, steps, status, self.since, why, change=change)
         else:
-            self.trace.add(self.binding, status, self.since, reason=reason, change=change)
+            self.trace.add(self.binding, status, self.since, why=why, change=change)
 
     def keep(
         self, status: HandlerStatus, result: object = None, *, answer: object = None
@@ -193,7 +196,7 @@ class Settling:
         if result is None or result is turn.context._value:
             return turn.keep("ran")
         if isinstance(result, Deny):
-            return self._deny(turn, result, "denied")
+            return self._denied(turn, result)
         if isinstance(result, CoroutineType):
             result.close()
             return self._senseless(turn, "returned a coroutine; declare it with `async def`")
@@ -226,7 +229,7 @@ class Settling:
         if not self._event.asks:
             name, prompt = turn.binding.name, result.prompt
             reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
-            return self._deny(turn, Deny(reason, prompt), "denied")
+            return self._denied(turn, Deny(reason, prompt))
         turn.note("asked", result.prompt)
         return turn.next(asks=() if self._dry_run else (result.prompt,))
 
@@ -236,8 +239,16 @@ class Settling:
         turn.note("rejected", rejected.reason, change=change)
         return turn.next(rejected=rejected)
 
+    def _denied(self, turn: Turn, verdict: Deny) -> EventContext[Any]:
+        """Do what a handler said that denies."""
+        # What an adapter could not take out may stand in its error: of that the log knows enough.
+        known = [step.detail for step in turn.details.own or ()]
+        if verdict.detail is not None and verdict.detail not in known:
+            log_denial(self._event.name, turn.binding.name, verdict.reason, verdict.detail)
+        return self._deny(turn, verdict, "denied")
+
     def _deny(self, turn: Turn, verdict: Deny, status: HandlerStatus) -> EventContext[Any]:
-        turn.note(status, verdict.reason)
+        turn.note(status, verdict.reason, detail=verdict.detail)
         return turn.next(denied=None if self._dry_run else verdict)
 
     def _senseless(self, turn: Turn, problem: str) -> EventContext[Any]:
@@ -255,7 +266,7 @@ class Settling:
         status, reason = explain(event, binding.name, error)
         if binding.policy == "closed" and not passes(error):
             return self._fail_closed(turn, error, status, reason)
-        turn.note(status, reason)
+        turn.note(status, reason, detail=detail_of(error))
         if passes(error) or (binding.policy == "raise" and status == "contract"):
             raise error
         if binding.policy == "raise":
@@ -267,7 +278,7 @@ class Settling:
         self, turn: Turn, error: BaseException, status: HandlerStatus, reason: str
     ) -> EventContext[Any]:
         binding = turn.binding
-        log_failure(self._event.name, binding.name, error, reason, silent=True)
+        log_failure(self._event.name, binding.name, error, reason)
         verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
         return self._deny(turn, verdict, status)
 
@@ -280,7 +291,7 @@ def _stepped(
 ) -> EventContext[Any]:
     """Return the next context after adapters that left all as it is, or steps that led nowhere."""
     if trace is not None:
-        trace.add_steps(binding, more.own or (), "ran", since, None)
+        trace.add_steps(binding, more.own or (), "ran", since, NO_WHY)
     more = replace(more, steps=(*more.steps, *(more.own or ())), own=None)
     return following(context, context._value, context._output, more)
 

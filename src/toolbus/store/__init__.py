@@ -21,8 +21,8 @@ class Original(Struct, frozen=True, kw_only=True):
 class Stored(Struct, frozen=True, kw_only=True):
     """What one append writes, all or nothing: a message, ledger records, or both.
 
-    Of *records* the digests are kept and the values dropped: what a guard refused must not
-    come back through the ledger. *originals* are the values that a session opted in to keep.
+    Of *records* the digests are kept, and values and details dropped: what a guard refused must
+    not come back through the ledger. *originals* are those that a session opted in to keep.
     """
 
     message: Message | None = None
@@ -31,7 +31,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.records != ():
-            bare = tuple([record.without_values() for record in self.records])
+            bare = tuple([record.without_values().without_details() for record in self.records])
             force_setattr(self, "records", bare)
 
 
