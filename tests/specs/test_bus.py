@@ -1384,6 +1384,28 @@ def test_a_turn_cut_off_is_counted(caplog):
     assert about(caplog) == [("note", "watch", text)]
 
 
+async def test_an_agent_that_is_gone_misses_nothing():
+    bus, seen = EventBus(), []
+
+    async def run():
+        agent = Agent(ScriptedModel(["hi"]), bus=bus)
+
+        @agent.on(RUN_AFTER)
+        async def audit(ctx):
+            seen.append((ctx.value.text, agent.scope.agent_id == ctx.scope.agent_id))
+
+        await agent.run("go")
+        return weakref.ref(audit)
+
+    gone = await run()
+    gc.collect()
+    await bus.drain()
+    gc.collect()
+
+    assert seen == [("hi", True)]
+    assert (gone(), bus.handlers(RUN_AFTER)) == (None, ())
+
+
 async def test_a_drain_with_a_timeout_returns(caplog):
     bus, release = EventBus(), asyncio.Event()
 

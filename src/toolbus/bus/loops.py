@@ -47,7 +47,10 @@ class Loops:
     def open(self) -> None:
         """Serve from the running loop; raises `ClosedError` after `close`."""
         self._check_open()
-        self._here().start()
+        queues = self._here()
+        queues.start()
+        # For whatever this block hands to a thread by means of its own.
+        calling_loop.set(queues.loop)
 
     def ready(self, event: str) -> LoopQueues:
         """Return the queues for a dispatch of *event*; raises `NoLoopError` if there is no loop.
@@ -131,9 +134,10 @@ class Loops:
             if loop not in self._loops:
                 self._loops[loop] = LoopQueues(loop, self._lock, self._lose)
             queues = self._loops[loop]
-            for former in [one for one in self._loops.values() if one.loop.is_closed()]:
-                del self._loops[former.loop]
-                queues.take_over(former)
+            for former in tuple(self._loops.values()):
+                if former is not queues and former.loop.is_closed():
+                    del self._loops[former.loop]
+                    queues.take_over(former)
             return queues
 
     def _lose(self) -> None:

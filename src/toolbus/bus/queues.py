@@ -24,11 +24,15 @@ LOOK_AGAIN = 0.1
 
 
 class Item(NamedTuple):
-    """An event that an observer shall see, with the context variables of its dispatch."""
+    """An event that an observer shall see, with the context variables of its dispatch.
+
+    *held* keeps the observer until then, also if who subscribed it is gone meanwhile.
+    """
 
     context: EventContext[Any]
     variables: Context
     turn: Turn
+    held: object
 
 
 class Queue:
@@ -82,7 +86,7 @@ class LoopQueues:
         variables = copy_context()
         turn.mark(variables)
         with self._lock:
-            self._add(binding, Item(context, variables, turn))
+            self._add(binding, Item(context, variables, turn, binding.hold()))
 
     def take_over(self, former: LoopQueues) -> None:
         """Take what waits in the queues of a *former* loop, which was closed."""

@@ -201,6 +201,7 @@ class Registry(Subscribing):
         self._signals = signals
         self._channels: dict[Event, Channel] = {}
         self._taps = Taps(self._outdate)
+        # For components, whose handlers of parameters stand in a row across all agents.
         self.numbers = Numbers()
         self._stuck: Stuck | None = None
         # For what is made once: channels, queues. A dispatch does not take it.

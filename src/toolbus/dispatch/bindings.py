@@ -78,6 +78,7 @@ class Binding:
         self.order, self.told, self.cancelled = 0, False, False
         end = partial(on_end, self)
         owned = handler if options.weak else held
+        self._is_held = held is not None
         self._target = None if owned is None else reference(owned, end)
         self._tickets = [True] if options.once else None
         self.is_async = is_async(handler)
@@ -101,6 +102,10 @@ class Binding:
     def alive(self) -> bool:
         """Whether it can ever run again: a weak one's owner lives, a `once` has not run."""
         return (self._target is None or self._target() is not None) and self._tickets != []
+
+    def hold(self) -> object:
+        """Return what keeps a handler that others hold, as long as the result is kept."""
+        return self._target() if self._is_held and self._target is not None else None
 
     @property
     def ended(self) -> bool:

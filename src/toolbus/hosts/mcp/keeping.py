@@ -31,7 +31,9 @@ class Keeper:
         self._bus, self._store = bus, store
         self._unsaved: deque[DispatchRecord] = deque(maxlen=_MOST_RECORDS)
         self._end_tap = (
-            bus.tap(self._log, idle=False, without=(MODEL_CALL_DELTA,)) if store else None
+            bus.tap(self._log, idle=False, without=(MODEL_CALL_DELTA,), session_id=session_id)
+            if store
+            else None
         )
 
     @property
@@ -70,7 +72,6 @@ class Keeper:
             raise
 
     def _log(self, record: DispatchRecord) -> None:
-        if record.scope.session_id == self.session_id:
-            if len(self._unsaved) == _MOST_RECORDS:
-                logger.warning("a ledger record is lost: too many wait for the next message")
-            self._unsaved.append(record)
+        if len(self._unsaved) == _MOST_RECORDS:
+            logger.warning("a ledger record is lost: too many wait for the next message")
+        self._unsaved.append(record)
