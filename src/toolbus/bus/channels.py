@@ -194,7 +194,7 @@ class Channel:
 
     def _dispatching(self, verb: Verb) -> Callable[..., Any]:
         self._forget_ended()
-        if self._tapped or self._by_sender.keys() - {None}:
+        if self._tapped or len(self._by_sender) > (None in self._by_sender):
             return partial(self._route, verb)
         return self._planner(self, verb, self._gather(()).bindings, tapped=False)
 
@@ -211,6 +211,8 @@ class Channel:
     def _forget_ended(self) -> None:
         """Take out what has ended; under the lock."""
         for _ in range(len(self._ended)):
+            if not self._ended:
+                return  # A finalizer came in between, and has done it.
             binding = self._ended.popleft()
             mine = self._by_sender.get(binding.sender, {})
             mine.pop(binding, None)
