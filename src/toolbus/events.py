@@ -202,9 +202,8 @@ def _classes(annotation: Any) -> tuple[type, ...]:
 
 
 # Beside each event: when it fires, what a denial does, and what a failure does. On all of them a
-# guard that fails denies ("closed"), a transformer that raises or times out changes nothing and
-# the rest goes on ("open") unless it is subscribed with `on_error="closed"`, and an observer's
-# failure is only logged. A policy belongs into a guard.
+# guard that fails denies ("closed"), a transformer that raises or times out changes nothing unless
+# its `on_error` says so ("open"), and an observer's failure is only logged.
 
 RUN_BEFORE: TransformEvent[RunStart, RunStart | Deny] = TransformEvent(
     "run:before", RunStart, asks=True

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from toolbus.bus import EventBus
-from toolbus.bus.registry import Subscribing
+from toolbus.bus.subscribing import Subscribing
 from toolbus.dispatch.details import Rejected
 from toolbus.dispatch.turns import MAX_DEPTH
 from toolbus.errors import DispatchDepthError

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.dispatch.settling import outcome_of
+from toolbus.dispatch.outcomes import outcome_of
 from toolbus.events import Event, ObserveEvent
 from toolbus.tracing import Digests, Trace
 

@@ -17,7 +17,7 @@ from toolbus.adapting.running import (
     promises,
     run_adapter,
 )
-from toolbus.bus.registry import Subscribing
+from toolbus.bus.subscribing import Subscribing
 from toolbus.components.limits import NO_LIMITS, Limits, make_limits
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import marked, tools_of

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolbus.dispatch.contexts import EventContext
     from toolbus.dispatch.details import Details
     from toolbus.events import TransformEvent
-    from toolbus.ledger import HandlerStatus, Outcome
+    from toolbus.ledger import HandlerStatus
     from toolbus.tracing import Trace
 
 _MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
@@ -294,19 +294,3 @@ def _stepped(
         trace.add_steps(binding, more.own or (), "ran", since, NO_WHY)
     more = replace(more, steps=(*more.steps, *(more.own or ())), own=None)
     return following(context, context._value, context._output, more)
-
-
-def outcome_of(
-    context: EventContext[Any], differs: Callable[[object], bool]
-) -> tuple[Outcome, str | None]:
-    """Return how the dispatch that left *context* ended, and why; *differs* judges the value."""
-    more = context._more or NO_DETAILS
-    if more.rejected is not None:
-        return "rejected", more.rejected.reason
-    if more.denied is not None:
-        return "denied", more.denied.reason
-    if more.asks:
-        return "asked", "\n".join(more.asks)
-    if more.answer is not None:
-        return "answered", None
-    return ("changed" if differs(context._value) else "unchanged"), None
