@@ -29,9 +29,9 @@ class Deny(Struct, frozen=True):
         given: Any = self.reason
         is_text = isinstance(given, str)
         details = [
-            _words(one) for one in (None if is_text else given, self.detail) if one is not None
+            in_words(one) for one in (None if is_text else given, self.detail) if one is not None
         ]
-        force_setattr(self, "reason", (is_text and _words(given)) or NO_REASON)
+        force_setattr(self, "reason", (is_text and in_words(given)) or NO_REASON)
         force_setattr(self, "detail", "; ".join(details) if details else None)
 
 
@@ -45,13 +45,13 @@ class Ask(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         given: Any = self.prompt
-        words = "" if given is None else _words(given)
+        words = "" if given is None else in_words(given)
         if not isinstance(given, str):
             words = words and f"{NO_PROMPT} ({words})"
         force_setattr(self, "prompt", words or NO_PROMPT)
 
 
-def _words(value: object) -> str:
+def in_words(value: object) -> str:
     """Return *value* in words that UTF-8 can carry, "" for an empty text.
 
     It may be anything, and broken as well.

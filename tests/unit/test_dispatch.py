@@ -250,6 +250,21 @@ async def test_awaited_observers_have_no_default_timeout():
     assert Binding(NOTE, later, "observer", Options(timeout=5)).function.args == (5, take, later)
 
 
+def test_an_error_that_cannot_be_shown_is_a_failure_like_any_other():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def fail(ctx):
+        raise Mute
+
+    for policy, detail in (("open", None), ("closed", "Mute")):
+        bus = EventBus()
+        bus.on(WORD, fail, on_error=policy)
+        denied = bus.apply_sync(WORD, "x").denied
+        assert (denied and denied.detail.split(" at ")[0]) == detail
+
+
 def test_a_step_s_detail_is_not_logged_by_its_handler(caplog):
     caplog.set_level("DEBUG", logger="toolbus")
     bus = EventBus()

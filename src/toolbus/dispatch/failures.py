@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, ToolbusError
+from toolbus.verdicts import in_words
 
 if TYPE_CHECKING:
     from toolbus.ledger import HandlerStatus
@@ -40,7 +41,7 @@ def passes(error: BaseException) -> bool:
 def detail_of(error: BaseException) -> str:
     """Return the type, text and place of *error*, for operators."""
     root = root_of(error)
-    return f"{type(root).__name__}: {root}{_place(root)}"
+    return in_words(root) + _place(root)
 
 
 def log_failure(
