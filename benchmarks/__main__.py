@@ -26,6 +26,7 @@ FILES = (
     "append",
     "ledger",
     "growth",
+    "shared_bus",
     "reading",
     "import",
     "tap",

@@ -23,7 +23,7 @@ from toolbus.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from toolbus.bus.registry import Subscription
+    from toolbus.bus.subscribing import Subscription
     from toolbus.messages import Message
     from toolbus.store import Store
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
 from types import UnionType
 from typing import Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
-from toolbus.errors import FreezeError, RegistrationError
+from toolbus.errors import RegistrationError
 from toolbus.fields import freeze_items, freeze_objects
-from toolbus.immutable import EMPTY, JsonObject, escape_surrogates
+from toolbus.immutable import EMPTY, JsonObject
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolResponse
 from toolbus.values import (
     ModelDelta,
@@ -28,6 +26,7 @@ from toolbus.values import (
     ToolSpec,
     ToolStatus,
 )
+from toolbus.verdicts import Ask, Deny, Retry
 
 __all__ = [
     "CATALOGUE",
@@ -76,38 +75,6 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Deny(Struct, frozen=True):
-    """A refusal: *reason* is for the model, *detail* for operators only."""
-
-    reason: str
-    detail: str | None = None
-
-    def __post_init__(self) -> None:
-        # A refusal may quote anything, and telling of it must not fail.
-        force_setattr(self, "reason", escape_surrogates(self.reason))
-        if self.detail is not None:
-            force_setattr(self, "detail", escape_surrogates(self.detail))
-
-
-class Ask(Struct, frozen=True):
-    """A guard's wish that a person decides about the final value; *prompt* is the question."""
-
-    prompt: str
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "prompt", escape_surrogates(self.prompt))
-
-
-class Retry(Struct, frozen=True):
-    """A wish to run a failed tool again, after *delay* seconds."""
-
-    delay: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.delay < inf:
-            raise FreezeError(f"expected seconds to wait, got {self.delay!r}", "$.delay")
-
-
 class Scope(Struct, frozen=True, kw_only=True):
     """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
 
@@ -130,13 +97,17 @@ class TransformEvent(Generic[V, R]):
     """A point where handlers may replace the value, answer or refuse; dispatched with `apply`.
 
     *value* is the type that passes, *answer* what a handler may give instead of going on;
-    *asks* says that guards may return `Ask`. `R` is all that a handler may return but None.
+    *asks* says that guards may return `Ask`; *strict* that a return which is nothing of all this
+    denies, whatever the handler's policy, because a refusal may have been meant. `R` is all that
+    a handler may return but None.
     """
 
-    __slots__ = ("_accepted", "_items", "answer", "asks", "name", "value")
+    __slots__ = ("_accepted", "_items", "answer", "asks", "name", "strict", "value")
 
     @overload
-    def __init__(self: TransformEvent[T, T | Deny], name: str, value: type[T]) -> None: ...
+    def __init__(
+        self: TransformEvent[T, T | Deny], name: str, value: type[T], *, strict: bool = False
+    ) -> None: ...
     @overload
     def __init__(
         self: TransformEvent[T, T | A | Deny],
@@ -145,15 +116,28 @@ class TransformEvent(Generic[V, R]):
         *,
         answer: type[A],
         asks: bool = False,
+        strict: bool = False,
     ) -> None: ...
     @overload
     def __init__(
-        self, name: str, value: object, *, answer: object = None, asks: bool = False
+        self,
+        name: str,
+        value: object,
+        *,
+        answer: object = None,
+        asks: bool = False,
+        strict: bool = False,
     ) -> None: ...
     def __init__(
-        self, name: str, value: object, *, answer: object = None, asks: bool = False
+        self,
+        name: str,
+        value: object,
+        *,
+        answer: object = None,
+        asks: bool = False,
+        strict: bool = False,
     ) -> None:
-        self.name, self.value, self.asks = name, value, asks
+        self.name, self.value, self.asks, self.strict = name, value, asks, strict
         self.answer = () if answer is None else _checked_classes(name, answer)
         self._accepted = _checked_classes(name, value)
         is_sequence = get_origin(value) is tuple and get_args(value)[1:] == (...,)
@@ -217,44 +201,70 @@ def _classes(annotation: Any) -> tuple[type, ...]:
     return (get_origin(annotation) or annotation,)
 
 
+# Beside each event: when it fires, what a denial does, and what a failure does. On all of them a
+# guard that fails denies ("closed"), a transformer that raises or times out changes nothing unless
+# its `on_error` says so ("open"), and an observer's failure is only logged.
+
 RUN_BEFORE: TransformEvent[RunStart, RunStart | Deny] = TransformEvent(
     "run:before", RunStart, asks=True
 )
+"""`agent.run` was called. Denied: the model sees nothing. A transformer's failure lets it run."""
 RUN_ERROR: TransformEvent[RunFailure, RunFailure | RunResult | Deny] = TransformEvent(
     "run:error", RunFailure, answer=RunResult
 )
+"""An exception is about to leave the run. Denied, or a handler fails: it leaves."""
 RUN_AFTER: ObserveEvent[RunResult] = ObserveEvent("run:after", RunResult)
+"""A run has ended; always, once per run."""
 TOOLS_PROVIDE: TransformEvent[tuple[ToolSpec, ...], tuple[ToolSpec, ...] | Deny] = TransformEvent(
     "tools:provide", tuple[ToolSpec, ...]
 )
+"""Before each model call. Denied: no tools this turn. A transformer that fails hides nothing, an
+adapter that fails hides its tool."""
 MODEL_CALL_BEFORE: TransformEvent[ModelRequest, ModelRequest | AssistantMessage | Deny] = (
     TransformEvent("model:call:before", ModelRequest, answer=AssistantMessage)
 )
+"""What the model will be sent. Denied: the run ends. A transformer's failure sends it as it is."""
 MODEL_CALL_ERROR: TransformEvent[ModelFailure, ModelFailure | AssistantMessage | Deny] = (
     TransformEvent("model:call:error", ModelFailure, answer=AssistantMessage)
 )
+"""The model failed. Denied, or a handler fails: the error stands."""
 MODEL_CALL_DELTA: ObserveEvent[ModelDelta] = ObserveEvent("model:call:delta", ModelDelta)
+"""A piece of a streamed answer."""
 MODEL_CALL_AFTER: ObserveEvent[ModelReply] = ObserveEvent("model:call:after", ModelReply)
+"""The model has answered."""
 TOOL_CALL_BEFORE: TransformEvent[ToolCall, ToolCall | ToolResponse | Deny] = TransformEvent(
-    "tool:call:before", ToolCall, answer=ToolResponse, asks=True
+    "tool:call:before", ToolCall, answer=ToolResponse, asks=True, strict=True
 )
+"""A tool is about to run. Denied: it does not.
+
+A transformer that raises lets it run; one that returns what is no value, answer or verdict (the
+class `Deny`, False, a dict) denies, whatever its policy."""
 TOOL_CALL_ERROR: TransformEvent[ToolCallFailure, ToolCallFailure | ToolResponse | Retry | Deny] = (
     TransformEvent("tool:call:error", ToolCallFailure, answer=ToolResponse | Retry)
 )
+"""A tool failed or timed out. Denied, or a handler fails: the error stands."""
 TOOL_CALL_AFTER: ObserveEvent[ToolCallOutcome] = ObserveEvent("tool:call:after", ToolCallOutcome)
+"""What became of a call, on every path."""
 MESSAGE_APPEND_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(
     "message:append:before", Message
 )
+"""A message is about to enter the transcript. Denied: it does not; of a tool message the refusal
+does. A transformer's failure lets it in as it is; an adapter's withholds the result."""
 MESSAGE_PERSIST_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(
     "message:persist:before", Message
 )
+"""The copy for the store. Denied: a stub is stored. A transformer's failure stores it as it is,
+also what it was to take out: redact with `on_error="closed"`."""
 TOOL_CALL_PERSIST_BEFORE: ObserveEvent[ToolCallPersist] = ObserveEvent(
     "tool:call:persist:before", ToolCallPersist, awaited=True
 )
+"""A tool's result is about to be written."""
 TOOL_CALL_PERSIST_AFTER: ObserveEvent[ToolCallPersist] = ObserveEvent(
     "tool:call:persist:after", ToolCallPersist, awaited=True
 )
+"""A tool's result was written."""
 MESSAGE_APPEND_AFTER: ObserveEvent[Message] = ObserveEvent("message:append:after", Message)
+"""A message is in the transcript and in the store."""
 
 Event: TypeAlias = TransformEvent[Any, Any] | ObserveEvent[Any]
 

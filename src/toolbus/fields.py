@@ -11,13 +11,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from toolbus.errors import FreezeError
+from toolbus.errors import FreezeError, RegistrationError
 from toolbus.immutable import FrozenDict, check_text, freeze, freeze_object, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 S = TypeVar("S", bound="Struct")
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """What is sent and stored; a class of records has no subclasses.
+
+    A subclass could be changed, or have fields that no codec knows and a store loses.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__bases__ != (Record,):
+            kind = cls.__bases__[0].__name__
+            reason = f"no codec knows the fields of a subclass of {kind}; wrap the record instead"
+            raise RegistrationError(f"class {cls.__name__!r}", reason)
+
 
 # The stubs of msgspec lack what `copy.copy` calls.
 _struct: Any = Struct

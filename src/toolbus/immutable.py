@@ -137,7 +137,8 @@ def _freeze(value: Any, depth: int) -> Any:
         case str():
             check_text(value, "")
             return plain(value)
-        case FrozenDict():
+        # A subclass may bring mutators back, so it is copied like any other mapping.
+        case FrozenDict() if kind is FrozenDict:
             _check_depth(depth + _height(value) if depth else 0)
             return value
         case Mapping():

@@ -33,7 +33,8 @@ class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one handler, or one adapter of a handler, did in one dispatch.
 
     *before* and *after* are digests, the sizes bytes of the encoded values, *fields* the names
-    of what changed between them; the values are there only if the tap asked for them.
+    of what changed between them; the values are there only if the tap asked for them. *detail*
+    is for operators: that of a denial, or a failed handler's error; a store has its digest.
     """
 
     name: str
@@ -41,6 +42,8 @@ class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: HandlerKind
     status: HandlerStatus
     reason: str | None = None
+    detail: str | None = None
+    detail_digest: str = ""
     duration_ns: int = 0
     fields: tuple[str, ...] = ()
     before: str | None = None
@@ -76,11 +79,18 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: Any = None
 
     def without_values(self) -> DispatchRecord:
-        """Return this record with digests only, the same object if it has no values."""
+        """Return this record with digests of values only, the same object if it has no values."""
         if self.value is self.result is None and not any(map(_has_values, self.entries)):
             return self
         bare = [replace(entry, value_before=None, value_after=None) for entry in self.entries]
         return replace(self, entries=tuple(bare), value=None, result=None)
+
+    def without_details(self) -> DispatchRecord:
+        """Return this record with digests of details only, the same object if it has none."""
+        if all(entry.detail is None for entry in self.entries):
+            return self
+        bare = [replace(entry, detail=None) for entry in self.entries]
+        return replace(self, entries=tuple(bare))
 
 
 def _has_values(entry: HandlerEntry) -> bool:

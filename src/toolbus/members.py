@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus.registry import Subscribe, Subscribing, Subscription
+from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.callbacks import before_tool
 from toolbus.components import check_requires
 from toolbus.errors import RegistrationError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus import EventBus
-    from toolbus.bus.registry import HandlerOptions
+    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.callbacks import BeforeToolCallback
     from toolbus.components import AgentComponent
     from toolbus.events import Event, Scope
@@ -102,11 +102,11 @@ class Member(Subscribing):
         options: HandlerOptions,
     ) -> Any:
         scoped: HandlerOptions = {"sender": self.scope.agent_id, **options}
-        subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
-        made = subscribe(event, handler, **scoped)
         if handler is None:
+            subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
+            subscribe(event, **scoped)  # Finds at once what could never work.
             return Subscribe(lambda function: self._subscribe(event, function, kind, options))
-        kept = Kept(made, self._kept.discard)
+        kept = Kept(self.bus.attach(event, handler, kind, scoped), self._kept.discard)
         self._kept.add(kept)
         return kept
 

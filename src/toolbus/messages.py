@@ -5,11 +5,11 @@ from __future__ import annotations
 from operator import is_ as _is
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from toolbus.codec import changed, decoder, encode, encode_msgpack, msgpack_decoder
 from toolbus.fields import (
+    Record,
     are_plain,
     check_kind,
     check_texts,
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCall(Record, frozen=True, kw_only=True):
     """A tool call, as a model asked for it or as a handler rewrote it.
 
     *raw* is the model's own text of the arguments when that was no JSON object.
@@ -91,7 +91,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         return self.with_arguments(kept)
 
 
-class ToolResponse(Struct, frozen=True, kw_only=True):
+class ToolResponse(Record, frozen=True, kw_only=True):
     """What a tool returned; the lifecycle stamps the facts of the execution.
 
     *parameters* are those that the tool ran with, *structured* is any JSON value,
@@ -155,7 +155,7 @@ class ToolResponse(Struct, frozen=True, kw_only=True):
         return replace(self, content=content, structured=structured)
 
 
-class SystemMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="system"):
+class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="system"):
     """Instructions to the model."""
 
     role: ClassVar[Literal["system"]] = "system"
@@ -175,7 +175,7 @@ class SystemMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="sy
         return self.content
 
 
-class UserMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="user"):
+class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user"):
     """What a person, or a program in a person's place, says."""
 
     role: ClassVar[Literal["user"]] = "user"
@@ -199,7 +199,7 @@ class UserMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="user
         return self.content if isinstance(self.content, str) else join_text(self.content)
 
 
-class AssistantMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
+class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
     """A model's answer: text, tool calls or both; *usage* counts tokens in the model's terms."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -227,7 +227,7 @@ class AssistantMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag=
         return self.content
 
 
-class ToolMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="tool"):
+class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool"):
     """The answer to one tool call."""
 
     role: ClassVar[Literal["tool"]] = "tool"
@@ -253,7 +253,7 @@ class ToolMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="tool
 
     def with_tool_response(self, response: ToolResponse) -> ToolMessage:
         """Return a new message that carries *response*; every other field is the same object."""
-        if type(self) is not ToolMessage or type(response) is not ToolResponse:
+        if type(response) is not ToolResponse:
             return replace(self, tool_response=response)
         # All else was checked when this message was made, so the copy is not checked again.
         new: ToolMessage = copied(self)

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.fields import are_plain, check_kind, check_texts, freeze_items
+from toolbus.fields import Record, are_plain, check_kind, check_texts, freeze_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class TextPart(Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
+class TextPart(Record, frozen=True, kw_only=True, tag_field="type", tag="text"):
     """Text."""
 
     type: ClassVar[Literal["text"]] = "text"
@@ -25,7 +25,7 @@ class TextPart(Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
             check_texts(self, "text")
 
 
-class ImagePart(Struct, frozen=True, kw_only=True, tag_field="type", tag="image"):
+class ImagePart(Record, frozen=True, kw_only=True, tag_field="type", tag="image"):
     """An image: base64 *data* of the type *mime_type*."""
 
     type: ClassVar[Literal["image"]] = "image"
@@ -36,7 +36,7 @@ class ImagePart(Struct, frozen=True, kw_only=True, tag_field="type", tag="image"
         check_texts(self, "data", "mime_type")
 
 
-class AudioPart(Struct, frozen=True, kw_only=True, tag_field="type", tag="audio"):
+class AudioPart(Record, frozen=True, kw_only=True, tag_field="type", tag="audio"):
     """A sound: base64 *data* of the type *mime_type*."""
 
     type: ClassVar[Literal["audio"]] = "audio"
@@ -47,7 +47,7 @@ class AudioPart(Struct, frozen=True, kw_only=True, tag_field="type", tag="audio"
         check_texts(self, "data", "mime_type")
 
 
-class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Resource(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What a `ResourcePart` holds: *text*, or a base64 *blob*, found at *uri*."""
 
     uri: str
@@ -60,7 +60,7 @@ class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         check_texts(self, "mime_type", "text", "blob", optional=True)
 
 
-class ResourcePart(Struct, frozen=True, kw_only=True, tag_field="type", tag="resource"):
+class ResourcePart(Record, frozen=True, kw_only=True, tag_field="type", tag="resource"):
     """An embedded resource."""
 
     type: ClassVar[Literal["resource"]] = "resource"

@@ -221,13 +221,17 @@ class Session:
             if (method := own()) is not None:
                 method(record)
 
-        values = self.setting.keep_originals
-        end = self.setting.bus.tap(log, values=values, idle=False, without=(MODEL_CALL_DELTA,))
+        end = self.setting.bus.tap(
+            log,
+            values=self.setting.keep_originals,
+            idle=False,
+            without=(MODEL_CALL_DELTA,),
+            session_id=self.scope.session_id,
+        )
         # An agent that nobody closed shall not stay on a bus that others go on to use.
         self._end_tap = weakref.finalize(self, end)
 
     def _log(self, record: DispatchRecord) -> None:
-        if record.scope.session_id == self.scope.session_id:
-            self.records.append(record.without_values())
-            if self.setting.store.durable:
-                self._unsaved.append(record)
+        self.records.append(record.without_values())
+        if self.setting.store.durable:
+            self._unsaved.append(record)

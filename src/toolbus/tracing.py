@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -35,6 +35,17 @@ class StepTaken(Protocol):
     after: object
     failed: str | None
     ended_ns: int
+    detail: str | None
+
+
+class Why(NamedTuple):
+    """Why a handler did what it did: the *reason* may be read by anybody, *detail* by operators."""
+
+    reason: str | None = None
+    detail: str | None = None
+
+
+NO_WHY = Why()
 
 
 class Digests:
@@ -67,11 +78,12 @@ class Trace:
     """The record of one dispatch in the making; *turns* counts the handlers that are in it.
 
     *values* says whether the values themselves shall be in it. Without *digests* those are "".
+    *readers* are who gets it.
     """
 
     __slots__ = (
         *("_digests", "_entries", "_event", "_latest", "_original", "_scope", "_since"),
-        *("_started", "_values", "turns"),
+        *("_started", "readers", "turns", "values"),
     )
 
     def __init__(
@@ -82,8 +94,10 @@ class Trace:
         digests: Digests | None,
         *,
         values: bool = True,
+        readers: tuple[Any, ...] = (),
     ) -> None:
-        self._event, self._scope, self._digests, self._values = event, scope, digests, values
+        self._event, self._scope, self._digests = event, scope, digests
+        self.values, self.readers = values, readers
         self._original = self._latest = (value, *self._weighed(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._since = time_ns(), perf_counter_ns()
@@ -100,17 +114,16 @@ class Trace:
         status: HandlerStatus,
         since_ns: int = 0,
         *,
-        reason: str | None = None,
-        name: str | None = None,
+        why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
     ) -> None:
-        """Note what *handler* did since *since_ns*; *name* is that of its adapter, if one acted.
+        """Note what *handler* did since *since_ns*, and *why*.
 
         A *change* between values that are encoded alike is none.
         """
         self.turns += 1
         duration_ns = perf_counter_ns() - since_ns if since_ns else 0
-        self._enter(handler, name or handler.name, status, reason, change, duration_ns)
+        self._enter(handler, handler.name, status, why, change, duration_ns)
 
     def add_steps(
         self,
@@ -118,7 +131,7 @@ class Trace:
         steps: Sequence[StepTaken],
         status: HandlerStatus,
         since_ns: int,
-        reason: str | None,
+        why: Why,
         *,
         change: tuple[object, object] | None = None,
     ) -> None:
@@ -131,14 +144,14 @@ class Trace:
         for step in steps:
             duration_ns, since_ns = step.ended_ns - since_ns, step.ended_ns
             if step is blamed:
-                self._step(handler, step, "rejected", reason, duration_ns)
+                self._step(handler, step, "rejected", why, duration_ns)
             elif step.after is step.before and step.failed is None:
                 self._idle(handler, step.name, duration_ns, "ran")  # As most do.
             else:
                 done: HandlerStatus = "failed" if step.failed else "changed"
-                self._step(handler, step, done, None, duration_ns)
+                self._step(handler, step, done, NO_WHY, duration_ns)
         if blamed is None:
-            self._beyond(handler, steps, status, since_ns, reason, change)
+            self._beyond(handler, steps, status, since_ns, why, change)
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
@@ -168,8 +181,8 @@ class Trace:
             original=digest,
             size=size,
             entries=tuple(self._entries),
-            value=value if self._values else None,
-            result=result if self._values else None,
+            value=value if self.values else None,
+            result=result if self.values else None,
         )
 
     def _idle(self, handler: Named, name: str, duration_ns: int, status: HandlerStatus) -> None:
@@ -188,11 +201,12 @@ class Trace:
         handler: Named,
         step: StepTaken,
         status: HandlerStatus,
-        reason: str | None,
+        why: Why,
         duration_ns: int,
     ) -> None:
         moved = (step.before, step.after) if step.after is not step.before else None
-        why = step.failed or reason
+        if step.failed:
+            why = Why(step.failed, step.detail)
         self._enter(handler, step.name, status, why, moved, duration_ns)
 
     def _beyond(  # noqa: PLR0917 - private, and called once
@@ -201,7 +215,7 @@ class Trace:
         steps: Sequence[StepTaken],
         status: HandlerStatus,
         since_ns: int,
-        reason: str | None,
+        why: Why,
         change: tuple[object, object] | None,
     ) -> None:
         """Enter what *handler* did besides its *steps*, if it did."""
@@ -211,15 +225,15 @@ class Trace:
             end = change[1] if change else steps[0].before if status == "ran" else left
             if end is left:
                 return
-            status, reason, change = "changed", None, (left, end)
-        self._enter(handler, name, status, reason, change, perf_counter_ns() - since_ns)
+            status, why, change = "changed", NO_WHY, (left, end)
+        self._enter(handler, name, status, why, change, perf_counter_ns() - since_ns)
 
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
         handler: Named,
         name: str,
         status: HandlerStatus,
-        reason: str | None,
+        why: Why,
         change: tuple[object, object] | None,
         duration_ns: int,
     ) -> None:
@@ -232,7 +246,9 @@ class Trace:
                 priority=handler.priority,
                 kind=handler.kind,
                 status=status,
-                reason=reason,
+                reason=why.reason,
+                detail=why.detail,
+                detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
                 duration_ns=duration_ns,
                 **more,
             )
@@ -250,7 +266,7 @@ class Trace:
             "size_before": size_before,
             "size_after": size_after,
         }
-        if self._values:
+        if self.values:
             difference |= {"value_before": before, "value_after": after}
         return difference
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from toolbus.fields import check_texts, freeze_items, freeze_objects
+from toolbus.fields import Record, check_texts, freeze_items, freeze_objects
 from toolbus.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolResponse
 
@@ -27,7 +27,7 @@ ToolStatus = Literal[
 ]
 
 
-class ToolSpec(Struct, frozen=True, kw_only=True):
+class ToolSpec(Record, frozen=True, kw_only=True):
     """What a model is told of a tool."""
 
     name: str
@@ -42,7 +42,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
         freeze_objects(self, "output_schema", optional=True)
 
 
-class RunStart(Struct, frozen=True, kw_only=True):
+class RunStart(Record, frozen=True, kw_only=True):
     """The caller's *prompt*, and the messages that the session held before it."""
 
     prompt: str
@@ -53,7 +53,7 @@ class RunStart(Struct, frozen=True, kw_only=True):
         freeze_items(self, "messages", _ROLES)
 
 
-class RunResult(Struct, frozen=True, kw_only=True):
+class RunResult(Record, frozen=True, kw_only=True):
     """How a run ended: *message* is the model's last answer, *reason* says why if not "ok".
 
     *usage* sums the counts of all answers, *messages* are those that the run appended.
@@ -76,7 +76,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
         return "" if self.message is None else self.message.text
 
 
-class ModelRequest(Struct, frozen=True, kw_only=True):
+class ModelRequest(Record, frozen=True, kw_only=True):
     """What is sent to the model."""
 
     model: str
@@ -90,7 +90,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
         freeze_objects(self, "settings")
 
 
-class ModelReply(Struct, frozen=True, kw_only=True):
+class ModelReply(Record, frozen=True, kw_only=True):
     """A model's answer, and the request that it answers."""
 
     request: ModelRequest
@@ -98,7 +98,7 @@ class ModelReply(Struct, frozen=True, kw_only=True):
     duration_ns: int
 
 
-class ModelDelta(Struct, frozen=True, kw_only=True):
+class ModelDelta(Record, frozen=True, kw_only=True):
     """A piece of a streamed answer; *index* counts the tool calls of the answer."""
 
     kind: Literal["text", "reasoning", "tool_call"]
@@ -137,7 +137,7 @@ class ToolCallFailure(Failure, frozen=True, kw_only=True):
     response: ToolResponse
 
 
-class ToolCallOutcome(Struct, frozen=True, kw_only=True):
+class ToolCallOutcome(Record, frozen=True, kw_only=True):
     """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
 
     *status* tells what happened to the tool, also when a fallback answered.
@@ -151,7 +151,7 @@ class ToolCallOutcome(Struct, frozen=True, kw_only=True):
     duration_ns: int = 0
 
 
-class ToolCallPersist(Struct, frozen=True, kw_only=True):
+class ToolCallPersist(Record, frozen=True, kw_only=True):
     """A tool's result on its way into the store; *tool_result* is None before it was written.
 
     *tool_input* are the arguments as executed, or as requested if the tool never ran.

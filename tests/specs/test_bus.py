@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import weakref
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -15,7 +16,9 @@ from functools import partial
 import pytest
 from blinker import Signal
 
+from toolbus.agent import Agent
 from toolbus.bus import EventBus
+from toolbus.components import AgentComponent
 from toolbus.dispatch import EventContext
 from toolbus.errors import (
     ClosedError,
@@ -28,7 +31,10 @@ from toolbus.errors import (
     RegistrationError,
 )
 from toolbus.events import (
+    CATALOGUE,
     MESSAGE_APPEND_BEFORE,
+    RUN_AFTER,
+    RUN_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     Ask,
@@ -38,9 +44,11 @@ from toolbus.events import (
     ToolSpec,
     TransformEvent,
 )
-from toolbus.messages import ToolCall, ToolMessage, UserMessage
+from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from toolbus.models.scripted import ScriptedModel
 
 WORD = TransformEvent("word", str)
+STRANGE = TransformEvent("strange", ToolCall)
 ANY = TransformEvent("any", object)
 ASKED = TransformEvent("asked", str, answer=float, asks=True)
 NOTE = ObserveEvent("note", str)
@@ -415,7 +423,7 @@ def test_a_guard_that_raises_denies(caplog):
     wanted = rf"handler 'judge' of 'word' raised an error \(ValueError at {__file__}:\d+\)"
     assert (event, handler) == ("word", "judge")
     assert re.fullmatch(wanted, text)
-    assert caplog.records[0].exc_info is None
+    assert caplog.records[0].exc_info[1].args == ("the secret",)
 
 
 def test_a_guard_with_a_broken_predicate_denies(caplog):
@@ -433,7 +441,7 @@ def test_a_guard_with_a_broken_predicate_denies(caplog):
             ("ValueError: the secret", "TypeError: a predicate mus")
         )
         assert seen == []
-    assert "the secret" not in caplog.text
+    assert "the secret" in caplog.text
 
 
 def test_a_guard_may_fail_open_on_request(caplog):
@@ -633,8 +641,8 @@ def test_a_changed_identity_is_refused(caplog):
             "changed the tool_call_id",
         ),
         (TOOL_CALL_BEFORE, CALL, ToolCall(id="d", name="shell"), "changed the id"),
-        (TOOL_CALL_BEFORE, CALL, user, "returned `UserMessage`, which the event does not take"),
-        (TOOL_CALL_BEFORE, CALL, {}, "returned `dict`, which the event does not take"),
+        (STRANGE, CALL, user, "returned `UserMessage`, which the event does not take"),
+        (STRANGE, CALL, {}, "returned `dict`, which the event does not take"),
         (ANY, user, "text", "changed the role"),
     ]:
         for policy in POLICIES:
@@ -734,6 +742,37 @@ async def test_a_cancelled_dispatch_ends_at_once():
             ("wait", "failed", "was ended by CancelledError"),
             ("later", "not_run", None),
         ]
+
+
+def test_a_senseless_return_denies_a_tool_call():
+    async def late():
+        return None
+
+    for policy in POLICIES:
+        for verb, say, gives in [
+            ("on", "returned the class `Deny`, which the event does not take", lambda: Deny),
+            ("on", "returned the class `Ask`, which the event does not take", lambda: Ask),
+            ("on", "returned `bool`, which the event does not take", lambda: False),
+            ("on", "returned `dict`, which the event does not take", lambda: {"path": "/"}),
+            ("on", "returned `str`, which the event does not take", lambda: "no"),
+            ("on", "returned a coroutine; declare it with `async def`", late),
+            ("on", "asked, which only a guard may; subscribe it with `guard`", lambda: Ask("ok?")),
+            ("guard", "gave the class `Deny`, and a guard gives Deny, Ask or None", lambda: Deny),
+            ("guard", "gave `bool`, and a guard gives Deny, Ask or None", lambda: False),
+            ("guard", "returned a coroutine; declare it with `async def`", late),
+        ]:
+            bus = EventBus()
+            subscribe = getattr(bus, verb)
+            subscribe(TOOL_CALL_BEFORE, lambda ctx, gives=gives: gives(), on_error=policy, name="x")
+
+            ctx = bus.apply_sync(TOOL_CALL_BEFORE, CALL)
+
+            kind = "guard" if verb == "guard" else "transformer"
+            assert ctx.denied.reason == f"{kind} 'x' {say}"
+    bus = EventBus()
+    bus.on(TOOL_CALL_BEFORE, raises(ValueError("broken")))
+
+    assert bus.apply_sync(TOOL_CALL_BEFORE, CALL).denied is None
 
 
 # --- a deadline ends a turn ----------------------------------------------------------------------
@@ -1183,37 +1222,31 @@ async def test_a_cancelled_drain_loses_nothing():
     assert seen == ["x", "y"]
 
 
-def test_a_drain_outlives_the_serving_loop():
+def test_a_drain_waits_for_its_own_loop():
     bus, seen = EventBus(), []
-    queued, waiting = threading.Event(), threading.Event()
+    asleep, drained = threading.Event(), threading.Event()
 
     @bus.on(NOTE)
     async def watch(ctx):
         seen.append((ctx.value, threading.current_thread()))
         if ctx.value == "a":
-            await asyncio.Event().wait()
+            asleep.set()
+            await asyncio.to_thread(drained.wait)
 
-    async def serve():
-        bus.do(NOTE, "a")
-        while not seen:
-            await asyncio.sleep(0)
-        bus.do(NOTE, "b")
-        queued.set()
-        await asyncio.to_thread(waiting.wait)
+    async def dispatch(word):
+        bus.do(NOTE, word)
+        await bus.drain()
 
-    async def wait():
-        drain = asyncio.ensure_future(bus.drain())
-        await asyncio.sleep(0)
-        waiting.set()
-        await drain
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread = threading.Thread(target=asyncio.run, args=(dispatch("a"),))
     thread.start()
-    queued.wait()
-    asyncio.run(wait())
+    asleep.wait()
+    asyncio.run(dispatch("b"))
+    assert bus.pending == 1
+    drained.set()
     thread.join()
 
     assert seen == [("a", thread), ("b", threading.current_thread())]
+    assert bus.pending == 0
 
 
 async def test_closing_drains_and_then_refuses():
@@ -1264,6 +1297,133 @@ async def test_catch_up_waits_for_long_queues():
     assert seen == ["a", "b"]
     release.set()
     await bus.drain()
+
+
+def test_loops_in_two_threads_lose_nothing():
+    bus, seen = EventBus(), []
+    showing, ended = threading.Event(), threading.Event()
+
+    @bus.on(RUN_AFTER)
+    async def audit(ctx):
+        if ctx.scope.agent_id == "B":
+            showing.set()
+            await asyncio.to_thread(ended.wait)
+        else:
+            await asyncio.to_thread(showing.wait)
+        seen.append((ctx.scope.agent_id, threading.current_thread()))
+
+    def run(name):
+        Agent(ScriptedModel(["hi"]), bus=bus, agent_id=name).run_sync("go")
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in "AB"]
+    for thread in threads:
+        thread.start()
+    threads[0].join()
+    ended.set()
+    threads[1].join()
+
+    assert seen == [("A", threads[0]), ("B", threads[1])]
+    assert (bus.pending, bus.lost) == (0, 0)
+
+
+def test_a_tool_s_thread_hands_over_to_its_loop():
+    bus, seen, barrier = EventBus(), [], threading.Barrier(2)
+
+    @bus.on(NOTE)
+    async def watch(ctx):
+        seen.append((ctx.value, threading.current_thread()))
+
+    def tell(name: str) -> str:
+        """Tell the observers."""
+        barrier.wait()
+        bus.do(NOTE, name)
+        return "told"
+
+    def run(name):
+        asks = AssistantMessage(
+            id=name, tool_calls=(ToolCall(id=name, name="tell", arguments={"name": name}),)
+        )
+        model = ScriptedModel([asks, "done"])
+        Agent(model, bus=bus, agent_id=name, tools=[tell]).run_sync("go")
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in "AB"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(seen) == [("A", threads[0]), ("B", threads[1])]
+
+
+def test_a_turn_cut_off_is_counted(caplog):
+    bus, seen = EventBus(), []
+
+    @bus.on(NOTE)
+    async def watch(ctx):
+        seen.append(ctx.value)
+        if ctx.value == "a":
+            await asyncio.Event().wait()
+
+    async def leave():
+        bus.do(NOTE, "a")
+        while not seen:
+            await asyncio.sleep(0)
+
+    async def drain():
+        async with asyncio.timeout(5):
+            await bus.drain()
+
+    asyncio.run(leave())
+    asyncio.run(drain())
+
+    assert (seen, bus.pending, bus.lost) == (["a"], 0, 1)
+    text = (
+        "observer 'watch' of 'note' was cut off by the end of its loop; 0 more events wait for "
+        "another"
+    )
+    assert about(caplog) == [("note", "watch", text)]
+
+
+async def test_an_agent_that_is_gone_misses_nothing():
+    bus, seen = EventBus(), []
+
+    async def run():
+        agent = Agent(ScriptedModel(["hi"]), bus=bus)
+
+        @agent.on(RUN_AFTER)
+        async def audit(ctx):
+            seen.append((ctx.value.text, agent.scope.agent_id == ctx.scope.agent_id))
+
+        await agent.run("go")
+        return weakref.ref(audit)
+
+    gone = await run()
+    gc.collect()
+    await bus.drain()
+    gc.collect()
+
+    assert seen == [("hi", True)]
+    assert (gone(), bus.handlers(RUN_AFTER)) == (None, ())
+
+
+async def test_a_drain_with_a_timeout_returns(caplog):
+    bus, release = EventBus(), asyncio.Event()
+
+    @bus.on(NOTE)
+    async def watch(ctx):
+        await release.wait()
+
+    bus.do(NOTE, "a")
+    bus.do(NOTE, "b")
+    await bus.drain(timeout=0.01)
+    await bus.aclose(timeout=0.01)
+
+    assert bus.pending == 2
+    text = "2 events still wait for async observers after 0.01 s"
+    assert caplog.messages == [text, text]
+    with pytest.raises(ClosedError):
+        bus.do(NOTE, "c")
+    release.set()
 
 
 # --- a subscription says whom it hears -----------------------------------------------------------
@@ -1373,6 +1533,96 @@ async def test_a_thread_keeps_the_loop_free():
     ctx = await bus.apply(WORD, "x")
 
     assert ctx.value == "xmine"
+
+
+class Counting(AgentComponent):
+    """Notes whose predicates are asked, under whose speech."""
+
+    def __init__(self, name, asked):
+        super().__init__()
+        self.owner, self.asked = name, asked
+
+    def setup(self, agent):
+        super().setup(agent)
+        for event in (RUN_BEFORE, TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE, RUN_AFTER):
+            agent.on(event, lambda ctx: None, when=self.note, name=f"count {self.owner}")
+
+    def note(self, ctx):
+        self.asked.append((ctx.scope.agent_id, self.owner))
+        return True
+
+
+def counting(bus, name, asked, answers=("hi",), tools=()):
+    """Return an agent with a component that counts."""
+    component = Counting(name, asked)
+    return Agent(
+        ScriptedModel(answers), bus=bus, agent_id=name, components=[component], tools=tools
+    )
+
+
+async def test_other_agents_handlers_are_not_touched():
+    bus, asked = EventBus(), []
+    call = ToolCall(id="c", name="sub", arguments={"prompt": "go"})
+    sub = counting(bus, "sub", asked)
+    asks = AssistantMessage(id="a", tool_calls=(call,))
+    boss = counting(bus, "boss", asked, [asks, "done"], [sub.as_tool("sub")])
+    agents = [counting(bus, f"agent {number}", asked) for number in range(28)]
+
+    await agents[7].run("go")
+    assert set(asked) == {("agent 7", "agent 7")}
+    asked.clear()
+    assert (await boss.run("go")).text == "done"
+
+    assert set(asked) == {("boss", "boss"), ("sub", "boss"), ("sub", "sub")}
+    for agent, owner in ((agents[7], "agent 7"), (boss, "boss")):
+        counted = {
+            entry.name
+            for record in agent.ledger
+            for entry in record.entries
+            if entry.name.startswith("count ")
+        }
+        assert counted == {f"count {owner}"}
+    for agent in (boss, sub, *agents):
+        await agent.aclose()
+
+
+def test_a_dropped_agent_leaves_no_handlers():
+    bus = EventBus()
+
+    @bus.on(RUN_AFTER)
+    def stays(ctx):
+        return None
+
+    def listed():
+        return [one.name for event in CATALOGUE for one in bus.handlers(event)]
+
+    def make(number):
+        asks = ToolCall(id="c", name="sub", arguments={"prompt": "go"})
+        sub = counting(bus, f"sub {number}", [])
+        agent = counting(
+            bus,
+            f"agent {number}",
+            [],
+            [AssistantMessage(id="a", tool_calls=(asks,)), "done"],
+            [sub.as_tool("sub")],
+        )
+        agent.on(TOOL_CALL_BEFORE, lambda ctx: agent.enqueue(None) if ctx is None else None)
+        agent.guard(MESSAGE_APPEND_BEFORE)(lambda ctx: agent.scope and None)
+        agent.set_before_tool_callback(lambda name, arguments: agent.messages and None)
+
+        @agent.on(RUN_AFTER)
+        async def watch(ctx):
+            return agent and None
+
+        if number % 2:
+            assert agent.run_sync("go").text == "done"
+        return weakref.ref(agent), weakref.ref(sub)
+
+    gone = [one for number in range(4) for one in make(number)]
+    gc.collect()
+
+    assert [one() for one in gone] == [None] * 8
+    assert listed() == ["stays"]
 
 
 # --- what cannot work is refused at once ---------------------------------------------------------
@@ -1776,6 +2026,47 @@ async def test_an_endless_async_observer_is_stopped(caplog):
 
     assert len(seen) == 16
     assert [handler for _, handler, _ in about(caplog)] == ["again"]
+
+
+async def test_an_observer_may_start_the_next_run():
+    tasks, ends = [], []
+    agent = Agent(ScriptedModel(["hi"] * 31))
+
+    @agent.on(RUN_AFTER)
+    async def go_on(ctx):
+        if len(tasks) < 30:
+            tasks.append(asyncio.create_task(agent.run("next")))
+
+    async with agent:
+        await agent.run("first")
+        while len(ends) < 30:
+            await agent.bus.drain()
+            ends.append((await tasks[len(ends)]).status)
+
+    assert ends == ["ok"] * 30
+
+
+async def test_a_task_left_behind_starts_afresh():
+    bus, tasks, release = EventBus(), [], asyncio.Event()
+
+    @bus.on(WORD)
+    async def handle(ctx):
+        if ctx.value == "other":
+            await release.wait()
+        elif len(tasks) < 30:
+            tasks.append(asyncio.create_task(bus.apply(WORD, "x")))
+
+    others = [asyncio.create_task(bus.apply(WORD, "other")) for _ in range(8)]
+    await asyncio.sleep(0)
+    await bus.apply(WORD, "x")
+    ended = 0
+    while ended < 30:
+        await tasks[ended]
+        ended += 1
+    release.set()
+    await asyncio.gather(*others)
+
+    assert len(tasks) == 30
 
 
 # --- a dispatch can check replacements -----------------------------------------------------------

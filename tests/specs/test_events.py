@@ -392,6 +392,45 @@ def test_reason_and_detail_stay_apart():
     assert faces == [("too dear", "limit 100 for tenant 7"), ("no", None)]
 
 
+def test_a_verdict_of_anything_is_one():
+    class Mute:
+        def __repr__(self):
+            raise RuntimeError
+
+    class Loud(str):
+        __slots__ = ()
+
+        def __str__(self):
+            raise RuntimeError
+
+    none = "refused without a reason"
+
+    denials = [
+        (Deny(ValueError("the secret")), none, "ValueError: the secret"),
+        (Deny(None), none, None),
+        (Deny(), none, None),
+        (Deny(42), none, "42"),
+        (Deny(" "), none, None),
+        (Deny(Mute()), none, "Mute"),
+        (Deny("no", detail=3), "no", "3"),
+        (Deny(Loud("no"), Loud("rule")), "no", "rule"),
+        (Deny(KeyError("k"), detail=ValueError("v")), none, "KeyError: 'k'; ValueError: v"),
+    ]
+    questions = [
+        (Ask(None), "may this go on?"),
+        (Ask(), "may this go on?"),
+        (Ask(""), "may this go on?"),
+        (Ask(ValueError("v")), "may this go on? (ValueError: v)"),
+        (Ask(Mute()), "may this go on? (Mute)"),
+    ]
+
+    for made, reason, detail in denials:
+        assert (made.reason, made.detail) == (reason, detail)
+        assert decoder(Deny)(encode(made)) == made
+    for made, prompt in questions:
+        assert made.prompt == prompt
+
+
 def test_importing_events_loads_no_event_loop():
     program = "import sys, toolbus.events, toolbus.ledger; print(*sorted(sys.modules))"
 

@@ -3,14 +3,28 @@
 import asyncio
 import gc
 import hashlib
+import json
 import time
 
 import pytest
 
+from toolbus.agent import Agent
 from toolbus.bus import EventBus
+from toolbus.components import AgentComponent, guard, on
 from toolbus.errors import DispatchDepthError, HandlerError
-from toolbus.events import TOOL_CALL_BEFORE, Ask, Deny, ObserveEvent, Scope, TransformEvent
-from toolbus.messages import ToolCall, UserMessage, encode
+from toolbus.events import (
+    MESSAGE_PERSIST_BEFORE,
+    MODEL_CALL_BEFORE,
+    TOOL_CALL_BEFORE,
+    Ask,
+    Deny,
+    ObserveEvent,
+    Scope,
+    TransformEvent,
+)
+from toolbus.messages import AssistantMessage, ToolCall, UserMessage, encode
+from toolbus.models.scripted import ScriptedModel
+from toolbus.store.sqlite import SqliteStore
 from toolbus.tracing import Digests, Trace
 
 WORD = TransformEvent("word", str)
@@ -77,7 +91,6 @@ async def test_each_status_is_told(caplog):
     bus.on(ASKED, slow, name="timeout", priority=600, timeout=0.01)
     bus.on(ASKED, changes(7), name="contract", priority=500)
     bus.on(ASKED, owner, name="predicate", priority=400, when=lambda ctx: False)
-    bus.on(ASKED, owner, name="sender", priority=300, sender="other")
     bus.on(ASKED, changes(1.5), name="answered", priority=100)
     bus.on(ASKED, changes("never"), name="late", priority=0)
     bus.guard(ASKED, changes(Ask("really?")), name="asked")
@@ -95,7 +108,6 @@ async def test_each_status_is_told(caplog):
         ("timeout", "timeout", "timed out after 0.01 s"),
         ("contract", "contract", "returned `int`, which the event does not take"),
         ("predicate", "skipped", None),
-        ("sender", "skipped", None),
         ("answered", "answered", None),
         ("late", "not_run", None),
         ("asked", "asked", "really?"),
@@ -201,6 +213,28 @@ def test_a_refused_replacement_is_told():
         ("third", "not_run", None),
     ]
     assert (records[0].outcome, records[0].reason) == ("rejected", "is bad")
+
+
+def test_handlers_of_other_senders_leave_nothing():
+    bus, records = tapped()
+    for sender in ("a", "b", "sub", None):
+        bus.on(WORD, changes(None), name=str(sender), sender=sender)
+        bus.guard(WORD, changes(None), name=f"{sender}!", sender=sender)
+
+    for scope in (
+        Scope(),
+        Scope(agent_id="a"),
+        Scope(agent_id="b"),
+        Scope(agent_id="sub", lineage=("a",)),
+    ):
+        bus.apply_sync(WORD, "x", scope)
+
+    assert [[entry.name for entry in record.entries] for record in records] == [
+        ["None", "None!"],
+        ["a", "None", "a!", "None!"],
+        ["b", "None", "b!", "None!"],
+        ["a", "sub", "None", "a!", "sub!", "None!"],
+    ]
 
 
 # --- changes are told without values -------------------------------------------------------------
@@ -319,6 +353,102 @@ def test_values_without_an_encoding_have_none():
     assert (entry.status, records[0].outcome) == ("changed", "changed")
 
 
+# --- operators learn why -------------------------------------------------------------------------
+
+
+def test_details_stand_in_the_entry():
+    def steps(ctx):
+        ctx.step("cut", "cut", failed="raised an error", detail="KeyError: 'k'")
+        return Deny("no")
+
+    for handler, verb, event, options, detail in [
+        (changes(Deny("no", "rule 17")), "guard", WORD, {}, "rule 17"),
+        (changes(Deny("no", "rule 17")), "on", WORD, {}, "rule 17"),
+        (fail, "guard", WORD, {}, "ValueError: the secret at "),
+        (fail, "on", WORD, {"on_error": "closed"}, "ValueError: the secret at "),
+        (fail, "on", WORD, {}, "ValueError: the secret at "),
+        (fail, "on", NOTE, {}, "ValueError: the secret at "),
+        (steps, "on", WORD, {}, "KeyError: 'k'"),
+    ]:
+        bus, records = tapped()
+        getattr(bus, verb)(event, handler, **options)
+
+        (bus.do if event is NOTE else bus.apply_sync)(event, "x")
+
+        entry = records[0].entries[0]
+        assert entry.detail.startswith(detail)
+        assert detail not in entry.reason if entry.reason else True
+        assert records[0].without_values() is records[0]
+
+
+def test_details_are_logged(caplog):
+    caplog.set_level("INFO", logger="toolbus")
+    bus = EventBus()
+    bus.guard(WORD, fail)
+
+    assert bus.apply_sync(WORD, "x").denied
+    bus.guard(WORD, changes(Deny("no", "rule 17")), priority=900, name="judge")
+    assert bus.apply_sync(WORD, "x").denied
+
+    failed, denied = caplog.records
+    assert (failed.levelname, failed.handler, failed.exc_info[1].args) == (
+        "WARNING",
+        "fail",
+        ("the secret",),
+    )
+    assert (denied.levelname, denied.handler, denied.event) == ("INFO", "judge", "word")
+    assert denied.getMessage() == "handler 'judge' of 'word' denied: no; detail: rule 17"
+
+
+class Secretive(AgentComponent):
+    """Guards that tell operators more than others."""
+
+    @guard(TOOL_CALL_BEFORE)
+    def refuse(self, ctx):
+        if ctx.value.name == "refused":
+            return Deny("refused", "canary one")
+        raise ValueError("canary two")
+
+    @on(MESSAGE_PERSIST_BEFORE)
+    def stub(self, ctx):
+        return Deny("stubbed", "canary three") if ctx.value.role == "assistant" else None
+
+    @guard(MODEL_CALL_BEFORE)
+    def end(self, ctx):
+        return Deny("enough", detail="canary four") if len(ctx.value.messages) > 3 else None
+
+
+async def test_a_detail_stays_inside(tmp_path):
+    for keeps in (False, True):
+        path = tmp_path / f"{keeps}" / "agent.db"
+        path.parent.mkdir()
+        calls = [ToolCall(id=name, name=name) for name in ("refused", "broken")]
+        model = ScriptedModel([AssistantMessage(id="a", tool_calls=tuple(calls))])
+        store = SqliteStore(path)
+
+        async with Agent(
+            model, store=store, components=[Secretive()], keep_originals=keeps, session_id="s"
+        ) as agent:
+            result = await agent.run("go")
+            entries = [entry for record in agent.ledger for entry in record.entries]
+
+        assert result.status == "denied"
+        details = {entry.detail for entry in entries if entry.detail}
+        assert {detail.split(" at ")[0] for detail in details} == {
+            "canary one",
+            "ValueError: canary two",
+            "canary three",
+            "canary four",
+        }
+        told = [encode(one) for one in (*agent.messages, *model.requests, result)]
+        assert b"canary" not in b"".join(told)
+        kept = {one.body.decode() for one in await store.originals("s")}
+        assert (details <= {json.loads(body) for body in kept if body[0] == '"'}) == keeps
+        await store.forget_originals("s")
+        await store.close()
+        assert [file.name for file in path.parent.iterdir() if b"canary" in file.read_bytes()] == []
+
+
 # --- adapters stand under their own names --------------------------------------------------------
 
 
@@ -423,6 +553,32 @@ def test_a_tap_chooses_what_it_wants():
 
     assert [record.event for record in records] == ["word", "word"]
     assert [record.event for record in everything] == ["word", "any", "note"]
+
+
+def test_a_tap_may_hear_one_session(monkeypatch):
+    bus, one, other, all_of_them = EventBus(), [], [], []
+    bus.on(WORD, changes("new"))
+    bus.tap(one.append, session_id="one")
+    bus.tap(other.append, session_id="other", values=True)
+
+    def apply():
+        for session in ("one", "other", ""):
+            bus.apply_sync(WORD, "x", Scope(agent_id="a", session_id=session))
+        return [[record.scope.session_id for record in sink] for sink in (one, other, all_of_them)]
+
+    assert apply() == [["one"], ["other"], []]
+    assert (one[0].value, one[0].entries[0].value_after) == (None, None)
+    assert (other[0].value, other[0].entries[0].value_after) == ("x", "new")
+    end = bus.tap(all_of_them.append)
+    assert apply() == [["one"] * 2, ["other"] * 2, ["one", "other", ""]]
+    assert {record.value for record in all_of_them} == {None}
+    end()
+
+    def refuse(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(Trace, "__init__", refuse)
+    bus.apply_sync(WORD, "x", Scope(agent_id="a", session_id="third"))
 
 
 def test_a_tap_ends():

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.errors import DecodeError, FreezeError
+from toolbus.errors import DecodeError, FreezeError, RegistrationError
+from toolbus.events import ModelReply, ModelRequest, RunResult, RunStart, ToolCallOutcome, ToolSpec
 from toolbus.immutable import FrozenDict, freeze, thaw
 from toolbus.messages import (
     AssistantMessage,
@@ -163,6 +164,36 @@ def test_freezing_and_thawing_undo_each_other(value):
     assert encode(thawed) == encode(frozen) == encode(value)
     assert is_frozen(frozen)
     assert hash(frozen) == hash(freeze(thawed))
+
+
+def test_a_mutable_subclass_is_copied():
+    class Open(FrozenDict):
+        __slots__ = ()
+        __setitem__ = dict.__setitem__
+
+    shallow, inner = Open({"a": 1}), Open({"b": 2})
+    flat, deep = call(shallow), call({"x": [inner]})
+    shallow["a"] = inner["b"] = 666
+
+    assert (flat.arguments, deep.arguments) == ({"a": 1}, {"x": ({"b": 2},)})
+    assert type(flat.arguments) is type(deep.arguments["x"][0]) is FrozenDict
+
+
+def test_a_record_has_no_subclasses():
+    kinds = [
+        *(SystemMessage, UserMessage, AssistantMessage, ToolMessage, ToolCall, ToolResponse),
+        *(TextPart, ImagePart, AudioPart, ResourcePart),
+        *(ToolSpec, RunStart, RunResult, ModelRequest, ModelReply, ToolCallOutcome),
+    ]
+
+    for kind in kinds:
+        for options in ({}, {"dict": True}):
+            with pytest.raises(RegistrationError) as refused:
+                type(kind)("Mine", (kind,), {}, **options)
+            assert str(refused.value) == (
+                f"class 'Mine': no codec knows the fields of a subclass of {kind.__name__}; "
+                "wrap the record instead"
+            )
 
 
 @given(messages())

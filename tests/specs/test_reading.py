@@ -466,6 +466,26 @@ async def test_originals_show_the_difference(path, run):
     assert life["as the tool answered"] == ["all is well, the secret is qzxj"]
 
 
+async def test_operators_are_told_why(path, run):
+    def wire(agent):
+        agent.guard(
+            events.TOOL_CALL_BEFORE, lambda ctx: Deny("no", "rule 17"), name="ruled", priority=900
+        )
+
+    await talk(path, session_id="kept", wire=wire, keep_originals=True)
+    await talk(path, session_id="bare", wire=wire)
+
+    kept, bare = (
+        run("explain", "agent.db", "--call", "call-1", "--session", session)
+        for session in ("kept", "bare")
+    )
+
+    ruled = told(kept)["tool:call:before: denied"]
+    at = ruled.index("✗ ruled  guard  900  denied")
+    assert ruled[at + 1 : at + 3] == ["no", "for operators: rule 17"]
+    assert "rule 17" not in bare
+
+
 async def test_store_and_model_may_differ(path, run):
     await talk(path, keep_originals=True)
 

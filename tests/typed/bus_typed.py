@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_type
 
 from toolbus.bus import EventBus
-from toolbus.bus.registry import Subscription
+from toolbus.bus.subscribing import Subscription
 from toolbus.dispatch import EventContext
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from toolbus.bus import EventBus
-from toolbus.bus.channels import MAX_DEPTH
-from toolbus.bus.registry import Subscribing
+from toolbus.bus.subscribing import Subscribing
 from toolbus.dispatch.details import Rejected
+from toolbus.dispatch.turns import MAX_DEPTH
 from toolbus.errors import DispatchDepthError
-from toolbus.events import ObserveEvent, TransformEvent
+from toolbus.events import ObserveEvent, Scope, TransformEvent
 
 ANY = TransformEvent("any", object)
 WORD = TransformEvent("word", str)
@@ -307,7 +307,7 @@ def test_the_depth_is_counted_back():
         nesting(bus).leave(nesting(bus).enter())
 
     assert nesting(bus).busy.cell_contents == 0
-    assert nesting(bus)._depth.get() == 0
+    assert nesting(bus).depth == 0
 
 
 def test_a_dispatch_may_end_in_a_foreign_context():
@@ -325,7 +325,7 @@ def test_a_dispatch_may_end_in_a_foreign_context():
         dispatch.close()
 
     assert nesting(bus).busy.cell_contents == 0
-    assert nesting(bus)._depth.get() == 0
+    assert nesting(bus).depth == 0
 
 
 def test_what_fails_in_between_is_counted_back():
@@ -457,7 +457,7 @@ async def test_a_bus_without_queues_has_nothing_to_do():
     await bus.drain()
     await bus.catch_up()
 
-    assert (bus.pending, bus._queues) == (0, None)
+    assert (bus.pending, bus.lost, bus._loops) == (0, 0, None)
 
 
 async def test_closing_an_unused_bus_closes_it():
@@ -545,3 +545,96 @@ def test_taps_come_and_go_in_threads():
     assert len(bus._taps._taps) == 1
     end()
     assert bus._taps._taps == ()
+
+
+# --- who hears whom ------------------------------------------------------------------------------
+
+
+def test_numbers_are_given_back():
+    class Owner:
+        pass
+
+    numbers, owners = EventBus().numbers, [Owner() for _ in range(3)]
+    taken = [numbers.take(owner) for owner in owners]
+    assert [number for number, _ in taken] == [1, 2, 3]
+
+    taken[2][1]()
+    taken[2][1]()
+    assert numbers.take(owners[0])[0] == 3
+    del taken, owners
+    gc.collect()
+    assert numbers.take(Owner)[0] == 1
+
+
+def test_speakers_without_handlers_share_one_audience():
+    bus = EventBus()
+    bus.on(WORD, lambda ctx: None, sender="a")
+    bus.on(WORD, lambda ctx: None)
+
+    for number in range(50):
+        bus.apply_sync(WORD, "x", Scope(agent_id=str(number), lineage=("b",) * (number % 2)))
+    bus.apply_sync(WORD, "x", Scope(agent_id="a"))
+    bus.apply_sync(WORD, "x", Scope(agent_id="a", lineage=("a", "b")))
+
+    channel = bus._channel(WORD)
+    assert (set(channel._audiences), channel._joint) == ({None, "a"}, {})
+
+
+def test_a_subscription_outdates_those_who_hear_it():
+    bus, scopes = EventBus(), {}
+    for name in ("a", "b"):
+        bus.on(WORD, lambda ctx: None, sender=name)
+        scopes[name] = Scope(agent_id=name)
+    scopes["below"] = Scope(agent_id="b", lineage=("a",))
+    channel = bus._channel(WORD)
+
+    def audiences():
+        for scope in scopes.values():
+            bus.apply_sync(WORD, "x", scope)
+        return {name: channel.audience(scope) for name, scope in scopes.items()}
+
+    before = audiences()
+    subscription = bus.on(WORD, lambda ctx: None, sender="a")
+    after = audiences()
+    assert [name for name in scopes if before[name] is after[name]] == ["b"]
+    assert [len(after[name].bindings) for name in scopes] == [2, 1, 3]
+    subscription.cancel()
+    assert [len(one.bindings) for one in audiences().values()] == [1, 1, 2]
+    bus.on(WORD, lambda ctx: None)
+    assert [len(one.bindings) for one in audiences().values()] == [2, 2, 3]
+
+
+def test_the_bus_explains_who_is_heard():
+    bus = EventBus()
+    bus.on(WORD, lambda ctx: None, sender="a", name="hears a")
+
+    assert "hears a" not in bus.explain(WORD)
+    assert "hears a" in bus.explain(WORD, Scope(agent_id="b", lineage=("a",)))
+
+
+async def test_a_block_of_the_bus_tells_its_threads_where_they_belong():
+    bus, seen = EventBus(), []
+
+    @bus.on(NOTE)
+    async def watch(ctx):
+        seen.append((ctx.value, threading.current_thread()))
+
+    async def other():
+        async with EventBus():
+            bus.do(NOTE, "theirs")
+            await asyncio.to_thread(done.wait)
+            await bus.drain()
+
+    done = threading.Event()
+    async with bus:
+        thread = threading.Thread(target=asyncio.run, args=(other(),))
+        thread.start()
+        async with asyncio.timeout(10):
+            while not seen:
+                await asyncio.sleep(0)
+        await asyncio.to_thread(bus.do, NOTE, "ours")
+        await bus.drain()
+        done.set()
+        await asyncio.to_thread(thread.join)
+
+    assert seen == [("theirs", thread), ("ours", threading.current_thread())]

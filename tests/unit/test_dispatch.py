@@ -18,6 +18,7 @@ from toolbus.dispatch.bindings import Binding, Options
 from toolbus.dispatch.callables import is_async, name_of
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
 from toolbus.dispatch.replacements import mismatch
+from toolbus.dispatch.turns import take
 from toolbus.dispatch.unrolled import LIMIT
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events import (
@@ -194,7 +195,7 @@ def test_weak_functions_go_like_methods():
     calls = []
     handler = Owner()
     binding = Binding(
-        WORD, handler, "transformer", Options(weak=True), on_end=lambda: calls.append("end")
+        WORD, handler, "transformer", Options(weak=True), on_end=lambda _: calls.append("end")
     )
     assert (binding.alive, binding.ended) == (True, False)
     gone = weakref.ref(handler)
@@ -224,7 +225,7 @@ def test_a_binding_knows_its_rank_and_defaults():
 
     assert (binding.rank, guard.rank) == ((False, -100, 0), (True, -7, 0))
     assert (binding.policy, guard.policy) == ("open", "open")
-    assert (binding.gate, binding.function, binding.blocking) == (None, plain, plain)
+    assert (binding.predicate, binding.function, binding.blocking) == (None, plain, plain)
     assert binding() is None
     assert binding("sender", ctx=None) is None
 
@@ -233,7 +234,7 @@ def test_a_ticket_is_taken_once():
     binding = Binding(WORD, plain, "transformer", Options(once=True))
     ctx = EventContext(WORD, "x")
 
-    assert [binding.gate(ctx), binding.gate(ctx)] == [True, False]
+    assert [binding.predicate(ctx), binding.predicate(ctx)] == [True, False]
     assert binding.ended
 
 
@@ -245,8 +246,36 @@ async def test_awaited_observers_have_no_default_timeout():
 
     assert Binding(fact, later, "observer", Options()).function is later
     assert Binding(WORD, later, "transformer", Options()).function is later
-    assert Binding(NOTE, later, "observer", Options()).function.args == (30.0, later)
-    assert Binding(NOTE, later, "observer", Options(timeout=5)).function.args == (5, later)
+    assert Binding(NOTE, later, "observer", Options()).function.args == (30.0, take, later)
+    assert Binding(NOTE, later, "observer", Options(timeout=5)).function.args == (5, take, later)
+
+
+def test_an_error_that_cannot_be_shown_is_a_failure_like_any_other():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def fail(ctx):
+        raise Mute
+
+    for policy, detail in (("open", None), ("closed", "Mute")):
+        bus = EventBus()
+        bus.on(WORD, fail, on_error=policy)
+        denied = bus.apply_sync(WORD, "x").denied
+        assert (denied and denied.detail.split(" at ")[0]) == detail
+
+
+def test_a_step_s_detail_is_not_logged_by_its_handler(caplog):
+    caplog.set_level("DEBUG", logger="toolbus")
+    bus = EventBus()
+
+    @bus.on(WORD)
+    def deny(ctx):
+        ctx.step("adapter", ctx.value, failed="raised an error", detail="the secret")
+        return Deny("adapter 'adapter' raised an error", "the secret")
+
+    assert bus.apply_sync(WORD, "x").denied.detail == "the secret"
+    assert caplog.records == []
 
 
 # --- contexts ------------------------------------------------------------------------------------

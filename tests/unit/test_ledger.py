@@ -29,7 +29,7 @@ from toolbus.messages import (
     decoder,
     encode,
 )
-from toolbus.tracing import Digests, Trace, changed_fields
+from toolbus.tracing import Digests, Trace, Why, changed_fields
 
 CALL = ToolCall(id="c", name="read", arguments={"path": "x"})
 RESPONSE = ToolResponse.from_text("hello")
@@ -50,6 +50,7 @@ class Step:
     after: object
     failed: str | None = None
     ended_ns: int = 0
+    detail: str | None = None
 
 
 def trace(value=CALL, key=b"k"):
@@ -58,7 +59,7 @@ def trace(value=CALL, key=b"k"):
 
 def steps_of(steps, status, reason=None):
     written = trace()
-    written.add_steps(Handler(), steps, status, 100, reason)
+    written.add_steps(Handler(), steps, status, 100, Why(reason))
     return written.finish("changed").entries
 
 
@@ -113,14 +114,6 @@ def test_a_change_leaves_fields_digests_and_values():
     assert (entry.fields, entry.duration_ns) == (("arguments",), 0)
     assert (entry.before, entry.after) == (Digests(b"k").of(CALL), Digests(b"k").of(after))
     assert (entry.value_before, entry.value_after) == (CALL, after)
-
-
-def test_an_adapter_stands_under_its_own_name():
-    written = trace()
-
-    written.add(Handler(), "ran", name="cut")
-
-    assert written.finish("unchanged").entries[0].name == "cut"
 
 
 def test_handlers_without_a_turn_are_in_the_record():
@@ -189,7 +182,7 @@ def test_a_record_without_values_keeps_the_digests():
 
 def test_a_record_survives_a_round_trip():
     written = trace()
-    written.add(Handler(), "failed", reason="ValueError")
+    written.add(Handler(), "failed", why=Why("ValueError"))
     record = written.finish("unchanged").without_values()
 
     decoded = decoder(DispatchRecord)(encode(record))

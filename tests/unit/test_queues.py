@@ -1,4 +1,4 @@
-"""What `specs` should not mention of `toolbus.bus.queues`: loops and tasks that go unasked."""
+"""What `specs` should not mention of `toolbus.bus.loops`: loops and tasks that go unasked."""
 
 import asyncio
 import threading
@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from toolbus.bus import EventBus, queues
-from toolbus.dispatch import EventContext, bindings
+from toolbus.bus import EventBus, loops
+from toolbus.dispatch import bindings
 from toolbus.errors import NoLoopError
 from toolbus.events import ObserveEvent
 
@@ -165,29 +165,6 @@ async def test_a_loop_that_closes_while_an_event_is_queued_is_left_to_the_next(m
     assert seen == ["a", "b"]
 
 
-async def test_whoever_waits_in_a_closed_loop_is_not_told():
-    bus, release = EventBus(), asyncio.Event()
-
-    @bus.on(NOTE)
-    async def watch(ctx):
-        await release.wait()
-
-    bus.do(NOTE, "a")
-
-    async def give_up():
-        drain = asyncio.ensure_future(bus.drain())
-        await asyncio.sleep(0)
-        drain.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await drain
-
-    await asyncio.to_thread(asyncio.run, give_up())
-    release.set()
-    await bus.drain()
-
-    assert bus.pending == 0
-
-
 def test_a_stopped_loop_keeps_its_events():
     bus, seen = EventBus(), []
 
@@ -210,20 +187,6 @@ def test_a_stopped_loop_keeps_its_events():
         bus.do(NOTE, "b")
 
 
-async def test_an_event_that_is_put_before_a_loop_is_known_waits_for_one():
-    bus, seen = EventBus(), []
-
-    async def watch(ctx):
-        seen.append(ctx.value)
-
-    binding = bindings.Binding(NOTE, watch, "observer", bindings.Options())
-    bus._queue_room().put(binding, EventContext(NOTE, "a"))
-    async with bus:
-        await bus.drain()
-
-    assert seen == ["a"]
-
-
 async def test_a_queue_is_forgotten_when_it_is_empty():
     bus = EventBus()
 
@@ -234,9 +197,10 @@ async def test_a_queue_is_forgotten_when_it_is_empty():
         with bus.on(NOTE, watch):
             bus.do(NOTE, "a")
         await bus.drain()
-    await until(lambda: not others())
+    (queues,) = bus._loops._loops.values()
+    await until(lambda: not queues._tasks)
 
-    assert (bus._queues._queues, bus._queues._tasks, bus._queues._waiting) == ({}, set(), [])
+    assert (queues._queues, queues._waiting) == ({}, [])
 
 
 async def test_a_queued_event_is_seen_after_its_subscription_was_cancelled():
@@ -335,20 +299,20 @@ async def test_pending_counts_all_queues():
     assert bus.pending == 0
 
 
-def test_two_threads_make_one_set_of_queues(monkeypatch):
+def test_two_threads_make_one_set_of_loops(monkeypatch):
     bus, made = EventBus(), []
     barrier = threading.Barrier(2)
 
-    class Slow(queues.Queues):
+    class Slow(loops.Loops):
         def __init__(self):
             super().__init__()
             made.append(self)
 
-    monkeypatch.setattr(queues, "Queues", Slow)
+    monkeypatch.setattr(loops, "Loops", Slow)
 
     def make():
         barrier.wait()
-        bus._queue_room()
+        bus._used_loops()
 
     threads = [threading.Thread(target=make) for _ in range(2)]
     with bus._making:
@@ -358,4 +322,4 @@ def test_two_threads_make_one_set_of_queues(monkeypatch):
         thread.join()
 
     assert len(made) == 1
-    assert bus._queue_room() is made[0]
+    assert bus._used_loops() is made[0]

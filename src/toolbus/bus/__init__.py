@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from blinker import Namespace
 
 from toolbus.bus.registry import Registry
-from toolbus.bus.taps import Tap, Taps
+from toolbus.bus.taps import Tap, Wish
 from toolbus.dispatch.callables import is_async
 from toolbus.dispatch.details import Details
 from toolbus.dispatch.plans import explanation, make_plan, shape_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from toolbus.bus.channels import Channel
-    from toolbus.bus.queues import Queues
+    from toolbus.bus.loops import Loops
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import Check, EventContext, Signatures
     from toolbus.dispatch.unrolled import Shape, Verb
@@ -41,11 +41,10 @@ class EventBus(Registry):
     def __init__(self, *, dry_run: bool = False, max_pending: int = 10_000) -> None:
         self.dry_run, self.max_pending = dry_run, max_pending
         super().__init__(Namespace().signal)
-        self._taps = Taps()
-        self._queues: Queues | None = None
+        self._loops: Loops | None = None
 
     async def __aenter__(self) -> Self:
-        self._queue_room().open()
+        self._used_loops().open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -59,6 +58,7 @@ class EventBus(Registry):
         idle: bool = True,
         without: tuple[Event, ...] = (),
         digests: bool = True,
+        session_id: str | None = None,
     ) -> Callable[[], None]:
         """Give *sink* a record of every dispatch; return a function that ends it.
 
@@ -70,17 +70,13 @@ class EventBus(Registry):
             idle: also record dispatches that have no handler.
             without: events to leave out.
             digests: False spares them, unless another tap wants them; they are "" then.
+            session_id: record the dispatches of this session only; others do not pay for it.
         """
         if not callable(sink) or is_async(sink):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
-        end = self._taps.add(Tap(sink, values, idle, tuple(without), digests))
-        self._outdate()
-
-        def untap() -> None:
-            end()
-            self._outdate()
-
-        return untap
+        wish = Wish(idle, tuple(without))
+        tap = Tap(sink, wish, values=values, digests=digests, session_id=session_id)
+        return self._taps.add(tap)
 
     def do(self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE) -> None:
         """Show *value* to the observers of *event*; async ones see it later, in order.
@@ -163,54 +159,69 @@ class EventBus(Registry):
 
     @property
     def pending(self) -> int:
-        """How many events wait in the queues of async observers."""
-        return 0 if self._queues is None else self._queues.pending
+        """How many events wait in the queues of async observers, in all loops."""
+        return 0 if self._loops is None else self._loops.pending
 
-    async def drain(self) -> None:
-        """Wait until the async observers have seen all that is queued now.
+    @property
+    def lost(self) -> int:
+        """How many turns of async observers were cut off by the end of their loop; each is logged.
+
+        What had not begun is not among them: the loop in which the bus is used next shows it.
+        """
+        return 0 if self._loops is None else self._loops.lost
+
+    async def drain(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - ends quietly
+        """Wait until the async observers have seen all that is queued now in the running loop.
 
         Raises `DispatchError` inside an async observer, which would wait for itself.
+
+        Args:
+            timeout: seconds; when they are over it returns, and the log says how much still waits.
         """
-        if self._queues is not None:
-            await self._queues.drain()
+        if self._loops is not None:
+            await self._loops.drain(timeout)
 
     async def catch_up(self) -> None:
-        """Wait until no async observer is more than `max_pending` events behind."""
-        if self._queues is not None:
-            await self._queues.below(self.max_pending)
+        """Wait until no async observer here is more than `max_pending` events behind."""
+        if self._loops is not None:
+            await self._loops.below(self.max_pending)
 
-    async def aclose(self) -> None:
-        """Drain, and refuse events for async observers from then on."""
-        await self._queue_room().close()
+    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as `drain`
+        """Drain, at most *timeout* seconds, and refuse events for async observers from then on."""
+        await self._used_loops().close(timeout)
 
-    def _queue_room(self) -> Queues:
-        if self._queues is None:
-            from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
+    def _used_loops(self) -> Loops:
+        if self._loops is None:
+            from toolbus.bus.loops import Loops  # noqa: PLC0415 - loads asyncio
 
             with self._making:
-                self._queues = self._queues or Queues()
-        return self._queues
+                self._loops = self._loops or Loops()
+        return self._loops
 
-    def explain(self, event: Event) -> str:
-        """Return the text of the functions that dispatch *event* now, and who is who in them."""
+    def explain(self, event: Event, scope: Scope = _NO_SCOPE) -> str:
+        """Return the text of the functions that dispatch *event* under *scope* now.
+
+        Above it stands who is who in them.
+        """
         channel = self._channel(event)
-        bindings = channel.bindings
+        bindings = channel.audience(scope).bindings
+        tapped = scope.session_id in self._taps.sessions
         verbs = [verb for verb in channel.verbs if _can(verb, bindings)]
-        shapes = [self._shape(channel, verb, bindings) for verb in verbs]
+        shapes = [self._shape(channel, verb, bindings, tapped=tapped) for verb in verbs]
         return explanation(event, bindings, shapes)
 
-    def _plan(self, channel: Channel, verb: Verb) -> Callable[..., Any]:
-        bindings = channel.bindings
+    def _plan(
+        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
+    ) -> Callable[..., Any]:
         if not _can(verb, bindings):
             return partial(self._refuse, channel, bindings)
         names: dict[str, Any] = {}
         if any(one.is_async for one in bindings) and verb == "do":
-            queues = self._queue_room()
-            names["ready"] = partial(queues.ready, channel.event.name)
-            names["put"] = partial(channel.hand_over, queues.put)
+            loops = self._used_loops()
+            names["ready"], names["put"] = partial(loops.ready, channel.event.name), loops.put
         recording = self._taps.recording(channel.event, bindings)
         return make_plan(
-            self._shape(channel, verb, bindings),
+            self._shape(channel, verb, bindings, tapped=tapped),
             channel.event,
             bindings,
             dry_run=self.dry_run,
@@ -225,16 +236,18 @@ class EventBus(Registry):
         )
 
     def _is_heard(self, channel: Channel) -> bool:
-        bindings = channel.bindings
-        wanted = self._taps.wants(channel.event, bindings)
-        return bool(bindings or wanted or channel.strangers())
+        handled = channel.handled
+        wanted = self._taps.wants(channel.event, handled=handled, tapped=True)
+        return handled or wanted or channel.visited
 
-    def _shape(self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...]) -> Shape:
+    def _shape(
+        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
+    ) -> Shape:
         return shape_of(
             verb,
             bindings,
-            traced=self._taps.wants(channel.event, bindings),
-            has_strangers=bool(channel.strangers()),
+            traced=self._taps.wants(channel.event, handled=bool(bindings), tapped=tapped),
+            has_strangers=channel.visited,
         )
 
     def _refuse(
@@ -247,10 +260,6 @@ class EventBus(Registry):
                 raise DispatchError(channel.event.name, reason)
         channel.outdate()
         return channel.apply_sync(*arguments)
-
-    def _outdate(self) -> None:
-        for channel in tuple(self._channels.values()):
-            channel.outdate()
 
 
 def _can(verb: Verb, bindings: tuple[Binding, ...]) -> bool:

@@ -1,87 +1,53 @@
-"""One event on one bus: its handlers in order, blinker's signal that holds them, and its plans."""
+"""One event on one bus: its handlers by the sender they hear, blinker's signal, and the plans."""
 
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from contextvars import ContextVar
+from collections import deque
 from functools import partial
 from itertools import count
-from types import CellType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
+from toolbus.bus.nesting import Nesting
 from toolbus.dispatch.bindings import Binding
-from toolbus.dispatch.contexts import shown
 from toolbus.dispatch.showing import tell
-from toolbus.dispatch.unrolled import CROWD, Verb
-from toolbus.errors import DispatchDepthError, DispatchError
+from toolbus.dispatch.unrolled import Verb
+from toolbus.errors import DispatchError
 from toolbus.events import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from contextvars import Token
+    from collections.abc import Callable, Collection, Coroutine, Iterable
 
     from blinker import Signal
 
     from toolbus.dispatch.contexts import EventContext
-    from toolbus.events import Event
+    from toolbus.events import Event, Scope
 
 T = TypeVar("T")
 
-MAX_DEPTH = 2 * CROWD
-"""How often an event may be dispatched inside itself at most; `CROWD` times it always may."""
 
+class Audience(NamedTuple):
+    """The handlers that hear a speaker, in their order, and the plans that dispatch to them.
 
-class Nesting:
-    """Counts the dispatches of an event inside each other, as far as that is needed.
-
-    *busy* is how many of them are under way, whoever began them: never fewer than are inside each
-    other, since under the GIL no thread is interrupted while it adds one. So only from `CROWD` on
-    the depth itself is counted, by a context variable, which tasks and threads inherit.
-    *hops* counts the async observers that dispatch to async observers.
+    *plain* are the plans by their verbs, *tapped* those for sessions that have a tap.
     """
 
-    __slots__ = ("_depth", "_hops", "_name", "busy")
-
-    def __init__(self, name: str) -> None:
-        self._name, self.busy = name, CellType(0)
-        self._depth: ContextVar[int] = ContextVar(name, default=0)
-        self._hops: ContextVar[int] = ContextVar(f"{name} hops", default=0)
-
-    def enter(self) -> Token[int]:
-        """Go one level deeper."""
-        depth = self._depth.get()
-        if depth >= MAX_DEPTH - CROWD:
-            raise DispatchDepthError(self._name, MAX_DEPTH)
-        return self._depth.set(depth + 1)
-
-    def leave(self, token: Token[int]) -> None:
-        """Come back."""
-        # A coroutine that its loop left behind is closed in a foreign context.
-        with suppress(ValueError):
-            self._depth.reset(token)
-
-    def hop(self) -> Token[int]:
-        """Begin to hand over to an async observer."""
-        hops = self._hops.get()
-        if hops >= MAX_DEPTH:
-            raise DispatchDepthError(self._name, MAX_DEPTH)
-        return self._hops.set(hops + 1)
-
-    def landed(self, token: Token[int]) -> None:
-        """End handing over."""
-        self._hops.reset(token)
+    bindings: tuple[Binding, ...]
+    plain: dict[Verb, Callable[..., Any]]
+    tapped: dict[Verb, Callable[..., Any]]
 
 
 class Channel:
     """One event on one bus; *do*, *observe*, *apply* and *apply_sync* dispatch it.
 
-    Each of the four is a plan: made by *planner* at the first dispatch after a change, and from
-    then on the very thing that is called.
+    If everybody hears the same handlers, each of the four is a plan: made by *planner* at the
+    first dispatch after a change, and from then on the very thing that is called. Else it looks
+    up the audience of who speaks. *tapped* are the sessions with a tap of their own.
     """
 
     __slots__ = (
-        *("_bindings", "_first", "_lock", "_order", "_planner", "_version"),
+        *("_audiences", "_by_sender", "_ended", "_first", "_joint", "_lock", "_order"),
+        *("_planner", "_tapped", "_version", "_visited"),
         *("apply", "apply_sync", "do", "event", "heard", "nesting", "observe", "signal", "verbs"),
     )
 
@@ -90,11 +56,16 @@ class Channel:
     apply: Callable[..., Coroutine[Any, Any, EventContext[Any]]]
     apply_sync: Callable[..., EventContext[Any]]
 
-    def __init__(self, event: Event, signal: Signal, planner: Planner) -> None:
+    def __init__(
+        self, event: Event, signal: Signal, planner: Planner, tapped: Collection[str]
+    ) -> None:
         self.event, self.signal, self.verbs = event, signal, _verbs(event)
-        self._planner, self.nesting = planner, Nesting(event.name)
+        self._planner, self._tapped, self.nesting = planner, tapped, Nesting(event.name)
         # Reentrant, because blinker tells its listeners of a change while it is made.
         self._order, self._lock = count(), threading.RLock()
+        self._by_sender: dict[str | None, dict[Binding, None]] = {}
+        self._ended: deque[Binding] = deque()
+        self._visited = False
         self._first = {verb: partial(self._dispatch_first, verb) for verb in get_args(Verb)}
         self.outdate()
         signal.receiver_connected.connect(self._receiver_changed, weak=False)
@@ -102,30 +73,60 @@ class Channel:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """All handlers in the order in which they run."""
-        bindings = self._bindings
-        return self._keep("_bindings", self._sorted) if bindings is None else bindings
+        """All handlers, whomever they hear, in the order in which they run."""
+        with self._lock:
+            self._forget_ended()
+            return _ordered(self._by_sender.values())
+
+    @property
+    def handled(self) -> bool:
+        """Whether there is a handler, whomever it hears."""
+        with self._lock:
+            self._forget_ended()
+            return bool(self._by_sender)
+
+    @property
+    def visited(self) -> bool:
+        """Whether there are plain blinker receivers, whomever they hear."""
+        if self._visited:
+            self._visited = any(not isinstance(one, Binding) for one in self._receivers())
+        return self._visited
 
     def add(self, binding: Binding) -> None:
         """Put *binding* into its place."""
         with self._lock:
+            self._forget_ended()
             binding.order = next(self._order)
-            # For any sender: blinker keeps a set for each sender for ever, and knows no lineage.
-            self.signal.connect(binding, weak=False)
-            self.outdate()
+            self._by_sender.setdefault(binding.sender, {})[binding] = None
+            self.outdate(binding.sender)
+            # As hearing the channel itself, so that blinker never walks ours for those who send.
+            self.signal.connect(binding, sender=self, weak=False)
 
     def remove(self, binding: Binding) -> None:
         """Take *binding* out; one that is not there is ignored."""
+        binding.cancelled = True
+        self.end(binding)
         with self._lock:
-            binding.cancelled = True
-            self.outdate()
-            self._disconnect(binding)
+            self._forget_ended()
 
-    def outdate(self) -> None:
-        """Have the order and the plans made anew before the next dispatch; takes no lock."""
+    def end(self, binding: Binding) -> None:
+        """Let *binding*, which will never run again, go; takes no lock."""
+        # The garbage collector may call it, in a thread that holds any lock.
+        self._ended.append(binding)
+        self.outdate(binding.sender)
+
+    def outdate(self, sender: str | None = None) -> None:
+        """Have what hears *sender* (None: all) made anew before its next dispatch; no lock."""
         self._version = object()
-        self._bindings: tuple[Binding, ...] | None = None
         self.heard: bool | None = None
+        if sender is None:
+            self._audiences: dict[str | None, Audience] = {}
+            self._joint: dict[tuple[str, ...], Audience] = {}
+        else:
+            self._audiences.pop(sender, None)
+            for senders in tuple(self._joint):
+                if sender in senders:
+                    self._joint.pop(senders, None)
         for verb, first in self._first.items():
             setattr(self, verb, first)
 
@@ -133,35 +134,69 @@ class Channel:
         """Return what *ask* says of this channel; it is *heard* until the next change."""
         return self._keep("heard", lambda: ask(self))
 
-    def strangers(self) -> list[Callable[..., Any]]:
-        """Return the plain blinker receivers, whomever they hear."""
-        return [one for one in self._receivers() if not isinstance(one, Binding)]
-
     def tell(self, context: EventContext[Any]) -> None:
-        """Show the end of a dispatch to the strangers that hear who spoke."""
+        """Show the end of a dispatch to the plain blinker receivers that hear who spoke."""
         if not self.signal.is_muted:
-            heard = list(self.signal.receivers_for(context.scope.agent_id))
-            tell([one for one in heard if not isinstance(one, Binding)], context)
+            tell(list(self.signal.receivers_for(context.scope.agent_id)), context)
 
-    def hand_over(
-        self,
-        put: Callable[[Binding, EventContext[Any]], None],
-        binding: Binding,
-        context: EventContext[Any],
-    ) -> None:
-        """Give *context* to the queue of the async observer *binding*."""
-        token = self.nesting.hop()
-        try:
-            put(binding, shown(context))
-        finally:
-            self.nesting.landed(token)
+    def audience(self, scope: Scope) -> Audience:
+        """Return who hears a dispatch under *scope*."""
+        if scope.lineage:
+            return self._joint_audience(scope)
+        found = self._audiences.get(scope.agent_id)
+        if found is None and scope.agent_id not in self._by_sender:
+            found = self._audiences.get(None)
+        return found or self._gather((scope.agent_id,))
+
+    def _joint_audience(self, scope: Scope) -> Audience:
+        among = dict.fromkeys((*scope.lineage, scope.agent_id))
+        senders = tuple([one for one in among if one in self._by_sender])
+        kept, key = self._place(senders)
+        return kept.get(key) or self._gather(senders)
+
+    def _gather(self, senders: tuple[str, ...]) -> Audience:
+        """Return who hears *senders*, of which some may have no handlers, and keep that."""
+        with self._lock:
+            self._forget_ended()
+            senders = tuple([one for one in senders if one in self._by_sender])
+            version = self._version
+            # Sorted at the first dispatch after a change: a dispatch neither sorts nor locks.
+            groups = [self._by_sender.get(one, {}) for one in (None, *senders)]
+            made = Audience(_ordered(groups), {}, {})
+            # Without the lock, the garbage collector may have ended a weak handler meanwhile.
+            if self._version is version:
+                kept, key = self._place(senders)
+                kept[key] = made
+            return made
+
+    def _place(self, senders: tuple[str, ...]) -> tuple[dict[Any, Audience], Any]:
+        """Return where the audience of *senders* is kept, and under which key."""
+        if len(senders) > 1:
+            return self._joint, senders
+        return self._audiences, senders[0] if senders else None
+
+    def _route(self, verb: Verb, value: Any, scope: Scope, *more: Any) -> Any:
+        """Dispatch to the audience of who speaks."""
+        audience = self.audience(scope)
+        tapped = scope.session_id in self._tapped
+        plans = audience.tapped if tapped else audience.plain
+        plan = plans.get(verb)
+        if plan is None:
+            plan = plans[verb] = self._planner(self, verb, audience.bindings, tapped=tapped)
+        return plan(value, scope, *more)
 
     def _dispatch_first(self, verb: Verb, *arguments: Any) -> Any:
-        """Make the plan for *verb*, put it into its place, and call it."""
+        """Put what dispatches with *verb* into its place, and call it."""
         if verb not in self.verbs:
             instead = "` or `".join(self.verbs)
             raise DispatchError(self.event.name, f"use `{instead}`, not `{verb}`")
-        return self._keep(verb, lambda: self._planner(self, verb))(*arguments)
+        return self._keep(verb, lambda: self._dispatching(verb))(*arguments)
+
+    def _dispatching(self, verb: Verb) -> Callable[..., Any]:
+        self._forget_ended()
+        if self._tapped or len(self._by_sender) > (None in self._by_sender):
+            return partial(self._route, verb)
+        return self._planner(self, verb, self._gather(()).bindings, tapped=False)
 
     def _keep(self, name: str, make: Callable[[], T]) -> T:
         """Return what *make* gives, and keep it as the attribute *name* until the next change."""
@@ -169,37 +204,51 @@ class Channel:
             version = self._version
             made = make()
             setattr(self, name, made)
-            # Without the lock, the garbage collector may have ended a weak handler meanwhile.
             if self._version is not version:
                 self.outdate()
             return made
 
-    def _sorted(self) -> tuple[Binding, ...]:
-        # Sorted at the first dispatch after a change, and swapped in whole under the lock, so that
-        # a dispatch neither sorts nor locks, and no change is lost to a sort under way.
-        held = [one for one in self._receivers() if isinstance(one, Binding)]
-        for binding in held:
-            if binding.ended:
-                self._disconnect(binding)
-        mine = [binding for binding in held if not binding.ended]
-        return tuple(sorted(mine, key=lambda binding: binding.rank))
+    def _forget_ended(self) -> None:
+        """Take out what has ended; under the lock."""
+        for _ in range(len(self._ended)):
+            if not self._ended:
+                return  # A finalizer came in between, and has done it.
+            binding = self._ended.popleft()
+            mine = self._by_sender.get(binding.sender, {})
+            mine.pop(binding, None)
+            if not mine:
+                self._by_sender.pop(binding.sender, None)
+            self._disconnect(binding)
 
     def _receivers(self) -> list[Callable[..., Any]]:
         return list(self.signal.receivers.values())
 
     def _receiver_changed(self, _: object, /, receiver: Callable[..., Any], **__: object) -> None:
         if not isinstance(receiver, Binding):
+            self._visited = True
             self.outdate()
 
     def _disconnect(self, binding: Binding) -> None:
         # Blinker walks its senders, and raises if a stranger connects with a new one meanwhile.
         # The binding has ended all the same, and is taken out with the next change.
-        with suppress(RuntimeError):
+        try:
             self.signal.disconnect(binding)
+        except RuntimeError:
+            self._ended.append(binding)
 
 
-Planner: TypeAlias = "Callable[[Channel, Verb], Callable[..., Any]]"
-"""Makes the function that dispatches a channel's event."""
+def _ordered(groups: Iterable[Iterable[Binding]]) -> tuple[Binding, ...]:
+    alive = [binding for group in groups for binding in group if not binding.ended]
+    return tuple(sorted(alive, key=lambda binding: binding.rank))
+
+
+class Planner(Protocol):
+    """Makes the function that dispatches a channel's event to *bindings*, *tapped* or not."""
+
+    def __call__(
+        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], /, *, tapped: bool
+    ) -> Callable[..., Any]:
+        """Make it."""
 
 
 def _verbs(event: Event) -> tuple[Verb, ...]:

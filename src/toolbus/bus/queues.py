@@ -1,206 +1,206 @@
-"""The queues of async observers: each gets its events one at a time and in order."""
+"""The queues of async observers in one loop: each gets its events one at a time and in order."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from contextlib import suppress
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.dispatch.failures import log
 from toolbus.dispatch.showing import show
-from toolbus.errors import ClosedError, DispatchError, NoLoopError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import RLock
+
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
+    from toolbus.dispatch.turns import Turn
 
-# Nothing tells that a loop was closed, so whoever waits for another loop's work looks again.
+# Who waits for a queue whose task was cancelled looks again, and starts it anew.
 LOOK_AGAIN = 0.1
 
 
-class Queue:
-    """What one observer has still to see; *entered* and *left* only grow."""
+class Item(NamedTuple):
+    """An event that an observer shall see, with the context variables of its dispatch.
 
-    __slots__ = ("entered", "items", "left", "running")
+    *held* keeps the observer until then, also if who subscribed it is gone meanwhile.
+    """
+
+    context: EventContext[Any]
+    variables: Context
+    turn: Turn
+    held: object
+
+
+class Queue:
+    """What one observer has still to see, and what it is shown; the counts only grow."""
+
+    __slots__ = ("entered", "items", "left", "running", "shown")
 
     def __init__(self) -> None:
-        self.items: deque[tuple[EventContext[Any], Context]] = deque()
+        self.items: deque[Item] = deque()
         self.entered = self.left = 0
         self.running = False
+        self.shown: Item | None = None
+
+    @property
+    def length(self) -> int:
+        """How many events wait, or are being shown."""
+        return self.entered - self.left
 
 
 class Waiter(NamedTuple):
-    """Somebody in *loop* who waits until *mark* events have left *queue*."""
+    """Somebody who waits until *mark* events have left *queue*."""
 
     queue: Queue
     mark: int
-    loop: asyncio.AbstractEventLoop
     passed: asyncio.Event
 
 
-class Turn:
-    """An observer's turn, as its context variables show it; a task it leaves behind outlives it."""
+class LoopQueues:
+    """The queues of one *loop*, and the tasks that empty them there.
 
-    __slots__ = ("over", "queues")
+    *lock* guards all queues of a bus; *lose* is called for an event whose turn the loop's end
+    cut off.
+    """
 
-    def __init__(self, queues: Queues) -> None:
-        self.queues, self.over = queues, False
-
-
-_turn: ContextVar[Turn | None] = ContextVar("toolbus_turn", default=None)
-
-
-class Queues:
-    """All queues of one bus, and the loop that empties them."""
-
-    def __init__(self) -> None:
-        # Reentrant: the garbage collector may dispatch from a finalizer, at any moment.
-        self._lock = threading.RLock()
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, lock: RLock, lose: Callable[[], object]
+    ) -> None:
+        self.loop, self._lock, self._lose = loop, lock, lose
         self._queues: dict[Binding, Queue] = {}
         self._waiting: list[Waiter] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
 
     @property
     def pending(self) -> int:
         """How many events wait, or are being shown."""
         with self._lock:
-            return sum([queue.entered - queue.left for queue in self._queues.values()])
+            return sum([queue.length for queue in self._queues.values()])
 
-    def open(self) -> None:
-        """Serve from the running loop; raises `ClosedError` after `close`."""
-        if self._closed:
-            raise ClosedError("the bus")
-        self._adopt(asyncio.get_running_loop())
-
-    def ready(self, event: str) -> None:
-        """Make sure that a loop will empty the queues; raises `NoLoopError` if there is none."""
-        if not self._closed and self._loop is not None and not self._loop.is_closed():
-            return
-        try:
-            self.open()
-        except RuntimeError:
-            raise NoLoopError(event) from None
-
-    def put(self, binding: Binding, context: EventContext[Any]) -> None:
-        """Queue *context* for the observer *binding*; from any thread."""
+    def put(self, binding: Binding, context: EventContext[Any], turn: Turn) -> None:
+        """Queue *context* for the observer *binding*, as its *turn*; from any thread."""
+        variables = copy_context()
+        turn.mark(variables)
         with self._lock:
-            queue = self._queues.setdefault(binding, Queue())
-            queue.items.append((context, copy_context()))
-            queue.entered += 1
-            if not queue.running:
-                self._start(binding, queue)
+            self._add(binding, Item(context, variables, turn, binding.hold()))
 
-    async def drain(self) -> None:
-        """Wait until all that is queued now has been seen."""
-        if self._is_serving():
-            raise DispatchError("drain", "an async observer would wait for itself; call it outside")
-        await self._wait(0)
-
-    async def below(self, limit: int) -> None:
-        """Wait until no queue is longer than *limit*; an async observer does not wait."""
-        if not self._is_serving():
-            await self._wait(limit)
-
-    async def close(self) -> None:
-        """Drain, also what observers dispatch meanwhile, then take no more."""
-        await self.drain()
-        while self.pending:
-            await self.drain()
-        self._closed = True
-
-    def _is_serving(self) -> bool:
-        turn = _turn.get()
-        return turn is not None and turn.queues is self and not turn.over
-
-    def _adopt(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Serve from *loop* if the former loop is closed; see that no queue stands still."""
+    def take_over(self, former: LoopQueues) -> None:
+        """Take what waits in the queues of a *former* loop, which was closed."""
         with self._lock:
-            if self._loop is None or self._loop.is_closed():
-                self._loop = loop
-                self._tasks.clear()
-                for queue in self._queues.values():
-                    self._stop(queue)
+            for binding, queue in former._queues.items():
+                former._cut_off(binding, queue)
+                for item in queue.items:
+                    self._add(binding, item)
+            former._queues.clear()
+
+    def start(self) -> None:
+        """See that no queue stands still."""
+        with self._lock:
             for binding, queue in self._queues.items():
                 if not queue.running:
                     self._start(binding, queue)
 
-    async def _wait(self, limit: int) -> None:
-        """Wait until of each queue all but *limit* of its present events have left."""
-        loop = asyncio.get_running_loop()
+    async def below(self, limit: int) -> None:
+        """Wait until of each queue all but *limit* of its present events have been seen."""
         with self._lock:
             waiters = [
-                Waiter(queue, queue.entered - limit, loop, asyncio.Event())
+                Waiter(queue, queue.entered - limit, asyncio.Event())
                 for queue in self._queues.values()
-                if queue.entered - queue.left > limit
+                if queue.length > limit
             ]
             self._waiting += waiters
-        for waiter in waiters:
-            while not waiter.passed.is_set():
-                self._adopt(loop)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_AGAIN):
-                        await waiter.passed.wait()
+        try:
+            for waiter in waiters:
+                await self._wait(waiter)
+        finally:
+            self._waiting = [one for one in self._waiting if one not in waiters]
+
+    async def _wait(self, waiter: Waiter) -> None:
+        while not waiter.passed.is_set():
+            self.start()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN):
+                    await waiter.passed.wait()
+
+    def _add(self, binding: Binding, item: Item) -> None:
+        queue = self._queues.setdefault(binding, Queue())
+        queue.items.append(item)
+        queue.entered += 1
+        if not queue.running:
+            self._start(binding, queue)
 
     def _start(self, binding: Binding, queue: Queue) -> None:
-        if self._loop is not None:
-            # A loop that was closed just now is left to the next one, which finds the queue.
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._serve, binding, queue)
-                queue.running = True
+        # What a loop that was closed just now has in its queues is left to the next one.
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._serve, binding, queue)
+            queue.running = True
 
     def _serve(self, binding: Binding, queue: Queue) -> None:
         task = asyncio.ensure_future(self._empty(binding, queue))
         self._tasks.add(task)
-        task.add_done_callback(lambda _: self._end(queue, task))
+        task.add_done_callback(lambda _: self._end(binding, queue, task))
 
-    def _end(self, queue: Queue, task: asyncio.Task[None]) -> None:
+    def _end(self, binding: Binding, queue: Queue, task: asyncio.Task[None]) -> None:
         # Also after a task that was cancelled before it began. It is not begun anew here: who
         # cancels all tasks is most likely about to close the loop.
         self._tasks.discard(task)
         with self._lock:
-            self._stop(queue)
+            queue.running = False
+            self._cut_off(binding, queue)
 
     async def _empty(self, binding: Binding, queue: Queue) -> None:
         while item := self._next(binding, queue):
-            await self._show(binding, *item)
+            await self._show(binding, queue, item)
             with self._lock:
-                self._count(queue, queue.left + 1)
+                self._seen(queue)
 
-    def _next(self, binding: Binding, queue: Queue) -> tuple[EventContext[Any], Context] | None:
+    def _next(self, binding: Binding, queue: Queue) -> Item | None:
         with self._lock:
             if queue.items:
-                return queue.items.popleft()
+                queue.shown = queue.items.popleft()
+                return queue.shown
             # A queue lives no longer than it has work, so a cancelled subscription leaves nothing.
             del self._queues[binding]
             return None
 
-    async def _show(self, binding: Binding, context: EventContext[Any], variables: Context) -> None:
+    async def _show(self, binding: Binding, queue: Queue, item: Item) -> None:
         """Show one event, in a task with the dispatch's own context variables."""
-        turn = Turn(self)
-        variables.run(_turn.set, turn)
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(show(binding, context), context=variables)
+        task = self.loop.create_task(show(binding, item.context), context=item.variables)
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            task.cancel()
+            if not task.done():
+                task.cancel()
+            elif not task.cancelled():
+                with self._lock:
+                    self._seen(queue)  # It ended just then.
             raise
         finally:
-            turn.over = True
+            item.turn.over = True
 
-    def _stop(self, queue: Queue) -> None:
-        """Mark *queue* as not served; what was shown when that ended has had its turn."""
-        queue.running = False
-        self._count(queue, queue.entered - len(queue.items))
+    def _cut_off(self, binding: Binding, queue: Queue) -> None:
+        """Give up what was being shown when its task or its loop ended; it is not shown again."""
+        if queue.shown is None:
+            return
+        queue.shown.turn.over = True
+        event, waiting = binding.event.name, len(queue.items)
+        log(
+            "observer %r of %r was cut off by the end of its loop; %d more events wait for another",
+            binding.name,
+            event,
+            waiting,
+        )
+        self._lose()
+        self._seen(queue)
 
-    def _count(self, queue: Queue, left: int) -> None:
-        queue.left = left
-        for waiter in [one for one in self._waiting if one.queue is queue and left >= one.mark]:
-            self._waiting.remove(waiter)
-            # Its loop may be closed, if it was cancelled.
-            with suppress(RuntimeError):
-                waiter.loop.call_soon_threadsafe(waiter.passed.set)
+    def _seen(self, queue: Queue) -> None:
+        """Count what was shown."""
+        queue.shown = None
+        queue.left += 1
+        for waiter in self._waiting:
+            if waiter.queue is queue and queue.left >= waiter.mark:
+                waiter.passed.set()

@@ -3,62 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Self,
-    TypeAlias,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from toolbus.bus.channels import Channel
-from toolbus.dispatch.bindings import (
-    Binding,
-    Options,
-    Policy,
-    Speaker,
-    check_handler,
-    check_options,
-)
-from toolbus.dispatch.contexts import EventContext
+from toolbus.bus.numbers import Numbers
+from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
+from toolbus.bus.taps import Taps
+from toolbus.dispatch.bindings import Binding, Options, Policy, check_handler, check_options
+from toolbus.dispatch.holding import Held
 from toolbus.errors import RegistrationError
-from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
+from toolbus.events import ObserveEvent, TransformEvent
 from toolbus.ledger import HandlerKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from blinker import Signal
 
     from toolbus.dispatch.deadlines import Stuck
     from toolbus.dispatch.unrolled import Verb
     from toolbus.events import Event
-
-V = TypeVar("V")
-R = TypeVar("R")
-C = TypeVar("C")
-
-Verdict: TypeAlias = Deny | Ask | None
-Handler: TypeAlias = Callable[[EventContext[V]], R | Coroutine[Any, Any, R]]
-
-
-class HandlerOptions(TypedDict, total=False):
-    """How to subscribe; `EventBus.on` explains each."""
-
-    priority: int
-    when: Callable[[EventContext[Any]], bool] | None
-    sender: Speaker | str | None
-    on_error: Policy | None
-    timeout: float | None
-    thread: bool
-    once: bool
-    weak: bool
-    name: str | None
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
@@ -72,129 +39,15 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
     where: str
 
 
-class Subscription:
-    """A handler's place on a bus; `cancel` gives it up, and so does leaving a `with` block."""
-
-    __slots__ = ("_binding", "_channel")
-
-    def __init__(self, channel: Channel, binding: Binding) -> None:
-        self._channel, self._binding = channel, binding
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.cancel()
-
-    def cancel(self) -> None:
-        """End the subscription; a second time does nothing. Dispatches under way go on with it."""
-        self._channel.remove(self._binding)
-
-
-class Subscribe(Generic[C, R]):
-    """A decorator that subscribes a function, which takes `C` and gives `R`, and gives it back."""
-
-    __slots__ = ("_subscribe",)
-
-    def __init__(self, subscribe: Callable[[Callable[..., Any]], object]) -> None:
-        self._subscribe = subscribe
-
-    @overload
-    def __call__(
-        self, handler: Callable[[C], Coroutine[Any, Any, R]], /
-    ) -> Callable[[C], Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
-    def __call__(self, handler: Callable[..., Any], /) -> Callable[..., Any]:
-        """Subscribe *handler*."""
-        self._subscribe(handler)
-        return handler
-
-
-class Subscribing:
-    """The two ways to subscribe, for whatever keeps subscriptions or passes them on."""
-
-    @overload
-    def on(
-        self,
-        event: TransformEvent[V, R],
-        handler: Handler[V, R | None],
-        **options: Unpack[HandlerOptions],
-    ) -> Subscription: ...
-    @overload
-    def on(
-        self,
-        event: ObserveEvent[V],
-        handler: Handler[V, None],
-        **options: Unpack[HandlerOptions],
-    ) -> Subscription: ...
-    @overload
-    def on(
-        self, event: TransformEvent[V, R], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], R | None]: ...
-    @overload
-    def on(
-        self, event: ObserveEvent[V], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], None]: ...
-    def on(
-        self,
-        event: Event,
-        handler: Callable[..., Any] | None = None,
-        **options: Unpack[HandlerOptions],
-    ) -> Any:
-        """Subscribe *handler*; without one, return a decorator that gives the function back.
-
-        Raises `RegistrationError` for what could never work.
-
-        Args:
-            event: what to handle.
-            handler: a sync or async callable that takes the `EventContext`.
-            options: *priority* (100; higher runs first), *when* (a sync predicate of the
-                context), *sender* (an agent or its id: hear only it and its sub-agents),
-                *on_error* ("open": log and go on; "closed": deny; "raise"), *timeout* (seconds),
-                *thread* (run a blocking sync handler off the loop), *once*, *weak* (the
-                handler goes with its owner), *name* (in logs and in the ledger).
-        """
-        kind: HandlerKind = "observer" if isinstance(event, ObserveEvent) else "transformer"
-        return self._subscribe(event, handler, kind, options)
-
-    @overload
-    def guard(
-        self,
-        event: TransformEvent[V, Any],
-        handler: Handler[V, Verdict],
-        **options: Unpack[HandlerOptions],
-    ) -> Subscription: ...
-    @overload
-    def guard(
-        self, event: TransformEvent[V, Any], handler: None = None, **options: Unpack[HandlerOptions]
-    ) -> Subscribe[EventContext[V], Verdict]: ...
-    def guard(
-        self,
-        event: TransformEvent[V, Any],
-        handler: Callable[..., Any] | None = None,
-        **options: Unpack[HandlerOptions],
-    ) -> Any:
-        """Subscribe a judge of the final value, as `on` does; its failure denies ("closed")."""
-        return self._subscribe(event, handler, "guard", options)
-
-    def _subscribe(
-        self,
-        event: Event,
-        handler: Callable[..., Any] | None,
-        kind: HandlerKind,
-        options: HandlerOptions,
-    ) -> Any:
-        """Subscribe *handler*, or return a decorator that does."""
-        raise NotImplementedError
-
-
 class Registry(Subscribing):
     """The subscriptions of one bus; *signals* makes the signal that holds those of one event."""
 
     def __init__(self, signals: Callable[[str], Signal]) -> None:
         self._signals = signals
         self._channels: dict[Event, Channel] = {}
+        self._taps = Taps(self._outdate)
+        # For components, whose handlers of parameters stand in a row across all agents.
+        self.numbers = Numbers()
         self._stuck: Stuck | None = None
         # For what is made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
@@ -241,8 +94,22 @@ class Registry(Subscribing):
                 if other.name == event.name and other is not event:
                     what, reason = f"event {event.name!r}", "this bus has another of that name"
                     raise RegistrationError(what, reason)
-            made = Channel(event, self._signals(event.name), self._plan)
+            made = Channel(event, self._signals(event.name), self._plan, self._taps.sessions)
             return self._channels.setdefault(event, made)
+
+    def attach(
+        self,
+        event: Event,
+        handler: Callable[..., Any],
+        kind: HandlerKind,
+        options: HandlerOptions,
+    ) -> Subscription:
+        """Subscribe *handler* for as long as somebody keeps the subscription.
+
+        So what an agent subscribes goes with it, also if nobody closed it: the bus keeps neither
+        the handler nor, in whatever that refers to, the agent.
+        """
+        return self._bind(event, kind, _settings(event, kind, options), handler, attached=True)
 
     def _subscribe(
         self,
@@ -251,26 +118,40 @@ class Registry(Subscribing):
         kind: HandlerKind,
         options: HandlerOptions,
     ) -> Any:
-        if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
-            known = ", ".join(sorted(HandlerOptions.__annotations__))
-            reason = f"there is no option {unknown[0]!r}; known: {known}"
-            raise RegistrationError(f"handler of {event!r}", reason)
-        settings = Options(**options)
-        check_options(event, kind, settings)
+        settings = _settings(event, kind, options)
+        self._channel(event)
+        if handler is None:
+            return Subscribe(partial(self._bind, event, kind, settings))
+        return self._bind(event, kind, settings, handler)
+
+    def _bind(
+        self,
+        event: Event,
+        kind: HandlerKind,
+        settings: Options,
+        handler: Callable[..., Any],
+        *,
+        attached: bool = False,
+    ) -> Subscription:
         channel = self._channel(event)
+        check_handler(event, handler, settings)
+        stuck = self._threads() if settings.thread else None
+        held = Held(handler, settings.when) if attached and not settings.weak else None
+        binding = Binding(
+            event, handler, kind, settings, stuck=stuck, held=held, on_end=channel.end
+        )
+        channel.add(binding)
+        return Subscription(channel, binding, held)
 
-        def subscribe(handler: Callable[..., Any]) -> Subscription:
-            check_handler(event, handler, settings)
-            stuck = self._threads() if settings.thread else None
-            binding = Binding(event, handler, kind, settings, stuck=stuck, on_end=channel.outdate)
-            channel.add(binding)
-            return Subscription(channel, binding)
-
-        return Subscribe(subscribe) if handler is None else subscribe(handler)
-
-    def _plan(self, channel: Channel, verb: Verb) -> Callable[..., Any]:
-        """Return what dispatches the event of *channel*."""
+    def _plan(
+        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
+    ) -> Callable[..., Any]:
+        """Return what dispatches the event of *channel* to *bindings*; *tapped*: under a tap."""
         raise NotImplementedError
+
+    def _outdate(self) -> None:
+        for channel in tuple(self._channels.values()):
+            channel.outdate()
 
     def _threads(self) -> Stuck:
         from toolbus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio
@@ -278,3 +159,14 @@ class Registry(Subscribing):
         with self._making:
             self._stuck = self._stuck or Stuck()
             return self._stuck
+
+
+def _settings(event: Event, kind: HandlerKind, options: HandlerOptions) -> Options:
+    """Return *options*; raises `RegistrationError` for those that could never work."""
+    if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
+        known = ", ".join(sorted(HandlerOptions.__annotations__))
+        reason = f"there is no option {unknown[0]!r}; known: {known}"
+        raise RegistrationError(f"handler of {event!r}", reason)
+    settings = Options(**options)
+    check_options(event, kind, settings)
+    return settings

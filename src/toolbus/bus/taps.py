@@ -1,101 +1,162 @@
-"""Who reads the ledger: sinks that get a record of each dispatch."""
+"""Who reads the ledger: sinks that get a record of each dispatch, of all sessions or of one."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import Counter, deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
-
-from toolbus.dispatch.settling import outcome_of
+from toolbus.dispatch.outcomes import outcome_of
 from toolbus.events import Event, ObserveEvent
-from toolbus.ledger import DispatchRecord
 from toolbus.tracing import Digests, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import EventContext
     from toolbus.events import Scope
-    from toolbus.ledger import Outcome
+    from toolbus.ledger import DispatchRecord, Outcome
 
 logger = logging.getLogger("toolbus")
 
 
-class Tap(Struct, frozen=True, eq=False):
-    """A sink of dispatch records, and what it wants to have."""
+class Wish(NamedTuple):
+    """Which dispatches a tap wants: also *idle* ones, without a handler, but not some events."""
 
-    sink: Callable[[DispatchRecord], object]
-    values: bool
     idle: bool
     without: tuple[Event, ...]
-    digests: bool = True
 
-    def wants(self, event: Event, bindings: Sequence[Binding]) -> bool:
-        """Tell whether it wants a record of a dispatch of *event* to *bindings*."""
-        return event not in self.without and (self.idle or bool(bindings))
+    def covers(self, event: Event, *, handled: bool) -> bool:
+        """Tell whether a dispatch of *event* is one of them."""
+        return event not in self.without and (self.idle or handled)
+
+
+class Tap:
+    """A sink of dispatch records and what it wants; with a *session_id* those of that session."""
+
+    __slots__ = ("digests", "ended", "session_id", "sink", "values", "wish")
+
+    def __init__(
+        self,
+        sink: Callable[[DispatchRecord], object],
+        wish: Wish,
+        *,
+        values: bool,
+        digests: bool,
+        session_id: str | None,
+    ) -> None:
+        self.sink, self.wish, self.values, self.digests = sink, wish, values, digests
+        self.session_id, self.ended = session_id, False
 
 
 class Taps:
-    """The taps of one bus; without one, a dispatch leaves no trace and pays for none."""
+    """The taps of one bus; without one, a dispatch leaves no trace and pays for none.
 
-    __slots__ = ("_digests", "_lock", "_taps")
+    *sessions* are those with taps of their own. *outdate* is called when other dispatches than
+    before are to be recorded.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_digests", "_gone", "_lock", "_outdate", "_taps", "_wishes", "sessions")
+
+    def __init__(self, outdate: Callable[[], object]) -> None:
+        self._outdate = outdate
         self._taps: tuple[Tap, ...] = ()
-        self._digests: Digests  # made with the first tap: a bus without one pays nothing
+        self.sessions: dict[str, tuple[Tap, ...]] = {}
+        self._wishes: Counter[Wish] = Counter()
+        self._digests: Digests | None = None  # A bus without a tap pays nothing.
+        self._gone: deque[Tap] = deque()
         self._lock = threading.Lock()
 
     def add(self, tap: Tap) -> Callable[[], None]:
         """Add *tap*; return a function that takes it away."""
         with self._lock:
-            if not self._taps:
+            if not (self._taps or self.sessions):
                 self._digests = Digests()
-            self._taps = (*self._taps, tap)
+            if tap.session_id is None:
+                self._taps = (*self._taps, tap)
+            else:
+                self.sessions[tap.session_id] = (*self.sessions.get(tap.session_id, ()), tap)
+                self._wishes[tap.wish] += 1
+            is_new = tap.session_id is None or self._wishes[tap.wish] == 1
+        self._forget_gone()
+        if is_new:
+            self._outdate()
+        return partial(self._end, tap)
 
-        def end() -> None:
-            with self._lock:
-                self._taps = tuple([other for other in self._taps if other is not tap])
-
-        return end
-
-    def wants(self, event: Event, bindings: Sequence[Binding]) -> bool:
-        """Tell whether a tap wants a record of a dispatch of *event* to *bindings*."""
-        return any(tap.wants(event, bindings) for tap in self._taps)
+    def wants(self, event: Event, *, handled: bool, tapped: bool) -> bool:
+        """Tell whether a tap may want a dispatch of *event*; *tapped*: in a session with taps."""
+        wishes = [*[tap.wish for tap in self._taps], *(tuple(self._wishes) if tapped else ())]
+        return any(wish.covers(event, handled=handled) for wish in wishes)
 
     def recording(self, event: Event, bindings: Sequence[Binding]) -> Recording:
         """Return what records the dispatches of *event* to *bindings*."""
-        wanting = [tap for tap in self._taps if tap.wants(event, bindings)]
-        digests = self._digests if any(tap.digests for tap in wanting) else None
-        return Recording(self, event, bindings, wanting, digests)
+        handled = bool(bindings)
+        general = tuple([tap for tap in self._taps if tap.wish.covers(event, handled=handled)])
+        return Recording(event, bindings, general, self.sessions, self._digests)
 
-    def has(self, tap: Tap) -> bool:
-        """Tell whether *tap* was not taken away."""
-        return tap in self._taps
+    def _end(self, tap: Tap) -> None:
+        # Also called by the garbage collector, in a thread that may hold the lock.
+        if not tap.ended:
+            tap.ended = True
+            self._gone.append(tap)
+            self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        """Take away what has ended, unless the lock is held: who holds it does so next."""
+        stale = False
+        if self._gone and self._lock.acquire(blocking=False):
+            try:
+                for _ in range(len(self._gone)):
+                    stale |= self._forget(self._gone.popleft())
+            finally:
+                self._lock.release()
+        if stale:
+            self._outdate()
+
+    def _forget(self, tap: Tap) -> bool:
+        """Take *tap* away; return whether fewer dispatches are recorded now."""
+        if tap.session_id is None:
+            self._taps = tuple([one for one in self._taps if one is not tap])
+            return True
+        rest = tuple([one for one in self.sessions[tap.session_id] if one is not tap])
+        if rest:
+            self.sessions[tap.session_id] = rest
+        else:
+            del self.sessions[tap.session_id]
+        self._wishes -= Counter([tap.wish])
+        return tap.wish not in self._wishes
 
 
 class Recording:
-    """Makes the records of one plan, for the taps that were *wanting* them when it was made."""
+    """Makes the records of one plan: for the *general* taps, and those of a dispatch's session."""
 
-    __slots__ = ("_bindings", "_digests", "_event", "_taps", "_values", "_wanting")
+    __slots__ = ("_bindings", "_digests", "_event", "_general", "_sessions")
 
     def __init__(
         self,
-        taps: Taps,
         event: Event,
         bindings: Sequence[Binding],
-        wanting: Sequence[Tap],
+        general: tuple[Tap, ...],
+        sessions: dict[str, tuple[Tap, ...]],
         digests: Digests | None,
     ) -> None:
-        self._taps, self._event, self._bindings, self._wanting = taps, event, bindings, wanting
-        self._values, self._digests = any(tap.values for tap in wanting), digests
+        self._event, self._bindings, self._general = event, bindings, general
+        self._sessions, self._digests = sessions, digests
 
     def begin(self, value: object, scope: Scope) -> Trace:
         """Begin a trace of a dispatch."""
-        return Trace(self._event.name, value, scope, self._digests, values=self._values)
+        taps = self._general
+        if (own := self._sessions.get(scope.session_id)) is not None:
+            handled = bool(self._bindings)
+            taps += tuple([tap for tap in own if tap.wish.covers(self._event, handled=handled)])
+        values = digests = False
+        for tap in taps:
+            values, digests = values or tap.values, digests or tap.digests
+        weighing = self._digests if digests else None
+        return Trace(self._event.name, value, scope, weighing, values=values, readers=taps)
 
     def finished(self, trace: Trace, context: EventContext[Any]) -> None:
         """Give the record of *trace*, of a dispatch that came to its end, to the taps."""
@@ -113,13 +174,13 @@ class Recording:
         if trace.turns < len(self._bindings):
             trace.missing(self._bindings[trace.turns :])
         result = None
-        if self._values:
+        if trace.values:
             result = context.value if context.answer is None else context.answer
         record = trace.finish(outcome, reason, result)
-        for tap in self._wanting:
-            if self._taps.has(tap):
+        for tap in trace.readers:
+            if not tap.ended:
                 try:
-                    bare = self._values and not tap.values
+                    bare = trace.values and not tap.values
                     tap.sink(record.without_values() if bare else record)
                 except Exception:
                     name = self._event.name

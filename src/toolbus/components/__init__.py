@@ -17,6 +17,7 @@ from toolbus.adapting.running import (
     promises,
     run_adapter,
 )
+from toolbus.bus.subscribing import Subscribing
 from toolbus.components.limits import NO_LIMITS, Limits, make_limits
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import marked, tools_of
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from toolbus.messages import Message
     from toolbus.tools import Toolset
 
+_FINE: Done[Any] = Done(None)
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
 
@@ -169,9 +171,10 @@ class AgentComponent:
             told |= promises(adapter, specs, done)
             kept = tuple([one.value for one in done if not one.withhold])
             specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
-            failed = next((one.failed for one in done if one.failed), None)
+            failed = next((one for one in done if one.failed), _FINE)
             if any(one.concerned for one in done):
-                ctx.step(adapter.name, specs, actor=(id(self), id(adapter)), failed=failed)
+                actor, why, detail = (id(self), id(adapter)), failed.failed, failed.detail
+                ctx.step(adapter.name, specs, actor=actor, failed=why, detail=detail)
         self._told = told
         return None if specs is ctx.value else specs
 
@@ -189,7 +192,8 @@ class AgentComponent:
                 done = await done
             call = done.value
             if done.concerned:
-                ctx.step(adapter.name, call, actor=(id(self), id(adapter)), failed=done.failed)
+                actor, why, detail = (id(self), id(adapter)), done.failed, done.detail
+                ctx.step(adapter.name, call, actor=actor, failed=why, detail=detail)
             if done.withhold:
                 return Deny(f"adapter {adapter.name!r} {done.failed}", done.detail)
         return None if call is ctx.value else call
@@ -218,7 +222,8 @@ class AgentComponent:
                 spec = ctx.tool
                 if spec is not None and spec.output_schema is not None:
                     spec = await promised(adapter, spec, self._told)
-                ctx.step(adapter.name, message, failed=done.failed, tool=spec)
+                failed, detail = done.failed, done.detail
+                ctx.step(adapter.name, message, failed=failed, detail=detail, tool=spec)
         if message is ctx.value:
             return None
         ctx.output = message
@@ -236,18 +241,14 @@ class AgentComponent:
 
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.
-        others = [
-            one.priority
-            for one in agent.bus.handlers(TOOL_CALL_BEFORE)
-            if one.name.endswith("._on_tool_call_before_adapter")
-        ]
-        bus, last = agent.bus, max(others, default=PROVIDE_PRIORITY)
+        number, give_back = agent.bus.numbers.take(self)
+        self._undo += (give_back,)
         for event, handler, priority in (
             (TOOLS_PROVIDE, self._on_tools_provide_adapter, PROVIDE_PRIORITY),
-            (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, last + 1),
+            (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
-            subscribe: Any = bus.on  # a loop over three events has no single type
+            subscribe: Any = _subscriber(agent).on  # a loop over three events has no single type
             sender, when = agent.scope.agent_id or None, self._limits.gate
             subscription = subscribe(
                 event, handler, priority=priority, on_error="closed", sender=sender, when=when
@@ -264,8 +265,14 @@ class AgentComponent:
         if self._limits.priority is not None:
             options["priority"] = self._limits.priority
         options.setdefault("sender", agent.scope.agent_id or None)
-        subscribe: Any = agent.bus.guard if mark.kind == "guard" else agent.bus.on
+        subscriber = _subscriber(agent)
+        subscribe: Any = subscriber.guard if mark.kind == "guard" else subscriber.on
         self._undo += (subscribe(mark.event, handler, **options).cancel,)
+
+
+def _subscriber(host: Host) -> Subscribing:
+    """Return who subscribes for *host*: itself if it can, since what it subscribes goes with it."""
+    return host if isinstance(host, Subscribing) else host.bus
 
 
 def check_requires(components: Iterable[AgentComponent]) -> None:

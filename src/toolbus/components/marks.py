@@ -11,7 +11,7 @@ from toolbus.tools import FunctionTool
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from toolbus.bus.registry import HandlerOptions
+    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.dispatch import EventContext
     from toolbus.events import Event
     from toolbus.ledger import HandlerKind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
@@ -14,6 +13,8 @@ from msgspec import Struct
 from toolbus.dispatch.callables import is_async, is_generator, name_of, place_of, takes_one
 from toolbus.dispatch.contexts import EventContext
 from toolbus.dispatch.failures import PredicateError, passes
+from toolbus.dispatch.holding import Held, asking, calling, can_be_weak, reference
+from toolbus.dispatch.turns import take
 from toolbus.errors import RegistrationError
 from toolbus.events import ObserveEvent, Scope, TransformEvent
 
@@ -54,9 +55,9 @@ class Binding:
     """A handler bound to an event, ready to run; made once, when somebody subscribes.
 
     *function* is what a dispatch calls, *is_async* says that it must be awaited, *blocking* is
-    the same for the sync verbs (None: there is none), *sender* and *predicate* decide whether it
-    runs at all.
-    *on_end* is called when it will never run again; it may be called by the garbage collector.
+    the same for the sync verbs (None: there is none), *predicate* decides whether it runs at all.
+    Of what is *held* by others it has a weak reference only. *on_end* gets the binding when that
+    will never run again; it may be called by the garbage collector.
     """
 
     def __init__(
@@ -67,23 +68,27 @@ class Binding:
         options: Options,
         *,
         stuck: Stuck | None = None,
-        on_end: Callable[[], object] = lambda: None,
+        held: Held | None = None,
+        on_end: Callable[[Binding], object] = lambda _: None,
     ) -> None:
         self.event, self.kind, self.priority = event, kind, options.priority
         self.name, self.where = options.name or name_of(handler), place_of(handler)
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
         self.sender = _sender_id(options.sender)
         self.order, self.told, self.cancelled = 0, False, False
-        self._target = _reference(handler, on_end) if options.weak else None
+        end = partial(on_end, self)
+        owned = handler if options.weak else held
+        self._is_held = held is not None
+        self._target = None if owned is None else reference(owned, end)
         self._tickets = [True] if options.once else None
         self.is_async = is_async(handler)
-        call = handler
-        if self._target is not None:
-            call = partial(_await_weak if self.is_async else _call_weak, self._target)
+        call = handler if self._target is None else calling(self._target, is_async=self.is_async)
         self.function, self.blocking = _prepared(call, self, options, stuck)
         self.is_async = self.is_async or options.thread
-        self._conditions = tuple(self._asked_first(options.when, on_end))
-        self.predicate = _all_of(self._conditions)
+        when = options.when
+        if when is not None and held is not None and self._target is not None:
+            when = asking(self._target)
+        self.predicate = _all_of(tuple(self._asked_first(options, when, end)))
 
     def __call__(self, *_: object, **__: object) -> None:
         """Do nothing: a plain `send` on blinker's signal, which holds us, is no dispatch."""
@@ -98,27 +103,27 @@ class Binding:
         """Whether it can ever run again: a weak one's owner lives, a `once` has not run."""
         return (self._target is None or self._target() is not None) and self._tickets != []
 
+    def hold(self) -> object:
+        """Return what keeps a handler that others hold, as long as the result is kept."""
+        return self._target() if self._is_held and self._target is not None else None
+
     @property
     def ended(self) -> bool:
         """Whether it has no place on the bus any more."""
         return self.cancelled or not self.alive
 
-    @property
-    def gate(self) -> Gate | None:
-        """What decides whether it runs, None if it always does: its sender and its predicate."""
-        if self.sender is None:
-            return self.predicate
-        return _all_of((partial(_hears, self.sender), *self._conditions))
-
     def _asked_first(
-        self, when: Callable[[EventContext[Any]], object] | None, on_end: Callable[[], object]
+        self,
+        options: Options,
+        when: Callable[[EventContext[Any]], object] | None,
+        end: Callable[[], object],
     ) -> Iterator[Callable[[EventContext[Any]], object]]:
-        if self._target is not None:
+        if options.weak:
             yield lambda _: self.alive
         if when is not None:
             yield partial(_holds, when)
         if self._tickets is not None:
-            yield partial(_take_ticket, self._tickets, on_end)
+            yield partial(_take_ticket, self._tickets, end)
 
 
 def check_options(event: Event, kind: HandlerKind, options: Options) -> None:
@@ -169,16 +174,8 @@ def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator
         yield "an async handler needs no thread; leave out thread=True"
     elif options.timeout is not None and not options.thread and not is_async(handler):
         yield "a sync handler cannot be timed out; add thread=True"
-    elif options.weak and not _can_be_weak(handler):
+    elif options.weak and not can_be_weak(handler):
         yield "it cannot be held weakly; leave out weak=True"
-
-
-def _can_be_weak(handler: Any) -> bool:
-    try:
-        _reference(handler, lambda: None)
-    except TypeError:
-        return False
-    return True
 
 
 def _prepared(
@@ -186,14 +183,16 @@ def _prepared(
 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
     """Return the function for the async verbs and the one for the sync verbs."""
     timeout, event = options.timeout, binding.event
-    if timeout is None and isinstance(event, ObserveEvent) and not event.awaited:
+    queued = isinstance(event, ObserveEvent) and not event.awaited
+    if timeout is None and queued:
         timeout = OBSERVER_TIMEOUT
     if not options.thread and (timeout is None or not binding.is_async):
         return call, None if binding.is_async else call
     from toolbus.dispatch import deadlines  # noqa: PLC0415 - loads asyncio, which few buses need
 
     if stuck is None:
-        return partial(deadlines.timed, timeout, call), None
+        awaited = (take, call) if queued else (call,)
+        return partial(deadlines.timed, timeout, *awaited), None
     return (
         partial(deadlines.in_thread, call, seconds=timeout, stuck=stuck),
         partial(deadlines.in_thread_now, call, seconds=timeout, stuck=stuck),
@@ -216,11 +215,6 @@ def _judge(
         raise PredicateError from error
 
 
-def _hears(sender: str, context: EventContext[Any]) -> bool:
-    scope = context.scope
-    return sender == scope.agent_id or sender in scope.lineage
-
-
 def _holds(when: Callable[[EventContext[Any]], object], context: EventContext[Any]) -> object:
     result = when(context)
     if inspect.iscoroutine(result):
@@ -238,21 +232,6 @@ def _take_ticket(tickets: list[bool], on_end: Callable[[], object], _: EventCont
         return False
     on_end()
     return ticket
-
-
-def _reference(handler: Any, on_end: Callable[[], object]) -> weakref.ref[Any]:
-    kind = weakref.WeakMethod if inspect.ismethod(handler) else weakref.ref
-    return kind(handler, lambda _: on_end())
-
-
-def _call_weak(target: weakref.ref[Any], context: EventContext[Any]) -> Any:
-    handler = target()
-    return None if handler is None else handler(context)
-
-
-async def _await_weak(target: weakref.ref[Any], context: EventContext[Any]) -> Any:
-    handler = target()
-    return None if handler is None else await handler(context)
 
 
 def _sender_id(sender: Any) -> Any:

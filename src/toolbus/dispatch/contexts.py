@@ -126,13 +126,15 @@ class EventContext(Generic[V_co]):
         *,
         actor: object = None,
         failed: str | None = None,
+        detail: str | None = None,
         tool: ToolSpec | None = None,
     ) -> None:
         """Say that *name*, one of several parts of this handler, left *value*.
 
         The ledger gets an entry for it. The spec in force becomes *tool*, or the one that *actor*,
-        an adapter, was given; the dispatch's check judges the value, and blames *name*. After
-        the handler's turn, and in an observer, nothing happens.
+        an adapter, was given; the dispatch's check judges the value, and blames *name*. *detail*
+        tells operators why it *failed*. After the handler's turn, and in an observer, nothing
+        happens.
         """
         if self._mine is OVER or isinstance(self._event, ObserveEvent):
             return
@@ -140,7 +142,7 @@ class EventContext(Generic[V_co]):
         own, outer = more.own, more.tool
         before = own[-1].after if own else self._value
         given = (more.signatures(actor, value) if more.signatures else tool) or outer
-        step = Step(name, before, value, actor, failed, outer, perf_counter_ns())
+        step = Step(name, before, value, actor, failed, outer, perf_counter_ns(), detail)
         if own and given is outer:
             own.append(step)
         else:

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolbus.errors import DeadlineError
@@ -19,6 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
+
+calling_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
+    "toolbus_calling_loop", default=None
+)
+"""In a thread that `start` began: the loop that ran where it was begun."""
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the loop that runs in this thread, None if there is none."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class Stuck:
@@ -71,6 +84,8 @@ def start(function: Callable[..., T], *args: object) -> Future[T]:
     work: Future[T] = Future()
     work.set_running_or_notify_cancel()
     context = copy_context()
+    if (loop := running_loop()) is not None:
+        context.run(calling_loop.set, loop)
 
     def run() -> None:
         try:

@@ -21,7 +21,7 @@ class Rejected(Exception):
 class Step(Struct, eq=False):
     """What one of several steps of a handler, an adapter, did to the value.
 
-    *tool* is the spec that was in force before it.
+    *tool* is the spec that was in force before it, *detail* tells operators why it *failed*.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Step(Struct, eq=False):
     failed: str | None
     tool: ToolSpec | None
     ended_ns: int
+    detail: str | None = None
 
 
 class Assigned:

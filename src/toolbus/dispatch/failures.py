@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, ToolbusError
+from toolbus.verdicts import in_words
 
 if TYPE_CHECKING:
     from toolbus.ledger import HandlerStatus
@@ -40,17 +41,27 @@ def passes(error: BaseException) -> bool:
 def detail_of(error: BaseException) -> str:
     """Return the type, text and place of *error*, for operators."""
     root = root_of(error)
-    return f"{type(root).__name__}: {root}{_place(root)}"
+    return in_words(root) + _place(root)
 
 
 def log_failure(
     event: str, handler: str, error: BaseException, reason: str, *, silent: bool = False
 ) -> None:
-    """Log that a handler failed; *silent* leaves out the error's text: it may quote the value."""
+    """Log that a handler failed; *silent* leaves out the error's text.
+
+    That is for who should have taken something out of the value: the error may quote just that.
+    """
     root = root_of(error)
     what = type(root).__name__ + _place(root)
     shown = None if silent else root
     log("handler %r of %r %s (%s)", handler, event, reason, what, exc_info=shown)
+
+
+def log_denial(event: str, handler: str, reason: str, detail: str) -> None:
+    """Log what a denial has for operators."""
+    extra = {"event": event, "handler": handler}
+    text = "handler %r of %r denied: %s; detail: %s"
+    logger.info(text, handler, event, reason, detail, extra=extra)
 
 
 def log(

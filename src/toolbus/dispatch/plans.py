@@ -85,7 +85,6 @@ def _slot(verb: Verb, binding: Binding) -> Slot:
     return Slot(
         is_guard=binding.kind == "guard",
         is_async=binding.is_async and verb != "apply_sync",
-        has_sender=binding.sender is not None,
         has_gate=gate,
         # A predicate gets the context too.
         may_keep=verb in {"apply", "apply_sync"} and (gate or may_keep(_call(verb, binding))),
@@ -107,7 +106,7 @@ def _numbered(shape: Shape, bindings: tuple[Binding, ...]) -> dict[str, Any]:
     names: dict[str, Any] = {}
     for number, binding in enumerate(bindings):
         names[f"b{number}"], names[f"h{number}"] = binding, _call(shape.verb, binding)
-        names[f"s{number}"], names[f"g{number}"] = binding.sender, binding.predicate
+        names[f"g{number}"] = binding.predicate
     return names
 
 
@@ -116,6 +115,6 @@ def _rows(shape: Shape, bindings: tuple[Binding, ...]) -> dict[str, Any]:
     guards: list[tuple[Any, ...]] = []
     for binding in bindings:
         later = binding.is_async and shape.verb != "apply_sync"
-        row = (binding, _call(shape.verb, binding), binding.gate, later)
+        row = (binding, _call(shape.verb, binding), binding.predicate, later)
         (guards if binding.kind == "guard" else transformers).append(row)
     return {"transformers": tuple(transformers), "guards": tuple(guards)}

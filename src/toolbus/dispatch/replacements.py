@@ -10,10 +10,25 @@ if TYPE_CHECKING:
     from toolbus.events import TransformEvent
 
 
+def foreign(event: TransformEvent[Any, Any], after: object) -> str | None:
+    """Return what *after*, which a handler of *event* gave, is instead of a value, or None."""
+    return (
+        None if event.accepts(after) else f"returned {kind(after)}, which the event does not take"
+    )
+
+
+def kind(given: object) -> str:
+    """Return what *given* is, in words."""
+    # A class is returned by whoever forgot to make an object of it.
+    return (
+        f"the class `{given.__name__}`" if isinstance(given, type) else f"`{type(given).__name__}`"
+    )
+
+
 def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
     """Return what *after*, a replacement of *before*, must not change and did, or None."""
-    if not event.accepts(after):
-        return f"returned `{type(after).__name__}`, which the event does not take"
+    if problem := foreign(event, after):
+        return problem
     kept = _identity(before)
     if kept and type(after) is not type(before):
         kept = ("role", *kept)

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from toolbus.dispatch.contexts import PASSED, Later, following, references
 from toolbus.dispatch.details import NO_DETAILS, SKIPPED, STEPPED, Failed, Rejected
-from toolbus.dispatch.failures import detail_of, explain, log_failure, passes, root_of
-from toolbus.dispatch.replacements import mismatch
+from toolbus.dispatch.failures import detail_of, explain, log_denial, log_failure, passes, root_of
+from toolbus.dispatch.replacements import foreign, kind, mismatch
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events import Ask, Deny
 from toolbus.messages import (
@@ -23,6 +23,7 @@ from toolbus.messages import (
     ToolMessage,
     UserMessage,
 )
+from toolbus.tracing import NO_WHY, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from toolbus.dispatch.contexts import EventContext
     from toolbus.dispatch.details import Details
     from toolbus.events import TransformEvent
-    from toolbus.ledger import HandlerStatus, Outcome
+    from toolbus.ledger import HandlerStatus
     from toolbus.tracing import Trace
 
 _MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
@@ -55,15 +56,17 @@ class Turn(NamedTuple):
         status: HandlerStatus,
         reason: str | None = None,
         *,
+        detail: str | None = None,
         change: tuple[object, object] | None = None,
     ) -> None:
         """Tell the trace, if there is one."""
         if self.trace is None:
             return
+        why = Why(reason, detail)
         if steps := self.details.own:
-            self.trace.add_steps(self.binding, steps, status, self.since, reason, change=change)
+            self.trace.add_steps(self.binding, steps, status, self.since, why, change=change)
         else:
-            self.trace.add(self.binding, status, self.since, reason=reason, change=change)
+            self.trace.add(self.binding, status, self.since, why=why, change=change)
 
     def keep(
         self, status: HandlerStatus, result: object = None, *, answer: object = None
@@ -124,14 +127,14 @@ class Settling:
 
         Raises what the handler's policy lets pass.
         """
-        kind, before, more = type(result), context._value, context._more
+        given, before, more = type(result), context._value, context._more
         if (
-            kind is type(before)
-            and kind in self._plain
+            given is type(before)
+            and given in self._plain
             and (more is None or not more.own)
             and result is not before
             and result.id is before.id
-            and (kind is not ToolMessage or result.tool_call_id is before.tool_call_id)
+            and (given is not ToolMessage or result.tool_call_id is before.tool_call_id)
         ):
             # The most frequent change, at a fifth of the cost: a record with the same identity.
             if more is not None and more.check is not None:
@@ -193,20 +196,23 @@ class Settling:
         if result is None or result is turn.context._value:
             return turn.keep("ran")
         if isinstance(result, Deny):
-            return self._deny(turn, result, "denied")
+            return self._denied(turn, result)
         if isinstance(result, CoroutineType):
             result.close()
-            raise self._breach(turn, "returned a coroutine; declare it with `async def`")
+            return self._senseless(turn, "returned a coroutine; declare it with `async def`")
         if turn.binding.kind == "guard":
             return self._ask(turn, result)
         if isinstance(result, Ask):
-            raise self._breach(turn, "asked, which only a guard may; subscribe it with `guard`")
+            problem = "asked, which only a guard may; subscribe it with `guard`"
+            return self._senseless(turn, problem)
         if self._event.answer and isinstance(result, self._event.answer):
             return turn.keep("answered", answer=result)
         return self._adopt(turn, result)
 
     def _adopt(self, turn: Turn, result: Any) -> EventContext[Any]:
         context, more = turn.context, turn.context._more
+        if problem := foreign(self._event, result):
+            return self._senseless(turn, problem)
         if problem := mismatch(self._event, context._value, result):
             raise self._breach(turn, problem)
         if more is not None and more.check is not None:
@@ -218,12 +224,12 @@ class Settling:
     def _ask(self, turn: Turn, result: Any) -> EventContext[Any]:
         """Take what a guard gave, which is no refusal."""
         if not isinstance(result, Ask):
-            given = type(result).__name__
-            raise self._breach(turn, f"gave `{given}`, and a guard gives Deny, Ask or None")
+            problem = f"gave {kind(result)}, and a guard gives Deny, Ask or None"
+            return self._senseless(turn, problem)
         if not self._event.asks:
             name, prompt = turn.binding.name, result.prompt
             reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
-            return self._deny(turn, Deny(reason, prompt), "denied")
+            return self._denied(turn, Deny(reason, prompt))
         turn.note("asked", result.prompt)
         return turn.next(asks=() if self._dry_run else (result.prompt,))
 
@@ -233,9 +239,24 @@ class Settling:
         turn.note("rejected", rejected.reason, change=change)
         return turn.next(rejected=rejected)
 
+    def _denied(self, turn: Turn, verdict: Deny) -> EventContext[Any]:
+        """Do what a handler said that denies."""
+        # What an adapter could not take out may stand in its error: of that the log knows enough.
+        known = [step.detail for step in turn.details.own or ()]
+        if verdict.detail is not None and verdict.detail not in known:
+            log_denial(self._event.name, turn.binding.name, verdict.reason, verdict.detail)
+        return self._deny(turn, verdict, "denied")
+
     def _deny(self, turn: Turn, verdict: Deny, status: HandlerStatus) -> EventContext[Any]:
-        turn.note(status, verdict.reason)
+        turn.note(status, verdict.reason, detail=verdict.detail)
         return turn.next(denied=None if self._dry_run else verdict)
+
+    def _senseless(self, turn: Turn, problem: str) -> EventContext[Any]:
+        """Do what is done about a return that is nothing of what a handler may give."""
+        error = self._breach(turn, problem)
+        if not self._event.strict:
+            raise error
+        return self._fail_closed(turn, error, "contract", problem)
 
     def _fail(self, turn: Turn, error: BaseException) -> EventContext[Any]:
         """Do what the handler's policy says about its *error*."""
@@ -244,16 +265,22 @@ class Settling:
         event, binding = self._event.name, turn.binding
         status, reason = explain(event, binding.name, error)
         if binding.policy == "closed" and not passes(error):
-            log_failure(event, binding.name, error, reason, silent=True)
-            verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
-            return self._deny(turn, verdict, status)
-        turn.note(status, reason)
+            return self._fail_closed(turn, error, status, reason)
+        turn.note(status, reason, detail=detail_of(error))
         if passes(error) or (binding.policy == "raise" and status == "contract"):
             raise error
         if binding.policy == "raise":
             raise HandlerError(event, binding.name, reason) from root_of(error)
         log_failure(event, binding.name, error, reason)
         return turn.next()
+
+    def _fail_closed(
+        self, turn: Turn, error: BaseException, status: HandlerStatus, reason: str
+    ) -> EventContext[Any]:
+        binding = turn.binding
+        log_failure(self._event.name, binding.name, error, reason)
+        verdict = Deny(f"{binding.kind} {binding.name!r} {reason}", detail_of(error))
+        return self._deny(turn, verdict, status)
 
     def _breach(self, turn: Turn, problem: str) -> HandlerContractError:
         return HandlerContractError(self._event.name, turn.binding.name, problem)
@@ -264,22 +291,6 @@ def _stepped(
 ) -> EventContext[Any]:
     """Return the next context after adapters that left all as it is, or steps that led nowhere."""
     if trace is not None:
-        trace.add_steps(binding, more.own or (), "ran", since, None)
+        trace.add_steps(binding, more.own or (), "ran", since, NO_WHY)
     more = replace(more, steps=(*more.steps, *(more.own or ())), own=None)
     return following(context, context._value, context._output, more)
-
-
-def outcome_of(
-    context: EventContext[Any], differs: Callable[[object], bool]
-) -> tuple[Outcome, str | None]:
-    """Return how the dispatch that left *context* ended, and why; *differs* judges the value."""
-    more = context._more or NO_DETAILS
-    if more.rejected is not None:
-        return "rejected", more.rejected.reason
-    if more.denied is not None:
-        return "denied", more.denied.reason
-    if more.asks:
-        return "asked", "\n".join(more.asks)
-    if more.answer is not None:
-        return "answered", None
-    return ("changed" if differs(context._value) else "unchanged"), None

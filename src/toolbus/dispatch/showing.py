@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from toolbus.dispatch.callables import name_of
 from toolbus.dispatch.contexts import shown
 from toolbus.dispatch.details import OVER, SKIPPED, Failed
-from toolbus.dispatch.failures import explain, log, log_failure, passes
+from toolbus.dispatch.failures import detail_of, explain, log, log_failure, passes
+from toolbus.tracing import Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,7 +46,8 @@ class Disregarding:
         elif result is SKIPPED:
             status = "skipped"
         if trace is not None:
-            trace.add(binding, status, since, reason=reason)
+            detail = None if error is None else detail_of(error)
+            trace.add(binding, status, since, why=Why(reason, detail))
         if error is not None:
             if passes(error):
                 raise error

@@ -2,8 +2,8 @@
 
 For an event with the handlers `h0` and `h1` there is one line `result = h0(context)` and one line
 `result = h1(context)`, each with a call site of its own, which the interpreter makes fast for that
-very function; whether a handler is async, is asked beforehand, hears only one agent or may keep
-its context is decided when the text is written, and costs nothing where it is not so. What a
+very function; whether a handler is async, is asked beforehand or may keep its context is decided
+when the text is written, and costs nothing where it is not so. What a
 handler gave is looked at only if it is not None. The text depends on the *shape* alone, so it is
 compiled once per shape; each function gets a copy of the code, because the interpreter
 keeps what it learned about a call in the code itself. From `LIMIT` handlers on it is a loop, since
@@ -16,14 +16,13 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from toolbus.dispatch.turns import CROWD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 LIMIT = 128
 """How many handlers are written out; more are looped over."""
-
-CROWD = 8
-"""How many dispatches of one event may be under way before their depth is counted exactly."""
 
 Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
 
@@ -33,7 +32,6 @@ class Slot(NamedTuple):
 
     is_guard: bool = False
     is_async: bool = False
-    has_sender: bool = False
     has_gate: bool = False
     may_keep: bool = False
 
@@ -107,7 +105,7 @@ def _free(shape: Shape) -> Iterator[str]:
     yield from _FREE
     if not shape.loops:
         for number in range(len(shape.slots)):
-            yield from (f"h{number}", f"b{number}", f"g{number}", f"s{number}")
+            yield from (f"h{number}", f"b{number}", f"g{number}")
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
@@ -138,14 +136,12 @@ def _nobody(shape: Shape) -> Iterator[str]:
 
 def _head(shape: Shape) -> Iterator[str]:
     if shape.queues:
-        yield "ready()"
+        yield "queues = ready()"
     if not shape.crowded:
         more = ", more" if shape.transforms else ""
         awaits = "await " if shape.awaits else ""
         yield f"if busy >= {CROWD}: return {awaits}sister(value, scope{more})"
     yield from _context(shape)
-    if any(slot.has_sender for slot in shape.slots):
-        yield "agent, lineage = scope.agent_id, scope.lineage"
     if shape.traced:
         yield "trace, end = begin(value, scope), broken"
     if shape.crowded:
@@ -210,16 +206,6 @@ def _row(shape: Shape, name: str, numbers: range) -> Iterator[str]:
 
 
 def _turn(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
-    if not slot.has_sender or shape.loops:
-        yield from _given_turn(shape, slot, number)
-        return
-    yield f"if s{number} == agent or s{number} in lineage:"
-    yield from _indented(_given_turn(shape, slot, number))
-    if shape.traced:
-        yield f'else: trace.add(b{number}, "skipped")'
-
-
-def _given_turn(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
     ends = "closed" if slot.is_guard else "over"
     if shape.traced:
         yield "since = now()"
@@ -252,7 +238,7 @@ def _ran(shape: Shape, slot: Slot, number: str) -> Iterator[str]:
 def _call(shape: Shape, slot: Slot, number: str) -> str:
     call = f"h{number}(context)"
     if slot.is_async:
-        later = f"put(b{number}, context)" if shape.queues else f"await {call}"
+        later = f"put(queues, b{number}, context)" if shape.queues else f"await {call}"
         call = f"({later} if is_async else {call})" if shape.loops else later
     if shape.loops:
         return f"{call} if g is None or g(context) else SKIPPED"

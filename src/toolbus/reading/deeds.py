@@ -65,6 +65,8 @@ def tell(screen: Screen, one: HandlerEntry | Step, words: Sequence[Piece], *, in
     screen.line(sign_of(one.status), " ", *words, right=took, indent=indent)
     if one.reason:
         screen.prose(one.reason, indent=indent + 2)
+    if one.detail:
+        screen.prose(f"for operators: {one.detail}", indent=indent + 2)
 
 
 def change_of(fields: Sequence[str], before: int, after: int) -> str:

@@ -29,7 +29,10 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What one handler did, or why it did nothing; *before* and *after* if it changed the value."""
+    """What one handler did, or why it did nothing; *before* and *after* if it changed the value.
+
+    *detail* is what operators were told, if the session kept it.
+    """
 
     name: str
     kind: HandlerKind
@@ -40,6 +43,7 @@ class Step(Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     before: Seen | None = None
     after: Seen | None = None
+    detail: str | None = None
 
 
 class Passage(Struct, frozen=True, kw_only=True):
@@ -75,6 +79,7 @@ def passage_of(archive: Archive, session: int, record: DispatchRecord) -> Passag
             fields=entry.fields,
             before=None if entry.before is None else seen(entry.before, entry.size_before),
             after=None if entry.after is None else seen(entry.after, entry.size_after),
+            detail=seen(entry.detail_digest, 0).value if entry.detail_digest else None,
         )
 
     return Passage(

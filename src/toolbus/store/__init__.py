@@ -32,8 +32,8 @@ class Stored(Struct, frozen=True, kw_only=True):
     the writer believes the session to stand: if it stands elsewhere, nothing is written. None asks
     for nothing, as for records, which any process may add.
 
-    Of *records* the digests are kept and the values dropped: what a guard refused must not
-    come back through the ledger. *originals* are the values that a session opted in to keep.
+    Of *records* the digests are kept, and values and details dropped: what a guard refused must
+    not come back through the ledger. *originals* are those that a session opted in to keep.
     """
 
     message: Message | None = None
@@ -44,7 +44,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.records != ():
-            bare = tuple([record.without_values() for record in self.records])
+            bare = tuple([record.without_values().without_details() for record in self.records])
             force_setattr(self, "records", bare)
 
     @property

@@ -25,6 +25,9 @@ def _values_of(record: DispatchRecord) -> Iterator[tuple[str, object]]:
     # all messages so far, would make the file grow with the square of the session.
     if changes or record.outcome not in {"observed", "unchanged"}:
         yield record.original, record.value
+    for entry in record.entries:
+        if entry.detail is not None:
+            yield entry.detail_digest, entry.detail
     for entry in changes:
         yield entry.before or "", entry.value_before
         yield entry.after or "", entry.value_after

@@ -11,6 +11,7 @@ from toolbus.events import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
 from toolbus.messages import ToolCall, ToolMessage
 from toolbus.subjects import tool_of
 from toolbus.testing.trials import Abandoned, Deed, differ
+from toolbus.verdicts import NO_PROMPT, NO_REASON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -122,7 +123,7 @@ class HandlerExam:
                 self._trial.fatal("right-type", problem, case)
 
     def _says_why(self, deed: Deed, text: str, case: dict[str, Any]) -> None:
-        if not text.strip():
+        if not text.strip() or text in {NO_REASON, NO_PROMPT}:
             self._trial.broken("says-why", f"{deed.name} gave an empty text", case)
 
     def _judge(self, deed: Deed, situation: Situation, result: Any) -> None:

@@ -42,7 +42,9 @@ class Keeper:
         self.waiting: set[CallWriter] = set()
         self._unsaved: deque[DispatchRecord] = deque(maxlen=_MOST_RECORDS)
         self._end_tap = (
-            bus.tap(self._log, idle=False, without=(MODEL_CALL_DELTA,)) if store else None
+            bus.tap(self._log, idle=False, without=(MODEL_CALL_DELTA,), session_id=session_id)
+            if store
+            else None
         )
 
     @property
@@ -88,6 +90,7 @@ class Keeper:
         self.works = True
 
     def _log(self, record: DispatchRecord) -> None:
+<<<<<<< HEAD
         if record.scope.session_id == self.session_id:
             if len(self._unsaved) == _MOST_RECORDS:
                 logger.warning("a ledger record is lost: too many wait for the next message")
@@ -153,3 +156,8 @@ class CallWriter:
 def _log_failure(writing: asyncio.Future[None]) -> None:
     if not writing.cancelled() and (error := writing.exception()) is not None:
         logger.warning("a call was not written: %s", error)
+=======
+        if len(self._unsaved) == _MOST_RECORDS:
+            logger.warning("a ledger record is lost: too many wait for the next message")
+        self._unsaved.append(record)
+>>>>>>> bus

@@ -1,0 +1,144 @@
+"""The loops in which a bus is used, each with its own queues of async observers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from toolbus.bus.queues import LoopQueues
+from toolbus.dispatch.contexts import shown
+from toolbus.dispatch.deadlines import calling_loop, running_loop
+from toolbus.dispatch.turns import current, next_turn
+from toolbus.errors import ClosedError, DispatchError, NoLoopError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from toolbus.dispatch.bindings import Binding
+    from toolbus.dispatch.contexts import EventContext
+
+logger = logging.getLogger("toolbus")
+
+
+class Loops:
+    """All queues of one bus, by the loop that empties them."""
+
+    def __init__(self) -> None:
+        # Reentrant: the garbage collector may dispatch from a finalizer, at any moment.
+        self._lock = threading.RLock()
+        self._loops: dict[asyncio.AbstractEventLoop | None, LoopQueues] = {}
+        self._closed = False
+        self._lost = 0
+
+    @property
+    def pending(self) -> int:
+        """How many events wait, or are being shown, in all loops."""
+        with self._lock:
+            return sum([queues.pending for queues in self._loops.values()])
+
+    @property
+    def lost(self) -> int:
+        """How many turns were cut off, because their loop ended."""
+        return self._lost
+
+    def open(self) -> None:
+        """Serve from the running loop; raises `ClosedError` after `close`."""
+        self._check_open()
+        queues = self._here()
+        queues.start()
+        # For whatever this block hands to a thread by means of its own.
+        calling_loop.set(queues.loop)
+
+    def ready(self, event: str) -> LoopQueues:
+        """Return the queues for a dispatch of *event*; raises `NoLoopError` if there is no loop.
+
+        That is the running loop, else the one that called this thread's function, else the one
+        in which the bus was used last.
+        """
+        self._check_open()
+        loop = running_loop()
+        if (queues := self._loops.get(loop)) is not None:
+            return queues
+        if loop is None and (loop := self._elsewhere()) is None:
+            raise NoLoopError(event)
+        return self._of(loop)
+
+    def put(self, queues: LoopQueues, binding: Binding, context: EventContext[Any]) -> None:
+        """Queue *context* for the observer *binding*; raises `DispatchDepthError`."""
+        queues.put(binding, shown(context), next_turn(self, binding.event))
+
+    async def drain(self, seconds: float | None) -> None:
+        """Wait until all that is queued now in the running loop has been seen, or *seconds*."""
+        if self._is_serving():
+            raise DispatchError("drain", "an async observer would wait for itself; call it outside")
+        await self._within(seconds, self._below(0))
+
+    async def below(self, limit: int) -> None:
+        """Wait until no queue here is longer than *limit*; an async observer does not wait."""
+        if not self._is_serving():
+            await self._below(limit)
+
+    async def close(self, seconds: float | None) -> None:
+        """Drain, also what observers dispatch meanwhile, then take no more."""
+        if self._is_serving():
+            raise DispatchError("drain", "an async observer would wait for itself; call it outside")
+        await self._within(seconds, self._until_empty())
+        self._closed = True
+
+    async def _until_empty(self) -> None:
+        while (queues := self._here()).pending:
+            await queues.below(0)
+
+    async def _below(self, limit: int) -> None:
+        if self._loops:
+            await self._here().below(limit)
+
+    async def _within(self, seconds: float | None, waiting: Coroutine[Any, Any, None]) -> None:
+        """Await *waiting*; after *seconds* say how much is left, and go on."""
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                await waiting
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            left = self._here().pending
+            logger.warning("%d events still wait for async observers after %g s", left, seconds)
+
+    def _is_serving(self) -> bool:
+        turn = current()
+        return turn is not None and turn.place is self
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the bus")
+
+    def _elsewhere(self) -> asyncio.AbstractEventLoop | None:
+        """Return the loop for a thread that has none."""
+        caller = calling_loop.get()
+        if caller is not None and not caller.is_closed():
+            return caller
+        with self._lock:
+            used = [one.loop for one in self._loops.values() if not one.loop.is_closed()]
+        return used[-1] if used else None
+
+    def _here(self) -> LoopQueues:
+        return self._of(asyncio.get_running_loop())
+
+    def _of(self, loop: asyncio.AbstractEventLoop) -> LoopQueues:
+        """Return the queues of *loop*, which takes over what closed loops have left."""
+        with self._lock:
+            if loop not in self._loops:
+                self._loops[loop] = LoopQueues(loop, self._lock, self._lose)
+            queues = self._loops[loop]
+            for former in tuple(self._loops.values()):
+                if former is not queues and former.loop.is_closed():
+                    del self._loops[former.loop]
+                    queues.take_over(former)
+            return queues
+
+    def _lose(self) -> None:
+        self._lost += 1

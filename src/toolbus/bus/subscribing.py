@@ -1,0 +1,165 @@
+"""The two ways to subscribe, `on` and `guard`, and what they give back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from toolbus.dispatch.contexts import EventContext
+from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
+
+if TYPE_CHECKING:
+    from toolbus.bus.channels import Channel
+    from toolbus.dispatch.bindings import Binding, Policy, Speaker
+    from toolbus.dispatch.holding import Held
+    from toolbus.events import Event
+    from toolbus.ledger import HandlerKind
+
+V = TypeVar("V")
+R = TypeVar("R")
+C = TypeVar("C")
+
+Verdict: TypeAlias = Deny | Ask | None
+Handler: TypeAlias = Callable[[EventContext[V]], R | Coroutine[Any, Any, R]]
+
+
+class HandlerOptions(TypedDict, total=False):
+    """How to subscribe; `EventBus.on` explains each."""
+
+    priority: int
+    when: Callable[[EventContext[Any]], bool] | None
+    sender: Speaker | str | None
+    on_error: Policy | None
+    timeout: float | None
+    thread: bool
+    once: bool
+    weak: bool
+    name: str | None
+
+
+class Subscription:
+    """A handler's place on a bus; `cancel` gives it up, and so does leaving a `with` block."""
+
+    __slots__ = ("_binding", "_channel", "_held")
+
+    def __init__(self, channel: Channel, binding: Binding, held: Held | None = None) -> None:
+        self._channel, self._binding, self._held = channel, binding, held
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cancel()
+
+    def cancel(self) -> None:
+        """End the subscription; a second time does nothing. Dispatches under way go on with it."""
+        self._held = None
+        self._channel.remove(self._binding)
+
+
+class Subscribe(Generic[C, R]):
+    """A decorator that subscribes a function, which takes `C` and gives `R`, and gives it back."""
+
+    __slots__ = ("_subscribe",)
+
+    def __init__(self, subscribe: Callable[[Callable[..., Any]], object]) -> None:
+        self._subscribe = subscribe
+
+    @overload
+    def __call__(
+        self, handler: Callable[[C], Coroutine[Any, Any, R]], /
+    ) -> Callable[[C], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
+    def __call__(self, handler: Callable[..., Any], /) -> Callable[..., Any]:
+        """Subscribe *handler*."""
+        self._subscribe(handler)
+        return handler
+
+
+class Subscribing:
+    """The two ways to subscribe, for whatever keeps subscriptions or passes them on."""
+
+    @overload
+    def on(
+        self,
+        event: TransformEvent[V, R],
+        handler: Handler[V, R | None],
+        **options: Unpack[HandlerOptions],
+    ) -> Subscription: ...
+    @overload
+    def on(
+        self,
+        event: ObserveEvent[V],
+        handler: Handler[V, None],
+        **options: Unpack[HandlerOptions],
+    ) -> Subscription: ...
+    @overload
+    def on(
+        self, event: TransformEvent[V, R], handler: None = None, **options: Unpack[HandlerOptions]
+    ) -> Subscribe[EventContext[V], R | None]: ...
+    @overload
+    def on(
+        self, event: ObserveEvent[V], handler: None = None, **options: Unpack[HandlerOptions]
+    ) -> Subscribe[EventContext[V], None]: ...
+    def on(
+        self,
+        event: Event,
+        handler: Callable[..., Any] | None = None,
+        **options: Unpack[HandlerOptions],
+    ) -> Any:
+        """Subscribe *handler*; without one, return a decorator that gives the function back.
+
+        Raises `RegistrationError` for what could never work.
+
+        Args:
+            event: what to handle.
+            handler: a sync or async callable that takes the `EventContext`.
+            options: *priority* (100; higher runs first), *when* (a sync predicate of the
+                context), *sender* (an agent or its id: hear only it and its sub-agents),
+                *on_error* ("open": log and go on; "closed": deny; "raise"), *timeout* (seconds),
+                *thread* (run a blocking sync handler off the loop), *once*, *weak* (the
+                handler goes with its owner), *name* (in logs and in the ledger).
+        """
+        kind: HandlerKind = "observer" if isinstance(event, ObserveEvent) else "transformer"
+        return self._subscribe(event, handler, kind, options)
+
+    @overload
+    def guard(
+        self,
+        event: TransformEvent[V, Any],
+        handler: Handler[V, Verdict],
+        **options: Unpack[HandlerOptions],
+    ) -> Subscription: ...
+    @overload
+    def guard(
+        self, event: TransformEvent[V, Any], handler: None = None, **options: Unpack[HandlerOptions]
+    ) -> Subscribe[EventContext[V], Verdict]: ...
+    def guard(
+        self,
+        event: TransformEvent[V, Any],
+        handler: Callable[..., Any] | None = None,
+        **options: Unpack[HandlerOptions],
+    ) -> Any:
+        """Subscribe a judge of the final value, as `on` does; its failure denies ("closed")."""
+        return self._subscribe(event, handler, "guard", options)
+
+    def _subscribe(
+        self,
+        event: Event,
+        handler: Callable[..., Any] | None,
+        kind: HandlerKind,
+        options: HandlerOptions,
+    ) -> Any:
+        """Subscribe *handler*, or return a decorator that does."""
+        raise NotImplementedError
