@@ -1861,6 +1861,61 @@ async def test_a_failing_inner_handler_reaches_the_tool():
     assert outcome.response.text == "handler 'broken' of 'tool:call:before' raised an error"
 
 
+async def test_an_inner_result_is_adapted_too():
+    read = []
+
+    class Redact(ToolAdapter):
+        tools = ("inner",)
+
+        def adapt_response(self, response, call):
+            return response.map_text(lambda text: text.replace("SECRET", f"[{call.name}]"))
+
+    async def inner() -> str:
+        """Tell a secret."""
+        return "SECRET"
+
+    async def outer(context: ToolContext) -> str:
+        """Call another."""
+        read.append(await context.call("inner"))
+        return read[-1].text
+
+    component = AgentComponent()
+    component.register_tool_adapter(Redact())
+    answers = [asks(call_of("inner")), asks(call_of("outer", 2), id="m-2")]
+    agent = agent_of(*answers, tools=[inner, outer], components=[component])
+
+    await agent.run("go")
+
+    assert [one.text for one in tool_messages(agent.messages)] == ["[inner]", "[inner]"]
+    assert [one.text for one in read] == ["[inner]"]
+    assert (read[0].tool_name, read[0].parameters, read[0].is_error) == ("inner", {}, False)
+
+
+async def test_a_guard_withholds_an_inner_result():
+    read = []
+
+    async def inner() -> str:
+        """Tell a secret."""
+        return "SECRET"
+
+    async def outer(context: ToolContext) -> str:
+        """Call another."""
+        read.append(await context.call("inner"))
+        return "done"
+
+    agent = agent_of(asks(call_of("outer")), tools=[inner, outer])
+
+    @agent.guard(MESSAGE_APPEND_BEFORE)
+    def judge(ctx):
+        secret = isinstance(ctx.value, ToolMessage) and ctx.value.tool_name == "inner"
+        return Deny("not for models") if secret else None
+
+    await agent.run("go")
+
+    assert [(one.text, one.error_type) for one in read] == [("not for models", "denied")]
+    assert [one.tool_call_id for one in tool_messages(agent.messages)] == ["c-1"]
+
+
 def unruly_tools(hanging, *, hang):
     """Return tools that fail, take too long, and hang if they are to *hang*."""
 

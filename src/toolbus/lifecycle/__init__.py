@@ -173,13 +173,17 @@ class ToolRunner(Means):
         return tuple(outcomes)
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
-        """Run a call for a tool: no message, since no model asked; the tool reads the response."""
+        """Run a call for a tool, which reads the result as a model would.
+
+        Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
+        """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         one = CallInProgress(call, self, None)
         outcome = await to_the_end(Begun(self._complete(one)), one.stop)
         if one.error is not None:
             raise one.error
-        return outcome.response
+        message = await admit(self.bus, self._message(outcome), self.scope, one.spec)
+        return _read_by_model(message, outcome.response)
 
     def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
         return ToolMessage(

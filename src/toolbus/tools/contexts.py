@@ -36,6 +36,7 @@ class ToolContext:
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolResponse:
         """Call another tool through the same handlers and guards; return its response.
 
-        No message is appended for it, since no model asked. Only an async tool can wait for it.
+        Adapters and guards see its result as they see any; no message is appended for it, since
+        no model asked. Only an async tool can wait for it.
         """
         return await self._call(name, arguments)
