@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from toolbus import schemas
-from toolbus.errors import MessageDenied
+from toolbus.errors import DeadlineError, MessageDenied
 from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.grace import within_grace
 from toolbus.messages import Message, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope, ToolSpec
     from toolbus.messages import JsonObject
+
+
+OVERDUE = "a handler did not end, also when it was cut off"
+"""Why nothing passes of what handlers still had in hand."""
 
 
 async def admit(
@@ -38,7 +43,11 @@ async def admit(
     if not bus.hears(MESSAGE_APPEND_BEFORE):
         return message
     check = None if tool is None or tool.output_schema is None else partial(_broken, tool)
-    context = await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    dispatch = bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    try:
+        context = await within_grace(dispatch)
+    except DeadlineError:
+        return refused(message, f"the result was withheld: {OVERDUE}", "withheld")
     if tell is not None:
         tell(context)
     if context.rejected:

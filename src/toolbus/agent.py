@@ -12,6 +12,7 @@ from toolbus import turns
 from toolbus.bus import EventBus
 from toolbus.errors import AppendError
 from toolbus.events import ModelDelta, RunResult, Scope
+from toolbus.grace import GRACE, check_grace
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
@@ -60,6 +61,8 @@ class Agent(Member):
         model_settings: what goes into `ModelRequest.settings`.
         ids: makes the ids of runs, calls and messages.
         clock: counts nanoseconds, for durations.
+        grace: seconds that handlers, tools and observers have left after a cancellation or a
+            close; a handler that still hangs is cut off, and its failure policy decides.
         keep_originals: also store the values that handlers changed or refused, so that
             `toolbus explain` shows differences; secrets that were taken out are among them.
     """
@@ -82,6 +85,7 @@ class Agent(Member):
         model_settings: JsonObject = EMPTY,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
+        grace: float = GRACE,
         keep_originals: bool = False,
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
@@ -107,7 +111,7 @@ class Agent(Member):
         self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._started, self._closed = LoopLock(), False, False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        self._work = Work("the agent")
+        self._work = Work("the agent", check_grace(grace))
         super().__init__(bus, toolset, scope, tuple(components))
         self.set_before_tool_callback(before_tool_callback)
 

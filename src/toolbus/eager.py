@@ -25,18 +25,23 @@ MOST_NESTED = 8
 """How deep work begins at once inside work that does: each level takes room on the stack."""
 
 
+EXITS = (KeyboardInterrupt, SystemExit)
+"""What ends the loop if a task raises it."""
+
+
 class Begun(Generic[T]):
     """Work that has begun in *task*; once it has *ended*, nobody needs to wait for the task.
 
     It has ended if it never waited for anything. It runs in a copy of the context of whoever
-    began it, as any task does.
+    began it, as any task does. Its exit (`KeyboardInterrupt`, `SystemExit`) reaches whoever waits
+    for it, as any error; if it is *alone*, and nobody waits, that ends the loop.
     """
 
     __slots__ = ("_steps", "task")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], *, alone: bool = False) -> None:
         loop, context = asyncio.get_running_loop(), copy_context()
-        steps = self._steps = _Steps(coroutine)
+        steps = self._steps = _Steps(coroutine, alone=alone)
         left: Any = steps
         task: asyncio.Task[T] = asyncio.Task(left, loop=loop, context=context)
         self.task = task
@@ -59,7 +64,15 @@ class Begun(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait for the result; cancelling who waits cancels the work."""
-        return self._steps.result() if self._steps.ended else (yield from self.task)
+        if not self._steps.ended:
+            yield from self.task
+        return self._steps.result()
+
+    def result(self) -> T:
+        """Return the result of what has ended, or raise what it raised."""
+        if not self._steps.ended:
+            self.task.result()
+        return self._steps.result()
 
     @property
     def ended(self) -> bool:
@@ -119,11 +132,11 @@ _turns = _Turns()
 class _Steps(Generic[T]):
     """What the task of begun work runs: the steps of *coroutine* that are left."""
 
-    __slots__ = ("_coroutine", "_error", "_handed", "_value", "_wish", "ended")
+    __slots__ = ("_alone", "_coroutine", "_error", "_handed", "_value", "_wish", "ended")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], *, alone: bool) -> None:
         self._coroutine, self._wish, self._value, self._error = coroutine, None, None, None
-        self._handed, self.ended = True, False
+        self._alone, self._handed, self.ended = alone, True, False
 
     _wish: Any
     _value: Any
@@ -140,13 +153,11 @@ class _Steps(Generic[T]):
                 wish._asyncio_future_blocking = False  # noqa: SLF001 - asyncio's protocol
         except StopIteration as stop:
             self._value, self.ended = stop.value, True
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._error = error  # Raised in the task's own turn, where it ends the loop.
         except BaseException as error:  # noqa: BLE001 - it is for whoever waits
-            self._error, self.ended = error, True
+            self._error, self.ended = error, not (self._alone and isinstance(error, EXITS))
 
     def result(self) -> T:
-        """Return what the first step ended with, or raise it."""
+        """Return what the coroutine returned, or raise what it raised."""
         if self._error is not None:
             raise self._error
         value: T = self._value
@@ -160,7 +171,7 @@ class _Steps(Generic[T]):
             raise StopIteration
         if self._error is not None:
             raise self._error
-        return self._coroutine.send(value) if self._handed else self._hand_over()
+        return self._go(self._coroutine.send, value) if self._handed else self._hand_over()
 
     def throw(self, error: BaseException) -> Any:
         """Go on with *error*; the task calls it."""
@@ -172,7 +183,23 @@ class _Steps(Generic[T]):
         if not self._handed and asyncio.isfuture(self._wish) and self._wish.cancel():
             return self._hand_over()
         self._handed = True
-        return self._coroutine.throw(error)
+        return self._go(self._coroutine.throw, error)
+
+    def _go(self, step: Callable[[Any], Any], given: object) -> Any:
+        """Take a *step*; an exit is kept for whoever waits, since in a task it ends the loop.
+
+        So it passes every `finally` on its way to the caller's task, and ends the loop there.
+        """
+        try:
+            return step(given)
+        except StopIteration as stop:
+            self._value = stop.value
+            raise
+        except EXITS as error:
+            if self._alone:
+                raise
+            self._error = error
+            raise StopIteration from None
 
     def _hand_over(self) -> Any:
         self._handed = True

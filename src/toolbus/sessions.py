@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import weakref
 from collections import deque
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.bus import EventBus
-    from toolbus.events import Scope
+    from toolbus.events import Scope, ToolSpec
     from toolbus.ledger import DispatchRecord
     from toolbus.lifecycle.approvals import Approvals
     from toolbus.messages import JsonObject
@@ -61,6 +62,7 @@ class Session:
         self.records: deque[DispatchRecord] = deque(maxlen=KEPT_RECORDS)
         self._unsaved: deque[DispatchRecord] = deque()
         self._waiting: deque[Message] = deque()
+        self._told: set[str] = set()
         self._beginning = LoopLock()
         self._opened = self._busy = self._stale = self._closed = False
         self._end_tap: Callable[[], object] = lambda: None
@@ -124,7 +126,7 @@ class Session:
     async def settle(self, scope: Scope) -> None:
         """Answer the calls that a former process, a failed store or a cancellation left open."""
         if calls := self.transcript.unanswered:
-            await self.runner(scope).close_interrupted(calls)
+            await self.runner(scope).close_interrupted(calls, self.transcript.left_open)
         self._stale = False
 
     def enqueue(self, message: Message) -> None:
@@ -160,10 +162,27 @@ class Session:
             setting.tools,
             scope,
             approver=setting.approvals,
-            append=partial(self.transcript.append, sheltered=True),
+            append=self._answer,
+            told=self._told,
             ids=setting.ids,
             clock=setting.clock,
         )
+
+    async def _answer(
+        self, message: ToolMessage, scope: Scope, tool: ToolSpec | None = None
+    ) -> Message:
+        """Append the answer to a call, also if this very task is cancelled meanwhile, once.
+
+        That is what a program's end does to all tasks.
+        """
+        append = partial(self.transcript.append, message, scope, tool, sheltered=True)
+        known = len(self.transcript.messages)
+        try:
+            return await append()
+        except asyncio.CancelledError:
+            entered = self.transcript.messages[known:]
+            written = next((one for one in entered if one.id == message.id), None)
+            return written or await append()
 
     async def flush(self) -> None:
         """Write the ledger records that no message has taken along; a failure is only logged."""

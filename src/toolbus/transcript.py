@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import islice
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from msgspec.structs import replace
 
-from toolbus.admission import admit, without_stale_content
+from toolbus.admission import OVERDUE, admit, without_stale_content
 from toolbus.eager import Begun, to_the_end
-from toolbus.errors import AppendError, StoreError, ToolbusError
+from toolbus.errors import AppendError, DeadlineError, StoreError, ToolbusError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_PERSIST_BEFORE,
@@ -19,6 +20,7 @@ from toolbus.events import (
     TOOL_CALL_PERSIST_BEFORE,
     ToolCallPersist,
 )
+from toolbus.grace import within_grace
 from toolbus.immutable import EMPTY
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
     from toolbus.events import Event, ObserveEvent, Scope, ToolSpec
+
+logger = logging.getLogger("toolbus")
 
 
 class Messages(Sequence[Message]):
@@ -82,7 +86,11 @@ class Asked(NamedTuple):
 
 
 class Transcript:
-    """The messages of one session, append-only; *write* puts a message into the store, if any."""
+    """The messages of one session, append-only; *write* puts a message into the store, if any.
+
+    *messages* are those that are stored already; the calls that have no answer among them, by
+    their ids, are *left_open*.
+    """
 
     def __init__(
         self,
@@ -98,6 +106,7 @@ class Transcript:
         self._lock = LoopLock()
         for message in messages:
             self._remember(message)
+        self.left_open = frozenset(self._open)
 
     @property
     def messages(self) -> Messages:
@@ -197,9 +206,13 @@ class Transcript:
                 self._open.pop(call_id, None)
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
-        context = await self._bus.apply(
+        dispatch = self._bus.apply(
             MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls
         )
+        try:
+            context = await within_grace(dispatch)
+        except DeadlineError:
+            return stub(message, OVERDUE)
         if context.rejected:
             return stub(message, f"handler {context.rejected.handler!r} {context.rejected.reason}")
         if context.denied:
@@ -223,7 +236,10 @@ class Transcript:
             message_id=asker,
             tool_message_id=copy.id,
         )
-        await self._bus.observe(event, facts, scope=scope)
+        try:
+            await within_grace(self._bus.observe(event, facts, scope=scope))
+        except DeadlineError:
+            logger.warning("an observer of %r did not end: %s", event.name, OVERDUE)
 
     def _check_pairing(self, message: Message) -> None:
         """Keep every call next to its answer: providers refuse a history where they are apart."""

@@ -65,7 +65,7 @@ class CallInProgress:
         self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, means.clock()
         self._walker: asyncio.Task[Any] | None = None
-        self._stopped = False
+        self._stopped = self._again = False
 
     async def walk(self) -> None:
         """Take every step until an end is reached; stopped, it ends as cancelled."""
@@ -100,8 +100,12 @@ class CallInProgress:
         if self._walker is not None:
             self._walker.cancel()
 
-    def interrupt(self) -> None:
-        """End it as one that a former process began, perhaps ran, and never answered."""
+    def interrupt(self, *, again: bool = False) -> None:
+        """End it as one that was begun, perhaps ran, and was never answered.
+
+        *again* says that a former process may have told of its end.
+        """
+        self._again = again
         text = "the call was interrupted, and may have had effects; it was not run again"
         self._fail(text, "interrupted")
         self._state = "interrupted"
@@ -132,6 +136,7 @@ class CallInProgress:
             status=cast("ToolStatus", self._state),
             attempts=self._attempts,
             duration_ns=duration,
+            again=self._again,
         )
 
     async def _judge(self) -> Signal:
