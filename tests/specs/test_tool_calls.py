@@ -32,19 +32,21 @@ from toolbus import (
     ToolRunner,
     tool,
 )
-from toolbus.errors import FreezeError, HandlerError
+from toolbus.errors import FreezeError, HandlerError, StoreError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
+    TOOL_CALL_PERSIST_AFTER,
     TOOLS_PROVIDE,
     ToolStatus,
 )
 from toolbus.immutable import thaw
-from toolbus.messages import UserMessage
+from toolbus.messages import UserMessage, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
@@ -1165,6 +1167,134 @@ async def test_a_failing_handler_reaches_the_caller():
     }
 
 
+@pytest.mark.parametrize(("policy", "read"), [("open", "noted 1"), ("closed", None)])
+async def test_a_hook_ended_by_a_cancellation_fails(policy, read):
+    agent = agent_of(asks(call_of("note", 1, n=1), call_of("note", 2, n=2)), tools=[notes([])])
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    @agent.on(MESSAGE_APPEND_BEFORE, on_error=policy)
+    async def hook(ctx):
+        if isinstance(ctx.value, ToolMessage) and ctx.value.tool_call_id == "c-1":
+            cancelled = asyncio.get_running_loop().create_future()
+            cancelled.cancel()
+            await cancelled
+
+    result = await agent.run("go")
+
+    answers = tool_messages(agent.messages)
+    assert [(one.requested.id, one.status) for one in outcomes] == [("c-1", "ok"), ("c-2", "ok")]
+    assert [one.tool_call_id for one in answers] == ["c-1", "c-2"]
+    assert answers[1].text == "noted 2"
+    if read is None:
+        assert answers[0].tool_response.error_type == "denied"
+    else:
+        assert answers[0].text == read
+    assert result.text == "done"
+
+
+@pytest.mark.parametrize("cause", ["store", "hook"])
+async def test_a_failed_write_repeats_no_telling(cause):
+    failing = ["noted 0"]
+
+    class Failing(MemoryStore):
+        async def append(self, session_id, stored):
+            if cause == "store" and stored.message and stored.message.text in failing:
+                raise OSError(failing.pop())
+            await super().append(session_id, stored)
+
+    store = Failing()
+    agent = agent_of(asks(call_of("note")), "well", tools=[notes([])], store=store)
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    @agent.on(MESSAGE_APPEND_BEFORE, on_error="raise")
+    def hook(ctx):
+        if cause == "hook" and ctx.value.text in failing:
+            raise ValueError(failing.pop())
+
+    with pytest.raises((StoreError, HandlerError)):
+        await agent.run("go")
+    result = await agent.run("go on")
+
+    assert [(one.requested.id, one.status, one.again) for one in outcomes] == [
+        ("c-1", "ok", False)
+    ]
+    (answer,) = tool_messages(agent.messages)
+    assert answer.tool_response.error_type == "interrupted"
+    assert result.status == "ok"
+    assert await store.read("s-1") == tuple(agent.messages)
+
+
+async def test_a_second_telling_is_marked():
+    store = MemoryStore()
+    for message in (UserMessage(id="u-1", content="go"), asks(call_of("note"))):
+        await store.append("s-1", Stored(message=message))
+    second = asks(call_of("note", 2), id="m-2")
+    agent = agent_of(second, tools=[notes([])], store=store, ids=counting_ids("new"))
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    await agent.run("go on")
+
+    assert [(one.requested.id, one.status, one.again) for one in outcomes] == [
+        ("c-1", "interrupted", True),
+        ("c-2", "ok", False),
+    ]
+    assert b'"again":true' in encode(outcomes[0])
+    assert b"again" not in encode(outcomes[1])
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_an_interrupt_leaves_the_session_usable(calls):
+    asked = asks(*[call_of("note", number) for number in range(1, calls + 1)])
+    agent = agent_of(asked, tools=[notes([])])
+    outcomes, loop = [], asyncio.new_event_loop()
+
+    @agent.on(TOOL_CALL_AFTER)
+    def observe(ctx):
+        outcomes.append(ctx.value.requested.id)
+        if ctx.value.requested.id == "c-1":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(agent.run("go"))
+    result = loop.run_until_complete(agent.run("go on"))
+    loop.run_until_complete(agent.aclose())
+    loop.close()
+
+    ids = [call.id for call in asked.tool_calls]
+    assert result.text == "done"
+    assert sorted(outcomes) == ids
+    assert [one.tool_call_id for one in tool_messages(agent.messages)] == ids
+
+
+def test_everything_cancelled_calls_end_once():
+    def points():
+        yield from range(20)
+        if os.environ.get("TOOLBUS_TESTS") == "long":
+            yield from range(20, 300)
+
+    for steps in points():
+        store, outcomes, agents = MemoryStore(), [], []
+
+        async def run(steps=steps, store=store, outcomes=outcomes, agents=agents):
+            asked = asks(*[call_of("wait", number, n=number) for number in (1, 2, 3)])
+            agents.append(agent_of(asked, tools=[waits], store=store))
+            agents[0].on(TOOL_CALL_AFTER, lambda ctx: outcomes.append(ctx.value.requested.id))
+            for event in (MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER):
+                agents[0].on(event, suspend)
+            # Nobody waits for it: the program ends, and all of its tasks are cancelled.
+            agents.append(asyncio.create_task(agents[0].run("go")))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+
+        asyncio.run(run())
+
+        messages = tuple(agents[0].messages)
+        asked = [call.id for one in messages for call in getattr(one, "tool_calls", ())]
+        assert [one.tool_call_id for one in tool_messages(messages)] == asked, steps
+        assert sorted(outcomes) == asked, steps
+        assert asyncio.run(store.read("s-1")) == messages, steps
+
+
 async def test_an_exception_becomes_a_response():
     outcome = await runner_of(EventBus(), fails(ValueError("no such file"))).call("flaky")
 
@@ -1978,6 +2108,18 @@ CASES = {
     "invalid_arguments": ("note", {"n": "one"}),
     "timeout": ("hang", {}),
 }
+
+
+@tool(name="wait")
+async def waits(n: int) -> str:
+    """Wait for *n* turns of the loop."""
+    for _ in range(n):
+        await asyncio.sleep(0)
+    return f"waited {n}"
+
+
+async def suspend(ctx):
+    await asyncio.sleep(0)
 
 
 class Renames(ToolAdapter):
