@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import pytest
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from toolbus import (
     ToolAdapter,
     ToolCall,
     ToolMessage,
+    ToolResponse,
     UserMessage,
     on,
     tool,
@@ -46,6 +47,8 @@ from toolbus.events import (
     RUN_ERROR,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+    TOOL_CALL_PERSIST_BEFORE,
     TOOLS_PROVIDE,
     ModelDelta,
     RunResult,
@@ -56,6 +59,16 @@ from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import counting_ids
 from toolbus.testing.recorder import Recorder
+
+
+# Only to end a test that has failed already.
+SECONDS = 10
+ENTERING = (
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+)
 
 
 @tool
@@ -99,6 +112,18 @@ def is_paired(messages) -> bool:
         elif isinstance(message, AssistantMessage):
             waiting = {call.id for call in message.tool_calls}
     return not waiting
+
+
+def collects(agent, event):
+    """Return the list that the values of the observe event *event* will be in."""
+    values = []
+    agent.on(event, lambda ctx: values.append(ctx.value))
+    return values
+
+
+def tool_call_of(value):
+    """Return the id of the call whose result enters with *value*, or None."""
+    return getattr(value, "tool_call_id", None)
 
 
 class Sluggish(MemoryStore):
@@ -1378,6 +1403,167 @@ async def test_an_install_may_use_the_agent():
     await asyncio.wait_for(agent.run("go"), 10)
 
     assert texts(agent.messages) == ["be brief", "hello", "go", "done"]
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+async def test_a_hanging_hook_is_cut_off(event):
+    store, reached = MemoryStore(), asyncio.Event()
+    agent = agent_for(asks("c1", "c2"), "done", store=store, grace=0.02)
+    told = collects(agent, TOOL_CALL_AFTER)
+    ends = collects(agent, RUN_AFTER)
+
+    async def hang(ctx):
+        if tool_call_of(ctx.value):
+            reached.set()
+            await asyncio.Event().wait()
+
+    hanging = agent.on(event, hang)
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, SECONDS)
+
+    assert [one.status for one in ends] == ["cancelled"]
+    assert [(one.requested.id, one.status) for one in told] == [("c1", "ok"), ("c2", "ok")]
+    assert texts(agent.messages) == ["go", "", "<c1>", "<c2>"]
+    assert await store.read("s") == tuple(agent.messages)
+    hanging.cancel()
+    assert (await agent.run("on")).status == "ok"
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+async def test_closing_cuts_hanging_hooks_off(event):
+    store, reached = MemoryStore(), asyncio.Event()
+    agent = agent_for(asks("c1", "c2"), "done", store=store, grace=0.02)
+
+    @agent.on(event)
+    async def hang(ctx):
+        if tool_call_of(ctx.value):
+            reached.set()
+            await asyncio.Event().wait()
+
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    await asyncio.wait_for(agent.aclose(), SECONDS)
+
+    with pytest.raises(ClosedError):
+        await run
+    assert texts(await store.read("s")) == ["go", "", "<c1>", "<c2>"]
+
+
+@pytest.mark.parametrize("kind", ["guard", "adapter"])
+async def test_a_guard_cut_off_withholds(kind):
+    reached = asyncio.Event()
+
+    async def hang(value):
+        if isinstance(value, ToolResponse | ToolMessage):
+            reached.set()
+            await asyncio.Event().wait()
+
+    async def judge(ctx):
+        await hang(ctx.value)
+
+    class Hang(ToolAdapter):
+        async def adapt_response(self, response, call):
+            await hang(response)
+
+    component = AgentComponent()
+    if kind == "adapter":
+        component.register_tool_adapter(Hang())
+    agent = agent_for(asks("c1", "c2"), components=[component], grace=0.02)
+    if kind == "guard":
+        agent.guard(MESSAGE_APPEND_BEFORE, judge)
+
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, SECONDS)
+
+    answers = agent.messages[2:]
+    assert [one.tool_call_id for one in answers] == ["c1", "c2"]
+    assert all("was ended by CancelledError" in one.text for one in answers)
+    assert all(one.tool_response.is_error for one in answers)
+    assert not any("<c" in one.text for one in answers)
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+async def test_a_deaf_hook_is_given_up(event):
+    store, reached, late = MemoryStore(), asyncio.Event(), asyncio.Event()
+    agent = agent_for(asks("c1", "c2"), store=store, grace=0.02)
+    ends = collects(agent, RUN_AFTER)
+
+    @agent.on(event)
+    async def deaf(ctx):
+        if tool_call_of(ctx.value) is None:
+            return
+        reached.set()
+        while not late.is_set():
+            with suppress(asyncio.CancelledError):
+                await late.wait()
+
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, SECONDS)
+
+    before = tuple(agent.messages)
+    late.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [one.status for one in ends] == ["cancelled"]
+    assert [one.tool_call_id for one in before[2:]] == ["c1", "c2"]
+    assert tuple(agent.messages) == before
+    assert [one.id for one in await store.read("s")] == [one.id for one in before]
+
+
+async def test_slow_hooks_are_not_cut_off():
+    agent = agent_for(asks("c1"), "done", grace=0)
+
+    @agent.on(MESSAGE_APPEND_BEFORE)
+    async def slow(ctx):
+        if isinstance(ctx.value, ToolMessage):
+            await asyncio.sleep(0.1)
+            return ctx.value.with_tool_response(ToolResponse.from_text("slow"))
+
+    await agent.run("go")
+
+    assert texts(agent.messages) == ["go", "", "slow", "done"]
+
+
+async def test_a_close_in_time_ends_in_time():
+    forever, closed = asyncio.Event(), []
+
+    class Hanging(AgentComponent):
+        async def close(self):
+            closed.append("begun")
+            await forever.wait()
+
+    agent = agent_for("done", components=[Hanging()], grace=0.02)
+
+    @agent.on(RUN_AFTER)
+    async def observe(ctx):
+        await forever.wait()
+
+    async with agent:
+        for _ in range(3):
+            agent.bus.do(RUN_AFTER, RunResult(status="ok"), scope=agent.scope)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(agent.aclose(), 0.05)
+        ended = asyncio.get_running_loop().time()
+
+    assert closed == ["begun"]
+    with pytest.raises(ClosedError):
+        await agent.run("go")
+    assert asyncio.get_running_loop().time() - ended < 1
+
+
+@pytest.mark.parametrize("grace", [-1, "5", None, float("inf"), float("nan"), True])
+def test_a_grace_is_checked(grace):
+    with pytest.raises(RegistrationError, match="grace: expected a number of seconds, got"):
+        agent_for("done", grace=grace)
 
 
 async def test_the_whole_catalogue_is_fired():

@@ -173,7 +173,7 @@ class ToolRunner(Means):
         errors: list[BaseException] = []
         for one, end in zip(under_way, ends, strict=True):
             try:
-                outcomes.append(await self._answer(one, await end))
+                outcomes.append(await self._answer(one, await _end_of(end)))
             except GeneratorExit:
                 raise  # Its loop was closed: nothing can be waited for.
             except BaseException as error:  # noqa: BLE001 - its siblings are appended first
@@ -216,6 +216,16 @@ class ToolRunner(Means):
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
+
+
+async def _end_of(end: Awaitable[ToolCallOutcome]) -> ToolCallOutcome:
+    """Return what *end* brings, also if this very task is cancelled when it has ended."""
+    try:
+        return await end
+    except asyncio.CancelledError:
+        if isinstance(end, Begun):
+            return end.result()
+        raise
 
 
 def _raise_first(errors: list[BaseException]) -> None:
