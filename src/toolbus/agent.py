@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus import turns
 from toolbus.bus import EventBus
+from toolbus.closing import Closing
 from toolbus.errors import AppendError
 from toolbus.events import ModelDelta, RunResult, Scope
-from toolbus.grace import GRACE, check_grace
+from toolbus.grace import GRACE, Grace, check_grace
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
@@ -209,24 +210,33 @@ class Agent(Member):
         return await self._work.do(run)
 
     async def aclose(self) -> None:
-        """Cancel runs, drain observers, release what components hold, close what is its own."""
+        """Cancel runs, drain observers, release what components hold, close what is its own.
+
+        Runs and handlers have the time of grace. A cancellation ends the waiting for observers,
+        and gives all the rest the time of grace once.
+        """
         if self._closed:
             return
         self._work.check_outside()
         self._closed = True
-        # The last one entered is the first to be called, and each is, also if another raises.
-        async with AsyncExitStack() as last:
-            if self._own_store:
-                last.push_async_callback(self._setting.store.close)
-            if self._own_bus:
-                last.push_async_callback(self.bus.aclose)
-            last.callback(self._leave)
-            last.push_async_callback(self._main.close)
-            last.push_async_callback(self.bus.drain)
-            last.push_async_callback(self._release)
-            # Guards hold until the last call has ended, components until all was observed.
-            last.push_async_callback(self.bus.drain)
-            last.push_async_callback(self._work.stop)
+        closing = Closing("the agent", self._work.grace)
+        await closing.step(self._work.stop)
+        # Guards hold until the last call has ended, components until all was observed.
+        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._release)
+        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._close_session)
+        self._leave()
+        if self._own_bus:
+            await closing.step(self.bus.aclose, in_haste=False)
+        if self._own_store:
+            await closing.step(self._setting.store.close)
+        closing.end()
+
+    async def _close_session(self) -> None:
+        with Grace(self._work.grace).here() as grace:
+            grace.begin()
+            await self._main.close()
 
     @property
     def _session(self) -> Session:

@@ -11,6 +11,7 @@ import threading
 from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Coroutine
 from contextvars import copy_context
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -80,43 +81,61 @@ class Begun(Generic[T]):
         return self._steps.ended
 
 
-async def to_the_end(begun: Begun[T], on_cancel: Callable[[], object] = lambda: None) -> T:
+async def to_the_end(
+    begun: Begun[T], on_cancel: Callable[[], object] = lambda: None, patience: float = inf
+) -> T:
     """Return what *begun* returns; being cancelled does not reach it.
 
-    *on_cancel* is called each time; once the work has ended, `CancelledError` goes on.
+    *on_cancel* is called each time; once the work has ended, `CancelledError` goes on, or
+    *patience* seconds after the first time: then it is left behind.
     """
     if begun.ended:
         _turns.in_a_row += 1
         if _turns.in_a_row < MOST_IN_A_ROW:
             return await begun
-    task, cancelled = begun.task, None
+    task, cancelled, deadline = begun.task, None, inf
     while not task.done():
         try:
-            await end_of(task)
+            if not await end_of(task, deadline):
+                break
         except asyncio.CancelledError as error:
             cancelled = error
+            deadline = min(deadline, asyncio.get_running_loop().time() + patience)
             on_cancel()
     if cancelled is None:
         return await begun
-    if not task.cancelled():
-        task.exception()  # Unasked, asyncio would report it as never retrieved.
+    task.add_done_callback(forget)
     raise cancelled
 
 
-async def end_of(task: asyncio.Task[Any]) -> None:
-    """Wait until *task* has ended; cancelling this does not reach it."""
-    # What `asyncio.wait({task})` does, for one task at a third of the price.
-    waiter = asyncio.get_running_loop().create_future()
+async def end_of(task: asyncio.Task[Any], deadline: float = inf) -> bool:
+    """Wait until *task* has ended, or the loop's time is *deadline*; tell whether it has ended.
 
-    def wake(_: object) -> None:
+    Cancelling this does not reach it.
+    """
+    # What `asyncio.wait({task})` does, for one task at a third of the price.
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake(_: object = None) -> None:
         if not waiter.done():
             waiter.set_result(None)
 
     task.add_done_callback(wake)
+    timer = None if deadline == inf else loop.call_at(deadline, wake)
     try:
         await waiter
     finally:
         task.remove_done_callback(wake)
+        if timer is not None:
+            timer.cancel()
+    return task.done()
+
+
+def forget(task: asyncio.Future[Any]) -> None:
+    """Ask for the error of *task*, which asyncio would report as never retrieved."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Turns(threading.local):

@@ -206,9 +206,7 @@ class Transcript:
                 self._open.pop(call_id, None)
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
-        dispatch = self._bus.apply(
-            MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls
-        )
+        dispatch = self._bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls)
         try:
             context = await within_grace(dispatch)
         except DeadlineError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 T = TypeVar("T")
+logger = logging.getLogger("toolbus")
 
 
 class Work:
@@ -23,7 +25,7 @@ class Work:
     """
 
     def __init__(self, who: str, grace: float = GRACE) -> None:
-        self._who, self._grace, self._stopped = who, grace, False
+        self._who, self.grace, self._stopped = who, grace, False
         self._pieces: dict[asyncio.Task[Any], Grace] = {}
         self._inside: ContextVar[bool] = ContextVar("toolbus_work", default=False)
 
@@ -32,7 +34,7 @@ class Work:
 
         Raises `ClosedError` if it was stopped.
         """
-        grace, cancelled = Grace(self._grace), False
+        grace, cancelled = Grace(self.grace), False
         with grace.here():
             begun = Begun(self._marked(piece, grace))
 
@@ -43,7 +45,7 @@ class Work:
             grace.begin()
 
         try:
-            return await to_the_end(begun, cancel)
+            return await to_the_end(begun, cancel, self._patience)
         except asyncio.CancelledError:
             if cancelled or not self._stopped:
                 raise
@@ -64,7 +66,14 @@ class Work:
             task.cancel()
             grace.begin()
         if pieces:
-            await asyncio.wait(pieces)
+            _, left = await asyncio.wait(pieces, timeout=self._patience)
+            if left:
+                logger.warning("%s leaves %d runs behind that do not end", self._who, len(left))
+
+    @property
+    def _patience(self) -> float:
+        """Seconds in which what was cancelled ends, unless it does not listen."""
+        return 2 * self.grace + 1
 
     async def _marked(self, piece: Coroutine[Any, Any, T], grace: Grace) -> T:
         if self._stopped:

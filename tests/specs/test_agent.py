@@ -60,7 +60,6 @@ from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import counting_ids
 from toolbus.testing.recorder import Recorder
 
-
 # Only to end a test that has failed already.
 SECONDS = 10
 ENTERING = (
@@ -1524,9 +1523,10 @@ async def test_slow_hooks_are_not_cut_off():
 
     @agent.on(MESSAGE_APPEND_BEFORE)
     async def slow(ctx):
-        if isinstance(ctx.value, ToolMessage):
-            await asyncio.sleep(0.1)
-            return ctx.value.with_tool_response(ToolResponse.from_text("slow"))
+        if not isinstance(ctx.value, ToolMessage):
+            return None
+        await asyncio.sleep(0.1)
+        return ctx.value.with_tool_response(ToolResponse.from_text("slow"))
 
     await agent.run("go")
 

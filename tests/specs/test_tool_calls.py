@@ -1215,9 +1215,7 @@ async def test_a_failed_write_repeats_no_telling(cause):
         await agent.run("go")
     result = await agent.run("go on")
 
-    assert [(one.requested.id, one.status, one.again) for one in outcomes] == [
-        ("c-1", "ok", False)
-    ]
+    assert [(one.requested.id, one.status, one.again) for one in outcomes] == [("c-1", "ok", False)]
     (answer,) = tool_messages(agent.messages)
     assert answer.tool_response.error_type == "interrupted"
     assert result.status == "ok"

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from toolbus.lifecycle.means import Means
 from toolbus.messages import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 
     from toolbus.bus import EventBus
     from toolbus.events import ToolCallOutcome, ToolSpec
@@ -218,7 +218,9 @@ class ToolRunner(Means):
         )
 
 
-async def _end_of(end: Awaitable[ToolCallOutcome]) -> ToolCallOutcome:
+async def _end_of(
+    end: Begun[ToolCallOutcome] | Coroutine[Any, Any, ToolCallOutcome],
+) -> ToolCallOutcome:
     """Return what *end* brings, also if this very task is cancelled when it has ended."""
     try:
         return await end
