@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,15 @@ from toolbus import schemas
 from toolbus.errors import DeadlineError, MessageDenied
 from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.grace import within_grace
-from toolbus.messages import Message, ToolMessage, ToolResponse
+from toolbus.messages import AssistantMessage, Message, ToolMessage, ToolResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope, ToolSpec
-    from toolbus.messages import JsonObject
+    from toolbus.messages import JsonObject, ToolCall
 
 
 OVERDUE = "a handler did not end, also when it was cut off"
@@ -42,7 +43,7 @@ async def admit(
     message = without_stale_content(message)
     if not bus.hears(MESSAGE_APPEND_BEFORE):
         return message
-    check = None if tool is None or tool.output_schema is None else partial(_broken, tool)
+    check = _check_of(message, tool)
     dispatch = bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
     try:
         context = await within_grace(dispatch)
@@ -51,7 +52,9 @@ async def admit(
     if tell is not None:
         tell(context)
     if context.rejected:
-        reason = f"handler {context.rejected.handler!r} broke the result: {context.rejected.reason}"
+        what = "result" if isinstance(message, ToolMessage) else "message"
+        blame, reason = context.rejected.handler, context.rejected.reason
+        reason = f"handler {blame!r} broke the {what}: {reason}"
         return refused(message, reason, "invalid_result")
     if context.denied:
         # As the transformers left them: one of them may have taken a secret out.
@@ -99,6 +102,24 @@ def without_stale_content(message: Message) -> Message:
     if isinstance(message, ToolMessage) and message.tool_response is not None and message.content:
         return replace(message, content="")
     return message
+
+
+def indistinct(calls: Sequence[ToolCall]) -> str | None:
+    """Return why the answers of *calls* could not be told apart, or None."""
+    ids = Counter(call.id for call in calls)
+    if "" in ids:
+        return f"the call of tool {next(one.name for one in calls if not one.id)!r} has no id"
+    call_id, times = ids.most_common(1)[0]
+    return f"{times} calls have the id {call_id!r}" if times > 1 else None
+
+
+def _check_of(
+    message: Message, tool: ToolSpec | None
+) -> Callable[[EventContext[Any], Any], str | None] | None:
+    """Return what judges the replacements of *message*, or None."""
+    if isinstance(message, AssistantMessage):
+        return lambda _, after: indistinct(after.tool_calls) if after.tool_calls else None
+    return None if tool is None or tool.output_schema is None else partial(_broken, tool)
 
 
 def _broken(own: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:

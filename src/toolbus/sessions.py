@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events import MODEL_CALL_DELTA
+from toolbus.ids import new_id
 from toolbus.lifecycle import ToolRunner
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, SystemMessage, ToolMessage
 from toolbus.store import Stored
 from toolbus.store.originals import originals_of
-from toolbus.transcript import Transcript
+from toolbus.transcript import Transcript, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,11 +95,18 @@ class Session:
         if self._busy:
             reason = "a run is under way; wait for its end, or use `agent.enqueue(message)`"
             raise AppendError(self.scope.session_id, reason)
-        self._busy = True
+        self._busy = self.transcript.claimed = True
         try:
             yield
         finally:
-            self._busy, self._stale = False, bool(self.transcript.unanswered)
+            self._busy = self.transcript.claimed = False
+            self._stale = bool(self.transcript.unanswered)
+
+    def new_id(self) -> str:
+        """Return an id that no message of the session has."""
+        made = self.setting.ids()
+        # One that counts from 1 in each process finds the ids of the one before.
+        return new_id() if self.transcript.has(made) else made
 
     async def begin(self, scope: Scope, *, settle: bool = False) -> None:
         """Make ready for the next message: answer what was left open, introduce the system.
@@ -112,7 +120,7 @@ class Session:
                 await self.settle(scope)
             system = self.setting.system
             if system is not None and not self.transcript.messages:
-                message = SystemMessage(id=self.setting.ids(), content=system)
+                message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
     async def append(self, message: Message) -> Message:
@@ -139,12 +147,17 @@ class Session:
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
+        if self.transcript.has(message.id) or message.id in [one.id for one in self._waiting]:
+            raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
     async def take_waiting(self, scope: Scope) -> None:
         """Append what was enqueued; what could not be appended waits on."""
         while self._waiting:
             message, before = self._waiting.popleft(), len(self.transcript.messages)
+            if reason := self.transcript.flaw(message):
+                logger.warning("enqueued %s message %r: %s", message.role, message.id, reason)
+                continue
             try:
                 await self.transcript.append(message, scope)
             except MessageDenied as error:
@@ -164,7 +177,7 @@ class Session:
             approver=setting.approvals,
             append=self._answer,
             told=self._told,
-            ids=setting.ids,
+            ids=self.new_id,
             clock=setting.clock,
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from msgspec.structs import replace
 
-from toolbus.admission import OVERDUE, admit, without_stale_content
+from toolbus.admission import OVERDUE, admit, indistinct, without_stale_content
 from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, DeadlineError, StoreError, ToolbusError
 from toolbus.events import (
@@ -104,6 +104,10 @@ class Transcript:
         self._asked: dict[str, Asked] = {}
         self._open: dict[str, ToolCall] = {}
         self._lock = LoopLock()
+        self._ids: set[str] = set()
+        self._indexed = 0
+        # While calls run, their answers are for whoever runs them to give.
+        self.claimed = False
         for message in messages:
             self._remember(message)
         self.left_open = frozenset(self._open)
@@ -134,14 +138,14 @@ class Transcript:
     ) -> Message:
         """Append *message* and return it as it was appended, after transformers and guards.
 
-        *tool* is the spec of the tool that a tool message answers for; *sheltered* says that no
-        cancellation reaches the caller.
+        *tool* is the spec of the tool that a tool message answers for; *sheltered* says that the
+        caller runs the calls, and that no cancellation reaches it.
 
         Raises:
             MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
             StoreError: the store failed; nothing was appended.
-            AppendError: from inside this transcript's own dispatches, or before open calls are
-                answered.
+            AppendError: from inside this transcript's own dispatches, before open calls are
+                answered, or for a message that has a `flaw`.
         """
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
@@ -149,7 +153,34 @@ class Transcript:
         with Visit(self, _visit.get()):
             async with self._lock.here():
                 self._check_pairing(message)
+                if reason := self.flaw(message, of_runner=sheltered):
+                    raise AppendError(self.session_id, reason)
                 return await self.enter(message, scope, tool, sheltered=sheltered)
+
+    def has(self, message_id: str) -> bool:
+        """Tell whether a message of this id is in the transcript."""
+        while self._indexed < len(self._items):
+            self._ids.add(self._items[self._indexed].id)
+            self._indexed += 1
+        return message_id in self._ids
+
+    def flaw(self, message: Message, *, of_runner: bool = False) -> str | None:
+        """Return why *message* cannot enter, or None.
+
+        *of_runner* says that whoever runs the calls gives it. Providers refuse a history in
+        which a call has two answers, or an answer no call.
+        """
+        if self.has(message.id):
+            return known(message)
+        match message:
+            case AssistantMessage(tool_calls=calls) if calls:
+                return indistinct(calls)
+            case ToolMessage(tool_call_id=call_id) if call_id not in self._open:
+                fate = "has its answer already" if call_id in self._asked else "was never made"
+                return f"call {call_id!r} {fate}"
+            case ToolMessage(tool_call_id=call_id) if self.claimed and not of_runner:
+                return f"call {call_id!r} is under way, and its tool will answer it"
+        return None
 
     async def enter(
         self,
@@ -278,6 +309,11 @@ class Visit:
 
 _visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
 _NOBODY = Asked("", ToolCall(id="", name=""))
+
+
+def known(message: Message) -> str:
+    """Return why *message* is refused by a session that has its id already."""
+    return f"it has a message {message.id!r} already; give each message an id of its own"
 
 
 def stub(message: Message, reason: str) -> Message:

@@ -30,6 +30,7 @@ from toolbus.events import (
 )
 from toolbus.lifecycle.offers import Offer
 from toolbus.messages import AssistantMessage, UserMessage
+from toolbus.models.answers import with_own_ids
 from toolbus.sessions import Session
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
         try:
             await session.setting.bus.catch_up()
             await session.begin(scope)
-            asking = AssistantMessage(id=session.setting.ids(), tool_calls=(call,))
+            asking = AssistantMessage(id=session.new_id(), tool_calls=(call,))
             asked = await session.transcript.append(asking, scope)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
             if call.id not in [one.id for one in calls]:
@@ -170,7 +171,7 @@ class Run:
             return self._result("denied", denied.reason)
         await self._session.begin(self._scope, settle=True)
         await self._session.take_waiting(self._scope)
-        prompt = UserMessage(id=self._setting.ids(), content=context.value.prompt)
+        prompt = UserMessage(id=self._session.new_id(), content=context.value.prompt)
         await self._session.transcript.append(prompt, self._scope)
         for turn in range(1, self._setting.max_turns + 1):
             self._scope = replace(self._scope, turn=turn)
@@ -192,6 +193,7 @@ class Run:
         offer.specs = {spec.name: spec for spec in context.value.tools}
         message = context.answer or await self._call_model(context.value)
         self._usage.update(_counts(message.usage))
+        message = with_own_ids(message, session.transcript.has, session.new_id)
         try:
             answer = await session.transcript.append(message, self._scope)
         except MessageDenied as error:
@@ -242,14 +244,18 @@ class Run:
     async def _last_piece(
         self, pieces: AsyncIterator[object], on_delta: Callable[[ModelDelta], None]
     ) -> object:
-        """Show each delta of *pieces*; return the last of the others."""
+        """Show each delta of *pieces*; return the last answer."""
         last = None
         async for piece in pieces:
-            if isinstance(piece, ModelDelta):
-                self._bus.do(MODEL_CALL_DELTA, piece, scope=self._scope)
-                on_delta(piece)
-            else:
-                last = piece
+            match piece:
+                case ModelDelta():
+                    self._bus.do(MODEL_CALL_DELTA, piece, scope=self._scope)
+                    on_delta(piece)
+                case AssistantMessage():
+                    last = piece
+                case _:
+                    reason = f"its stream gave `{type(piece).__name__}`, which is no piece"
+                    raise ModelError(self._setting.model.name, reason)
         return last
 
     async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:

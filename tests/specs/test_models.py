@@ -223,3 +223,42 @@ async def test_what_is_no_answer_is_refused():
         f"model 'parrot': it gave `{name}` instead of an AssistantMessage"
         for name in ("dict", "NoneType")
     ]
+
+
+@pytest.mark.parametrize("call_id", ["call_0", ""])
+async def test_ids_given_twice_are_told_apart(call_id):
+    ran = []
+
+    @tool
+    async def roll(sides: int) -> str:
+        ran.append(sides)
+        return f"rolled {sides}"
+
+    calls = [ToolCall(id=call_id, name="roll", arguments={"sides": n}) for n in (1, 2, 3)]
+    asking = AssistantMessage(id="m", tool_calls=calls)
+    agent = Agent(
+        ScriptedModel([asking, asking, AssistantMessage(id="m", content="done")]), tools=[roll]
+    )
+
+    result = await agent.run("go")
+
+    messages = agent.messages
+    asked = [call.id for one in (messages[1], messages[5]) for call in one.tool_calls]
+    answers = [one for one in messages if isinstance(one, ToolMessage)]
+    assert len({one.id for one in messages}) == len(messages) == 10
+    assert len(set(asked[:3])) == len(set(asked[3:])) == 3
+    assert all(asked)
+    assert [one.tool_call_id for one in answers] == asked
+    assert [one.text for one in answers] == [f"rolled {n}" for n in (1, 2, 3)] * 2
+    assert (result.text, sorted(ran)) == ("done", [1, 1, 2, 2, 3, 3])
+
+
+async def test_an_unknown_piece_is_no_answer():
+    class Odd(Parrot):
+        def stream(self, request):
+            return Once([ModelDelta(kind="text", text="you"), {"text": " rolled"}, LAST])
+
+    with pytest.raises(ModelError) as caught:
+        [piece async for piece in Agent(Odd()).stream("hello")]
+
+    assert str(caught.value) == "model 'parrot': its stream gave `dict`, which is no piece"
