@@ -234,8 +234,9 @@ class Agent(Member):
         closing.end()
 
     async def _close_session(self) -> None:
-        with Grace(self._work.grace).here() as grace:
-            grace.begin()
+        grace = Grace(self._work.grace)
+        grace.begin()
+        with grace.here():
             await self._main.close()
 
     @property

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.dispatch.failures import answerable
 from toolbus.eager import Begun
 from toolbus.errors import DeadlineError, RegistrationError
+from toolbus.variables import holding
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Coroutine
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 
@@ -41,14 +42,9 @@ class Grace:
             self._deadline = asyncio.get_running_loop().time() + self.seconds
             self._look_again()
 
-    @contextmanager
-    def here(self) -> Iterator[Grace]:
-        """Hold for what is dispatched in this block, also by tasks that begin in it."""
-        token = _current.set(self)
-        try:
-            yield self
-        finally:
-            _current.reset(token)
+    def here(self) -> AbstractContextManager[Grace | None]:
+        """Hold for what is dispatched in a block, also by tasks that begin in it."""
+        return holding(_current, self)
 
     async def wait(self, begun: Begun[T]) -> T:
         """Return what *begun* returns, or raise `DeadlineError` if it is given up.

@@ -8,7 +8,7 @@ import weakref
 from collections import deque
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
@@ -65,7 +65,8 @@ class Session:
         self._waiting: deque[Message] = deque()
         self._told: set[str] = set()
         self._beginning = LoopLock()
-        self._opened = self._busy = self._stale = self._closed = False
+        self._opened = self._stale = self._closed = False
+        self._worker: asyncio.Task[Any] | None = None
         self._end_tap: Callable[[], object] = lambda: None
 
     async def open(self) -> None:
@@ -92,15 +93,16 @@ class Session:
     @contextmanager
     def work(self) -> Iterator[None]:
         """Be the only one that runs the session's calls; raises `AppendError` if somebody does."""
-        if self._busy:
+        if self._is_busy():
             reason = "a run is under way; wait for its end, or use `agent.enqueue(message)`"
             raise AppendError(self.scope.session_id, reason)
-        self._busy = self.transcript.claimed = True
+        task = self._worker = asyncio.current_task()
         try:
             yield
         finally:
-            self._busy = self.transcript.claimed = False
-            self._stale = bool(self.transcript.unanswered)
+            # What a closed loop left behind ends when nobody holds it, perhaps after its successor.
+            if self._worker is task:
+                self._worker, self._stale = None, bool(self.transcript.unanswered)
 
     def new_id(self) -> str:
         """Return an id that no message of the session has."""
@@ -116,7 +118,7 @@ class Session:
         if self.transcript.appending:
             return  # The append that follows is refused, and waiting here would be for ever.
         async with self._beginning.here():
-            if settle or self._stale:
+            if settle or self._is_stale():
                 await self.settle(scope)
             system = self.setting.system
             if system is not None and not self.transcript.messages:
@@ -129,7 +131,25 @@ class Session:
         # The program may give the answer to an open call itself.
         if not isinstance(message, ToolMessage):
             await self.begin(self.scope)
+        elif self._is_busy() and message.tool_call_id in self._open_ids():
+            reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
+            raise AppendError(self.scope.session_id, reason)
         return await self.transcript.append(message, self.scope)
+
+    def _open_ids(self) -> list[str]:
+        return [call.id for call in self.transcript.unanswered]
+
+    def _is_busy(self) -> bool:
+        """Tell whether somebody works in it: not a task that ended, or whose loop was closed."""
+        worker = self._worker
+        if worker is not None and (worker.done() or worker.get_loop().is_closed()):
+            self._worker, self._stale = None, True
+        return self._worker is not None
+
+    def _is_stale(self) -> bool:
+        """Tell whether it has calls that were left open by somebody who works in it no more."""
+        self._is_busy()
+        return self._stale
 
     async def settle(self, scope: Scope) -> None:
         """Answer the calls that a former process, a failed store or a cancellation left open."""

@@ -24,6 +24,7 @@ from toolbus.grace import within_grace
 from toolbus.immutable import EMPTY
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+from toolbus.variables import give_back, holding
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -106,8 +107,6 @@ class Transcript:
         self._lock = LoopLock()
         self._ids: set[str] = set()
         self._indexed = 0
-        # While calls run, their answers are for whoever runs them to give.
-        self.claimed = False
         for message in messages:
             self._remember(message)
         self.left_open = frozenset(self._open)
@@ -138,8 +137,8 @@ class Transcript:
     ) -> Message:
         """Append *message* and return it as it was appended, after transformers and guards.
 
-        *tool* is the spec of the tool that a tool message answers for; *sheltered* says that the
-        caller runs the calls, and that no cancellation reaches it.
+        *tool* is the spec of the tool that a tool message answers for; *sheltered* says that no
+        cancellation reaches the caller.
 
         Raises:
             MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
@@ -153,7 +152,7 @@ class Transcript:
         with Visit(self, _visit.get()):
             async with self._lock.here():
                 self._check_pairing(message)
-                if reason := self.flaw(message, of_runner=sheltered):
+                if reason := self.flaw(message):
                     raise AppendError(self.session_id, reason)
                 return await self.enter(message, scope, tool, sheltered=sheltered)
 
@@ -164,11 +163,10 @@ class Transcript:
             self._indexed += 1
         return message_id in self._ids
 
-    def flaw(self, message: Message, *, of_runner: bool = False) -> str | None:
+    def flaw(self, message: Message) -> str | None:
         """Return why *message* cannot enter, or None.
 
-        *of_runner* says that whoever runs the calls gives it. Providers refuse a history in
-        which a call has two answers, or an answer no call.
+        Providers refuse a history in which a call has two answers, or an answer no call.
         """
         if self.has(message.id):
             return known(message)
@@ -178,8 +176,6 @@ class Transcript:
             case ToolMessage(tool_call_id=call_id) if call_id not in self._open:
                 fate = "has its answer already" if call_id in self._asked else "was never made"
                 return f"call {call_id!r} {fate}"
-            case ToolMessage(tool_call_id=call_id) if self.claimed and not of_runner:
-                return f"call {call_id!r} is under way, and its tool will answer it"
         return None
 
     async def enter(
@@ -221,11 +217,8 @@ class Transcript:
         if not self._bus.hears(MESSAGE_APPEND_AFTER):
             return
         # Nobody waits for those who observe this, so they may append: they wait for their turn.
-        token = _visit.set(None)
-        try:
+        with holding(_visit, None):
             self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
-        finally:
-            _visit.reset(token)
 
     def _remember(self, message: Message) -> None:
         self._items.append(message)
@@ -298,7 +291,7 @@ class Visit:
 
     def __exit__(self, *_: object) -> None:
         self._lasts = False
-        _visit.reset(self._token)
+        give_back(_visit, self._token)
 
     def holds(self, transcript: Transcript) -> bool:
         """Tell whether *transcript* is being appended to, here or further out."""

@@ -32,6 +32,7 @@ from toolbus.lifecycle.offers import Offer
 from toolbus.messages import AssistantMessage, UserMessage
 from toolbus.models.answers import with_own_ids
 from toolbus.sessions import Session
+from toolbus.variables import holding
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
@@ -112,11 +113,10 @@ async def run_below(
     )
     session = Session(setting, scope)
     await session.open()
-    token = current.set(session)
     try:
-        return await run(session, prompt, above.context)
+        with holding(current, session):
+            return await run(session, prompt, above.context)
     finally:
-        current.reset(token)
         await session.close()
 
 

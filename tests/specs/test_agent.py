@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import weakref
 from contextlib import aclosing, suppress
 
@@ -587,6 +588,32 @@ async def test_inside_a_loop_it_is_refused():
     way_out = "use `await agent.run(prompt)`"
     assert str(refused.value) == f"append to session 's': an event loop runs here; {way_out}"
     assert result.text == "done"
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+def test_a_closed_loop_leaves_it_usable(event, monkeypatch):
+    noise = []
+    monkeypatch.setattr(sys, "unraisablehook", noise.append)
+    agent = agent_for(asks("c1", "c2"), "done", "well")
+    told, loop = collects(agent, TOOL_CALL_AFTER), asyncio.new_event_loop()
+
+    async def hang(ctx):
+        if tool_call_of(ctx.value):
+            loop.stop()
+            await asyncio.Event().wait()
+
+    with agent.on(event, hang):
+        run = loop.create_task(agent.run("go"))
+        loop.run_forever()
+    loop.close()
+    result = asyncio.run(agent.run("on"))
+    del run
+    gc.collect()
+
+    assert result.status == "ok"
+    assert is_paired(agent.messages)
+    assert [(one.requested.id, one.status) for one in told] == [("c1", "ok"), ("c2", "ok")]
+    assert noise == []
 
 
 async def test_an_enqueued_message_waits_its_turn():

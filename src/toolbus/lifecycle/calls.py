@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from toolbus.eager import EXITS
 from toolbus.errors import DeadlineError, HandlerError
 from toolbus.events import (
     TOOL_CALL_BEFORE,
@@ -82,7 +83,7 @@ class CallInProgress:
         except asyncio.CancelledError:
             self._fail("the call was cancelled", "cancelled")
             self._state = "cancelled"
-        except (KeyboardInterrupt, SystemExit):
+        except (*EXITS, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             self.error = error
