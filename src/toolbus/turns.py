@@ -103,7 +103,10 @@ async def run_below(
     caller: ToolContext,
     current: ContextVar[Session | None],
 ) -> RunResult:
-    """Run the agent *own* in a fresh session, for *caller*; meanwhile that is the *current* one."""
+    """Run the agent *own* in a fresh session, for *caller*; meanwhile that is the *current* one.
+
+    An agent without an approver asks that of its caller.
+    """
     above = caller.scope
     scope = replace(
         own,
@@ -111,7 +114,8 @@ async def run_below(
         session_id=f"{above.session_id}/{caller.call_id}/{setting.ids()}",
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
     )
-    session = Session(setting, scope)
+    approvals = setting.approvals.below(caller.approvals)
+    session = Session(setting._replace(approvals=approvals), scope)
     await session.open()
     try:
         with holding(current, session):

@@ -943,6 +943,37 @@ async def test_below_handlers_mean_that_session():
     assert texts(above.messages) == ["go", "", "done", "done"]
 
 
+async def test_questions_below_go_above():
+    bus, asked = EventBus(), []
+
+    def approver(name):
+        return lambda ask, call, scope: asked.append((name, scope.agent_id, call.name)) or True
+
+    def agent(agent_id, *answers, tools=(), approve=None):
+        model = ScriptedModel(answers)
+        return Agent(model, tools=[echo, *tools], bus=bus, agent_id=agent_id, approver=approve)
+
+    low = agent("low", asks("l"), "low done")
+    middle = agent(
+        "middle", asks("m"), delegates(("d", "go"), name="low"), "done", tools=[low.as_tool("low")]
+    )
+    wise = agent("wise", asks("w"), "wise done", approve=approver("wise"))
+    top = agent(
+        "top",
+        delegates(("a", "go"), name="middle"),
+        delegates(("b", "go"), name="wise"),
+        "done",
+        tools=[middle.as_tool("middle"), wise.as_tool("wise")],
+        approve=approver("top"),
+    )
+    top.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may I?") if ctx.value.name == "echo" else None)
+
+    result = await top.run("go")
+
+    assert result.text == "done"
+    assert asked == [("top", "middle", "echo"), ("top", "low", "echo"), ("wise", "wise", "echo")]
+
+
 async def test_cancelling_above_reaches_below():
     bus, store, there = EventBus(), MemoryStore(), asyncio.Event()
 

@@ -31,6 +31,10 @@ class Approvals:
         self._approver, self._timeout = approver, timeout
         self._lock = LoopLock()
 
+    def below(self, above: Approvals | None) -> Approvals:
+        """Return who decides for an agent below another one: its own approver, or that one's."""
+        return self if self._approver is not None or above is None else above
+
     async def refusal(
         self, ask: Ask, call: ToolCall | None, scope: Scope, earlier: Sequence[asyncio.Event] = ()
     ) -> Deny | None:

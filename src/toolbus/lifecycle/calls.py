@@ -209,7 +209,9 @@ class CallInProgress:
         # What it got the first time it may have changed.
         if self._attempts > 1 and self._validate() != "valid":
             return "failed"
-        context = ToolContext(means.scope, self.call.id, means.nested, means.progress)
+        context = ToolContext(
+            means.scope, self.call.id, means.nested, means.progress, means.approvals
+        )
         try:
             ending = await execute(
                 f"tool {tool.spec.name!r}",
