@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from toolbus import turns
 from toolbus.bus import EventBus
 from toolbus.closing import Closing
-from toolbus.errors import AppendError
+from toolbus.errors import AppendError, DispatchError
 from toolbus.events import ModelDelta, RunResult, Scope
 from toolbus.grace import GRACE, Grace, check_grace
 from toolbus.ids import new_id
@@ -110,13 +110,15 @@ class Agent(Member):
         self._main = Session(self._setting, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
-        self._lock, self._started, self._closed = LoopLock(), False, False
+        self._lock = LoopLock()
+        self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
         self._work = Work("the agent", check_grace(grace))
         super().__init__(bus, toolset, scope, tuple(components))
         self.set_before_tool_callback(before_tool_callback)
 
     async def __aenter__(self) -> Self:
+        self._entered = True
         await self._start()
         return self
 
@@ -136,6 +138,9 @@ class Agent(Member):
     async def run(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
         """Run on *prompt* until the model answers without a tool call; return how it ended.
 
+        Outside `async with` it also waits until async observers have seen the run, for the time
+        of grace at most: the loop may end with it, and they with the loop.
+
         Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
         `MessageDenied` if the prompt was refused at the transcript.
 
@@ -144,7 +149,7 @@ class Agent(Member):
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
         """
         await self._start()
-        return await self._work.do(turns.run(self._main, prompt, context))
+        return await self._observed(turns.run(self._main, prompt, context))
 
     def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
@@ -171,7 +176,7 @@ class Agent(Member):
         await self._start()
 
         def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
-            return self._work.do(turns.run(self._main, prompt, context, on_delta))
+            return self._observed(turns.run(self._main, prompt, context, on_delta))
 
         async with aclosing(turns.stream(run)) as pieces:
             async for piece in pieces:
@@ -238,6 +243,25 @@ class Agent(Member):
         grace.begin()
         with grace.here():
             await self._main.close()
+
+    async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """Return what *run* returns, or raise what it raises, when observers have seen it."""
+        try:
+            result = await self._work.do(run)
+        except Exception:
+            await self._show()
+            raise
+        await self._show()
+        return result
+
+    async def _show(self) -> None:
+        """Wait for async observers, for the time of grace, unless `aclose` will."""
+        if self._entered or not self.bus.pending:
+            return
+        # Inside an observer, which would wait for itself, there is nothing to wait for.
+        with suppress(DispatchError, TimeoutError):
+            async with asyncio.timeout(self._work.grace):
+                await self.bus.drain()
 
     @property
     def _session(self) -> Session:

@@ -590,6 +590,44 @@ async def test_inside_a_loop_it_is_refused():
     assert result.text == "done"
 
 
+def test_a_run_alone_is_observed():
+    def observed(*answers, slow=True, **options):
+        agent, seen = agent_for(*answers, **options), []
+
+        async def observe(ctx):
+            await asyncio.sleep(0.01 if slow else SECONDS)
+            seen.append(ctx.event.name)
+
+        for event in (TOOL_CALL_AFTER, RUN_AFTER):
+            agent.on(event, observe)
+        return agent, seen
+
+    async def streamed(agent):
+        return [piece async for piece in agent.stream("go")]
+
+    async def inside(agent):
+        async with asyncio.timeout(SECONDS / 2):
+            await agent.__aenter__()
+            return await agent.run("go")
+
+    ends, answers = ["tool:call:after", "run:after"], (asks("c1"), "done")
+    plain, seen = observed(*answers)
+    assert asyncio.run(plain.run("go")).text == "done"
+    assert seen == ends
+    streaming, seen = observed(*answers)
+    asyncio.run(streamed(streaming))
+    assert seen == ends
+    failing, seen = observed(asks("c1"), ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(failing.run("go"))
+    assert seen == ends
+    stuck, seen = observed(*answers, slow=False, grace=0.02)
+    assert asyncio.run(stuck.run("go")).text == "done"
+    entered, seen_inside = observed(*answers, slow=False)
+    assert asyncio.run(inside(entered)).text == "done"
+    assert seen == seen_inside == []
+
+
 @pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
 def test_a_closed_loop_leaves_it_usable(event, monkeypatch):
     noise = []
