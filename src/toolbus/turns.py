@@ -28,6 +28,7 @@ from toolbus.events import (
     RunResult,
     RunStart,
 )
+from toolbus.immutable import mend_text
 from toolbus.lifecycle.offers import Offer
 from toolbus.messages import AssistantMessage, UserMessage
 from toolbus.models.answers import with_own_ids
@@ -252,9 +253,11 @@ class Run:
         last = None
         async for piece in pieces:
             match piece:
-                case ModelDelta():
-                    self._bus.do(MODEL_CALL_DELTA, piece, scope=self._scope)
-                    on_delta(piece)
+                case ModelDelta(text=text):
+                    sound = mend_text(text)
+                    delta = piece if sound is text else replace(piece, text=sound)
+                    self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
+                    on_delta(delta)
                 case AssistantMessage():
                     last = piece
                 case _:
