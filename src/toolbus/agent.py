@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus import turns
+from toolbus.arguments import check_bus, check_model, check_store, check_texts
 from toolbus.bus import EventBus
 from toolbus.closing import Closing
 from toolbus.errors import AppendError, DispatchError
@@ -44,7 +45,8 @@ class Agent(Member):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
-    what components hold. A store with messages under *session_id* resumes that session.
+    what components hold. A store with messages under *session_id* resumes that session. Raises
+    `RegistrationError` for arguments that could never work.
 
     Args:
         model: answers; see `toolbus.models`.
@@ -92,6 +94,10 @@ class Agent(Member):
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
         store = MemoryStore() if store is None else store
+        check_model(model)
+        check_bus(bus)
+        check_store(store)
+        check_texts(session_id=session_id, agent_id=agent_id, system=system)
         scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
         toolset = AgentTools(bus, tools)
         self._setting = Setting(
@@ -114,7 +120,7 @@ class Agent(Member):
         self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
         self._work = Work("the agent", check_grace(grace))
-        super().__init__(bus, toolset, scope, tuple(components))
+        super().__init__(bus, toolset, scope, components)
         self.set_before_tool_callback(before_tool_callback)
 
     async def __aenter__(self) -> Self:

@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import re
 import sys
 import weakref
 from contextlib import aclosing, suppress
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -1498,6 +1500,38 @@ async def test_an_install_may_use_the_agent():
     await asyncio.wait_for(agent.run("go"), 10)
 
     assert texts(agent.messages) == ["be brief", "hello", "go", "done"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("model", "openai:x", "model 'openai:x': it has no `complete`"),
+        ("model", None, "model None: it has no `complete`"),
+        ("model", print, "model <built-in function print>: it has no `complete`"),
+        ("model", ScriptedModel, "model 'ScriptedModel': it is a class; give an instance"),
+        ("store", "x.db", "store 'x.db': it is a path; open it, `SqliteStore(path)`"),
+        ("store", Path("x.db"), "store 'x.db': it is a path; open it, `SqliteStore(path)`"),
+        ("store", MemoryStore, "store 'MemoryStore': it is a class; give an instance"),
+        ("store", {}, "store {}: it has no `append`"),
+        ("components", [Marking], "component 'Marking': it is a class; give an instance"),
+        ("components", [ToolAdapter()], "component 'ToolAdapter': it is an adapter; "),
+        ("components", [print], "component <built-in function print>: expected an AgentComp"),
+        ("components", AgentComponent(), "components: expected several, in a list"),
+        ("approver", True, "approver True: it must be callable with a question, a call and a"),
+        ("approver", lambda ask: True, "it must be callable with a question, a call and a scope"),
+        ("bus", "main", "bus 'main': expected an `EventBus`"),
+        ("session_id", 7, "session_id 7: expected text, got `int`"),
+        ("session_id", "\ud83d", "lone surrogate U+D83D at character 0"),
+    ],
+)
+def test_arguments_of_agents_are_checked(option, value, problem):
+    bus = EventBus()
+    options = {"model": ScriptedModel([]), "bus": bus, "agent_id": "main", option: value}
+
+    with pytest.raises(RegistrationError, match=re.escape(problem)):
+        Agent(**options)
+
+    assert not any(bus.handlers(event) for event in CATALOGUE)
 
 
 @pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)

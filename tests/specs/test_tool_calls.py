@@ -32,7 +32,7 @@ from toolbus import (
     ToolRunner,
     tool,
 )
-from toolbus.errors import FreezeError, HandlerError, StoreError
+from toolbus.errors import FreezeError, HandlerError, RegistrationError, StoreError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
@@ -583,6 +583,39 @@ async def test_the_callback_gets_a_copy():
     assert outcome.response.structured == {"list": (1,), "map": {}}
     assert outcome.requested.arguments == {"list": (1,), "map": {}}
     await agent.aclose()
+
+
+async def test_what_cannot_be_called_is_refused():
+    agent = agent_of(tools=[notes([])], before_tool_callback=lambda name, args: {"n": 7})
+    wrong = ("nope", 42, lambda ctx: None, False)
+
+    for one in wrong:
+        with pytest.raises(RegistrationError, match=r"callback\(name, args\)"):
+            agent.set_before_tool_callback(one)
+        with pytest.raises(RegistrationError, match="before_tool_callback"):
+            agent_of(before_tool_callback=one)
+
+    assert (await agent.call_tool("note")).response.text == "noted 7"
+
+
+async def test_a_callback_comes_after_adapters():
+    seen, ran = [], []
+
+    class Count(ToolAdapter):
+        def adapt_parameters(self, call):
+            return call.merge_arguments({"n": 1})
+
+    component = AgentComponent()
+    component.register_tool_adapter(Count())
+    agent = agent_of(tools=[notes(ran)], components=[component])
+    agent.set_before_tool_callback(lambda name, args: seen.append((name, args)))
+    agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"text": "a"}), priority=101)
+    agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"user": "b"}), priority=99)
+
+    await agent.call_tool("note")
+
+    assert seen == [("note", {"n": 1, "text": "a"})]
+    assert ran == [{"n": 1, "text": "a", "user": "b"}]
 
 
 async def test_a_failing_callback_is_logged(caplog):
