@@ -484,6 +484,40 @@ async def test_guards_judge_an_answered_call():
     assert (outcome.status, outcome.response.text) == ("denied", "not even cached")
 
 
+async def test_answers_after_a_redirect_belong_there():
+    seen = []
+
+    class Watch(ToolAdapter):
+        tools = ("erase",)
+
+        def adapt_response(self, response, call):
+            seen.append((call.name, call.arguments))
+
+    async def erase(path: str) -> None:
+        """Erase a file."""
+
+    component = AgentComponent()
+    component.register_tool_adapter(Watch())
+    agent = agent_of(asks(call_of("note")), tools=[notes([]), erase], components=[component])
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    @agent.on(TOOL_CALL_BEFORE, priority=2)
+    def redirect(ctx):
+        return replace(ctx.value, name="erase", arguments={"path": "a"})
+
+    @agent.on(TOOL_CALL_BEFORE, priority=1)
+    def answer(ctx):
+        return ToolResponse.from_text("cached")
+
+    await agent.run("go")
+
+    (message,) = tool_messages(agent.messages)
+    assert (message.tool_call_id, message.tool_name, message.text) == ("c-1", "erase", "cached")
+    assert message.tool_response.parameters == {"path": "a"}
+    assert [(one.status, one.response.tool_name) for one in outcomes] == [("answered", "erase")]
+    assert seen == [("erase", {"path": "a"})]
+
+
 async def test_a_runner_refuses_what_is_no_json():
     runner = runner_of(EventBus(), notes([]))
 
@@ -491,6 +525,24 @@ async def test_a_runner_refuses_what_is_no_json():
         await runner.call("note", {"n": float("nan")})
 
     assert caught.value.path == "$.arguments.n"
+
+
+async def test_a_runner_waits_for_observers():
+    bus, seen, waiting = EventBus(max_pending=2), [], []
+
+    @bus.on(TOOL_CALL_AFTER)
+    async def observe(ctx):
+        await asyncio.sleep(0)
+        seen.append(ctx.value.requested.id)
+
+    runner = runner_of(bus, notes([]))
+    for _ in range(20):
+        await runner.call("note")
+        waiting.append(bus.pending)
+    await bus.drain()
+
+    assert max(waiting) == 3
+    assert len(seen) == 20
 
 
 async def test_the_callback_sees_calls_of_all_kinds():

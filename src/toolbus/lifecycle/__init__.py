@@ -90,11 +90,13 @@ class ToolRunner(Means):
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
         """Call a tool as a program does, which sees all tools; return what became of it.
 
-        The outcome's response is what a model would read. A tool's failure is in the outcome,
-        never raised; raises `HandlerError` for a handler that fails with the policy "raise", and
-        `FreezeError` for *arguments* that are no JSON.
+        It waits first while an async observer is too far behind. The outcome's response is what
+        a model would read. A tool's failure is in the outcome, never raised; raises
+        `HandlerError` for a handler that fails with the policy "raise", and `FreezeError` for
+        *arguments* that are no JSON.
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        await self.bus.catch_up()
         (outcome,) = await self._finish([CallInProgress(call, self, None)])
         return outcome
 

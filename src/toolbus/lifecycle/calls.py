@@ -114,16 +114,26 @@ class CallInProgress:
     @property
     def spec(self) -> ToolSpec | None:
         """What its tool says of itself; None if the caller knows no such tool."""
-        if self.executed is None:
+        if self.executed is not None:
+            return cast("Tool", self._tool).spec
+        if self._state == "answered":
+            tool = self._means.toolset.get(self.call.name)
+        else:
             tool = self._look_up(self.requested.name)
-            return tool.spec if tool else None
-        return cast("Tool", self._tool).spec
+        return tool.spec if tool else None
+
+    @property
+    def _answered_for(self) -> ToolCall:
+        """The call whose result it is: as it ran, as a handler answered it, or as requested."""
+        if self.executed is not None:
+            return self.executed
+        return self.call if self._state == "answered" else self.requested
 
     @property
     def outcome(self) -> ToolCallOutcome:
         """What became of it; the response carries the facts of the execution."""
         duration = max(1, self._means.clock() - self._started)
-        shown = self.executed or self.requested
+        shown = self._answered_for
         return ToolCallOutcome(
             requested=self.requested,
             executed=self.executed,
