@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from time import perf_counter_ns
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from toolbus.store import Store
     from toolbus.tools import Tool, ToolContext, Toolset
     from toolbus.transcript import Messages
+
+logger = logging.getLogger("toolbus")
 
 
 class Agent(Member):
@@ -164,10 +167,14 @@ class Agent(Member):
             raise AppendError(self.scope.session_id, reason)
 
         async def run() -> RunResult:
+            limit = None
             try:
                 return await self.run(prompt, context=context)
+            except asyncio.CancelledError:
+                limit = self._work.grace
+                raise
             finally:
-                await self.bus.drain()
+                await self._drain(limit)
 
         return asyncio.run(run())
 
@@ -265,9 +272,16 @@ class Agent(Member):
         if self._entered or not self.bus.pending:
             return
         # Inside an observer, which would wait for itself, there is nothing to wait for.
-        with suppress(DispatchError, TimeoutError):
-            async with asyncio.timeout(self._work.grace):
+        with suppress(DispatchError):
+            await self._drain(self._work.grace)
+
+    async def _drain(self, limit: float | None) -> None:
+        """Wait for async observers, *limit* seconds at most; None: until they have seen all."""
+        try:
+            async with asyncio.timeout(limit):
                 await self.bus.drain()
+        except TimeoutError:
+            logger.warning("%d events still wait for async observers", self.bus.pending)
 
     @property
     def _session(self) -> Session:

@@ -155,6 +155,8 @@ class Session:
         """Answer the calls that a former process, a failed store or a cancellation left open."""
         if calls := self.transcript.unanswered:
             await self.runner(scope).close_interrupted(calls, self.transcript.left_open)
+            # From here on the id of one of them is that of a new call.
+            self.transcript.left_open = frozenset()
         self._stale = False
 
     def enqueue(self, message: Message) -> None:
