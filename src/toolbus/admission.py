@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,15 @@ from toolbus.errors import DeadlineError, MessageDenied
 from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.grace import within_grace
 from toolbus.messages import AssistantMessage, Message, ToolMessage, ToolResponse
+from toolbus.pairing import indistinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from toolbus.bus import EventBus
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope, ToolSpec
-    from toolbus.messages import JsonObject, ToolCall
+    from toolbus.messages import JsonObject
 
 
 OVERDUE = "a handler did not end, also when it was cut off"
@@ -102,15 +102,6 @@ def without_stale_content(message: Message) -> Message:
     if isinstance(message, ToolMessage) and message.tool_response is not None and message.content:
         return replace(message, content="")
     return message
-
-
-def indistinct(calls: Sequence[ToolCall]) -> str | None:
-    """Return why the answers of *calls* could not be told apart, or None."""
-    ids = Counter(call.id for call in calls)
-    if "" in ids:
-        return f"the call of tool {next(one.name for one in calls if not one.id)!r} has no id"
-    call_id, times = ids.most_common(1)[0]
-    return f"{times} calls have the id {call_id!r}" if times > 1 else None
 
 
 def _check_of(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from toolbus.adapting import ToolAdapter
 from toolbus.bus import EventBus
+from toolbus.components import AgentComponent
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.immutable import check_text
 
@@ -16,10 +19,10 @@ def check_model(model: Any) -> None:
     if isinstance(model, type):
         reason = f"it is a class; give an instance, `{model.__name__}(…)`"
         raise RegistrationError(f"model {model.__name__!r}", reason)
-    for method in ("complete", "stream"):
-        if not callable(getattr(model, method, None)):
-            reason = f"it has no `{method}`; a model is an object as `toolbus.models.Model` says"
-            raise RegistrationError(what, reason)
+    # Who never streams, or does nothing else, may have but one of the two.
+    if not any(callable(getattr(model, method, None)) for method in ("complete", "stream")):
+        reason = "it has no `complete`; a model is an object as `toolbus.models.Model` says"
+        raise RegistrationError(what, reason)
     if not isinstance(getattr(model, "name", None), str):
         raise RegistrationError(what, "it has no `name` that is text")
 
@@ -36,6 +39,25 @@ def check_store(store: Any) -> None:
         if not callable(getattr(store, method, None)):
             reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
             raise RegistrationError(f"store {store!r}", reason)
+
+
+def check_components(components: Iterable[Any]) -> tuple[AgentComponent, ...]:
+    """Return *components*; raises `RegistrationError` for what is none among them."""
+    if not isinstance(components, Iterable):
+        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
+    checked = tuple(components)
+    for one in checked:
+        if isinstance(one, type):
+            reason = f"it is a class; give an instance, `{one.__name__}(…)`"
+            raise RegistrationError(f"component {one.__name__!r}", reason)
+        if isinstance(one, ToolAdapter):
+            reason = (
+                "it is an adapter; give a component on which `register_tool_adapter` was called"
+            )
+            raise RegistrationError(f"component {one.name!r}", reason)
+        if not isinstance(one, AgentComponent):
+            raise RegistrationError(f"component {one!r}", "expected an AgentComponent")
+    return checked
 
 
 def check_bus(bus: Any) -> None:

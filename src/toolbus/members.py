@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from toolbus.arguments import check_components
 from toolbus.bus.registry import Subscribe, Subscribing, Subscription
 from toolbus.callbacks import before_tool
-from toolbus.components import check_components, check_requires
+from toolbus.components import check_requires
 from toolbus.errors import RegistrationError
 from toolbus.events import TOOL_CALL_BEFORE
 

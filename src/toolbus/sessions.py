@@ -17,9 +17,10 @@ from toolbus.ids import new_id
 from toolbus.lifecycle import ToolRunner
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, SystemMessage, ToolMessage
+from toolbus.pairing import known
 from toolbus.store import Stored
 from toolbus.store.originals import originals_of
-from toolbus.transcript import Transcript, known
+from toolbus.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

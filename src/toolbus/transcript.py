@@ -6,11 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
-from msgspec.structs import replace
-
-from toolbus.admission import OVERDUE, admit, indistinct, without_stale_content
+from toolbus.admission import OVERDUE, admit, without_stale_content
+from toolbus.copies import check_calls, stub
 from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, DeadlineError, StoreError, ToolbusError
 from toolbus.events import (
@@ -21,16 +20,15 @@ from toolbus.events import (
     ToolCallPersist,
 )
 from toolbus.grace import within_grace
-from toolbus.immutable import EMPTY
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+from toolbus.pairing import flaw
 from toolbus.variables import give_back, holding
 
 if TYPE_CHECKING:
     from contextvars import Token
 
     from toolbus.bus import EventBus
-    from toolbus.dispatch import EventContext
     from toolbus.events import Event, ObserveEvent, Scope, ToolSpec
 
 logger = logging.getLogger("toolbus")
@@ -164,19 +162,8 @@ class Transcript:
         return message_id in self._ids
 
     def flaw(self, message: Message) -> str | None:
-        """Return why *message* cannot enter, or None.
-
-        Providers refuse a history in which a call has two answers, or an answer no call.
-        """
-        if self.has(message.id):
-            return known(message)
-        match message:
-            case AssistantMessage(tool_calls=calls) if calls:
-                return indistinct(calls)
-            case ToolMessage(tool_call_id=call_id) if call_id not in self._open:
-                fate = "has its answer already" if call_id in self._asked else "was never made"
-                return f"call {call_id!r} {fate}"
-        return None
+        """Return why *message* can never enter as things are, or None."""
+        return flaw(message, self.has, self._asked, self._open)
 
     async def enter(
         self,
@@ -230,7 +217,7 @@ class Transcript:
                 self._open.pop(call_id, None)
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
-        dispatch = self._bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls)
+        dispatch = self._bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)
         try:
             context = await within_grace(dispatch)
         except DeadlineError:
@@ -302,35 +289,3 @@ class Visit:
 
 _visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
 _NOBODY = Asked("", ToolCall(id="", name=""))
-
-
-def known(message: Message) -> str:
-    """Return why *message* is refused by a session that has its id already."""
-    return f"it has a message {message.id!r} already; give each message an id of its own"
-
-
-def stub(message: Message, reason: str) -> Message:
-    """Return what is stored in place of *message*: its role, ids and call ids, and the reason."""
-    match message:
-        case AssistantMessage(id=own, tool_calls=calls):
-            bare = tuple([ToolCall(id=call.id, name=call.name) for call in calls])
-            return AssistantMessage(id=own, content=reason, tool_calls=bare)
-        case ToolMessage(tool_response=ToolResponse() as response):
-            said = ToolResponse(
-                is_error=response.is_error,
-                tool_name=response.tool_name,
-                tool_call_id=response.tool_call_id,
-                duration_ns=response.duration_ns,
-            )
-            return replace(message, tool_response=said.with_text(reason), metadata=EMPTY)
-    return replace(message, content=reason, metadata=EMPTY)
-
-
-def _check_calls(turn: EventContext[Any], after: Message) -> str | None:
-    """Refuse a stored copy with other calls: what is read back would pair them wrongly."""
-    if not isinstance(after, AssistantMessage):
-        return None
-    before = [call.id for call in turn.value.tool_calls]
-    if before == [call.id for call in after.tool_calls]:
-        return None
-    return "changed the calls of the stored message"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from toolbus.eager import Begun, to_the_end
-from toolbus.errors import MessageDenied, ModelError, ToolbusError
+from toolbus.errors import MessageDenied, ToolbusError
 from toolbus.events import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -28,15 +28,15 @@ from toolbus.events import (
     RunResult,
     RunStart,
 )
-from toolbus.immutable import mend_text
 from toolbus.lifecycle.offers import Offer
 from toolbus.messages import AssistantMessage, UserMessage
 from toolbus.models.answers import with_own_ids
+from toolbus.models.asking import ask
 from toolbus.sessions import Session
 from toolbus.variables import holding
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
     from contextvars import ContextVar
 
     from toolbus.events import RunStatus, Scope, ToolCallOutcome, TransformEvent
@@ -222,7 +222,8 @@ class Run:
         clock = self._setting.clock
         since = clock()
         try:
-            message = await self._ask_model(request)
+            on_delta = None if self._on_delta is None else self._show
+            message = await ask(self._setting.model, request, on_delta)
         except Exception as error:
             failure = ModelFailure(
                 request=request, error_type=type(error).__name__, error_text=str(error)
@@ -235,35 +236,10 @@ class Run:
         self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
         return message
 
-    async def _ask_model(self, request: ModelRequest) -> AssistantMessage:
-        model = self._setting.model
-        if self._on_delta is None:
-            answer: object = await model.complete(request)
-        else:
-            answer = await self._last_piece(model.stream(request), self._on_delta)
-        if not isinstance(answer, AssistantMessage):
-            reason = f"it gave `{type(answer).__name__}` instead of an AssistantMessage"
-            raise ModelError(model.name, reason)
-        return answer
-
-    async def _last_piece(
-        self, pieces: AsyncIterator[object], on_delta: Callable[[ModelDelta], None]
-    ) -> object:
-        """Show each delta of *pieces*; return the last answer."""
-        last = None
-        async for piece in pieces:
-            match piece:
-                case ModelDelta(text=text):
-                    sound = mend_text(text)
-                    delta = piece if sound is text else replace(piece, text=sound)
-                    self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
-                    on_delta(delta)
-                case AssistantMessage():
-                    last = piece
-                case _:
-                    reason = f"its stream gave `{type(piece).__name__}`, which is no piece"
-                    raise ModelError(self._setting.model.name, reason)
-        return last
+    def _show(self, delta: ModelDelta) -> None:
+        self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
+        if self._on_delta is not None:
+            self._on_delta(delta)
 
     async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:
         """Return what a handler gives in place of *failure*, None if that stands."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -34,7 +33,7 @@ from toolbus.events import (
 from toolbus.messages import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from toolbus.bus import EventBus
     from toolbus.components.marks import Mark
@@ -269,25 +268,6 @@ class AgentComponent:
         options.setdefault("sender", agent.scope.agent_id or None)
         subscribe: Any = agent.bus.guard if mark.kind == "guard" else agent.bus.on
         self._undo += (subscribe(mark.event, handler, **options).cancel,)
-
-
-def check_components(components: Iterable[Any]) -> tuple[AgentComponent, ...]:
-    """Return *components*; raises `RegistrationError` for what is none among them."""
-    if not isinstance(components, Iterable):
-        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
-    checked = tuple(components)
-    for one in checked:
-        if isinstance(one, type):
-            reason = f"it is a class; give an instance, `{one.__name__}(…)`"
-            raise RegistrationError(f"component {one.__name__!r}", reason)
-        if isinstance(one, ToolAdapter):
-            reason = (
-                "it is an adapter; give a component on which `register_tool_adapter` was called"
-            )
-            raise RegistrationError(f"component {one.name!r}", reason)
-        if not isinstance(one, AgentComponent):
-            raise RegistrationError(f"component {one!r}", "expected an AgentComponent")
-    return checked
 
 
 def check_requires(components: Iterable[AgentComponent]) -> None:

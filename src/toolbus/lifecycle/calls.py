@@ -102,10 +102,7 @@ class CallInProgress:
             self._walker.cancel()
 
     def interrupt(self, *, again: bool = False) -> None:
-        """End it as one that was begun, perhaps ran, and was never answered.
-
-        *again* says that a former process may have told of its end.
-        """
+        """End it as one that was left open; *again*: a former process may have told of it."""
         self._again = again
         text = "the call was interrupted, and may have had effects; it was not run again"
         self._fail(text, "interrupted")
