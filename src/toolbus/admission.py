@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from toolbus import schemas
-from toolbus.errors import MessageDenied
+from toolbus.errors import DeadlineError, MessageDenied
 from toolbus.events import MESSAGE_APPEND_BEFORE
-from toolbus.messages import Message, ToolMessage, ToolResponse
+from toolbus.grace import within_grace
+from toolbus.messages import AssistantMessage, Message, ToolMessage, ToolResponse
+from toolbus.pairing import indistinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from toolbus.dispatch import EventContext
     from toolbus.events import Scope, ToolSpec
     from toolbus.messages import JsonObject
+
+
+OVERDUE = "a handler did not end, also when it was cut off"
+"""Why nothing passes of what handlers still had in hand."""
 
 
 async def admit(
@@ -37,12 +43,18 @@ async def admit(
     message = without_stale_content(message)
     if not bus.hears(MESSAGE_APPEND_BEFORE):
         return message
-    check = None if tool is None or tool.output_schema is None else partial(_broken, tool)
-    context = await bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    check = _check_of(message, tool)
+    dispatch = bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    try:
+        context = await within_grace(dispatch)
+    except DeadlineError:
+        return refused(message, f"the result was withheld: {OVERDUE}", "withheld")
     if tell is not None:
         tell(context)
     if context.rejected:
-        reason = f"handler {context.rejected.handler!r} broke the result: {context.rejected.reason}"
+        what = "result" if isinstance(message, ToolMessage) else "message"
+        blame, reason = context.rejected.handler, context.rejected.reason
+        reason = f"handler {blame!r} broke the {what}: {reason}"
         return refused(message, reason, "invalid_result")
     if context.denied:
         # As the transformers left them: one of them may have taken a secret out.
@@ -90,6 +102,15 @@ def without_stale_content(message: Message) -> Message:
     if isinstance(message, ToolMessage) and message.tool_response is not None and message.content:
         return replace(message, content="")
     return message
+
+
+def _check_of(
+    message: Message, tool: ToolSpec | None
+) -> Callable[[EventContext[Any], Any], str | None] | None:
+    """Return what judges the replacements of *message*, or None."""
+    if isinstance(message, AssistantMessage):
+        return lambda _, after: indistinct(after.tool_calls) if after.tool_calls else None
+    return None if tool is None or tool.output_schema is None else partial(_broken, tool)
 
 
 def _broken(own: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing
+import logging
+from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus import turns
+from toolbus.arguments import check_bus, check_model, check_store, check_texts
 from toolbus.bus import EventBus
-from toolbus.errors import AppendError
+from toolbus.closing import Closing
+from toolbus.errors import AppendError, DispatchError
 from toolbus.events import ModelDelta, RunResult, Scope
+from toolbus.grace import GRACE, Grace, check_grace
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
@@ -37,12 +41,15 @@ if TYPE_CHECKING:
     from toolbus.tools import Tool, ToolContext, Toolset
     from toolbus.transcript import Messages
 
+logger = logging.getLogger("toolbus")
+
 
 class Agent(Member):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
-    what components hold. A store with messages under *session_id* resumes that session.
+    what components hold. A store with messages under *session_id* resumes that session. Raises
+    `RegistrationError` for arguments that could never work.
 
     Args:
         model: answers; see `toolbus.models`.
@@ -60,6 +67,8 @@ class Agent(Member):
         model_settings: what goes into `ModelRequest.settings`.
         ids: makes the ids of runs, calls and messages.
         clock: counts nanoseconds, for durations.
+        grace: seconds that handlers, tools and observers have left after a cancellation or a
+            close; a handler that still hangs is cut off, and its failure policy decides.
         keep_originals: also store the values that handlers changed or refused, so that
             `toolbus explain` shows differences; secrets that were taken out are among them.
     """
@@ -82,11 +91,16 @@ class Agent(Member):
         model_settings: JsonObject = EMPTY,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
+        grace: float = GRACE,
         keep_originals: bool = False,
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
         store = MemoryStore() if store is None else store
+        check_model(model)
+        check_bus(bus)
+        check_store(store)
+        check_texts(session_id=session_id, agent_id=agent_id, system=system)
         scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
         toolset = AgentTools(bus, tools)
         self._setting = Setting(
@@ -105,13 +119,15 @@ class Agent(Member):
         self._main = Session(self._setting, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
-        self._lock, self._started, self._closed = LoopLock(), False, False
+        self._lock = LoopLock()
+        self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        self._work = Work("the agent")
-        super().__init__(bus, toolset, scope, tuple(components))
+        self._work = Work("the agent", check_grace(grace))
+        super().__init__(bus, toolset, scope, components)
         self.set_before_tool_callback(before_tool_callback)
 
     async def __aenter__(self) -> Self:
+        self._entered = True
         await self._start()
         return self
 
@@ -131,6 +147,9 @@ class Agent(Member):
     async def run(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
         """Run on *prompt* until the model answers without a tool call; return how it ended.
 
+        Outside `async with` it also waits until async observers have seen the run, for the time
+        of grace at most: the loop may end with it, and they with the loop.
+
         Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
         `MessageDenied` if the prompt was refused at the transcript.
 
@@ -139,7 +158,7 @@ class Agent(Member):
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
         """
         await self._start()
-        return await self._work.do(turns.run(self._main, prompt, context))
+        return await self._observed(turns.run(self._main, prompt, context))
 
     def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
@@ -148,10 +167,14 @@ class Agent(Member):
             raise AppendError(self.scope.session_id, reason)
 
         async def run() -> RunResult:
+            limit = None
             try:
                 return await self.run(prompt, context=context)
+            except asyncio.CancelledError:
+                limit = self._work.grace
+                raise
             finally:
-                await self.bus.drain()
+                await self._drain(limit)
 
         return asyncio.run(run())
 
@@ -166,7 +189,7 @@ class Agent(Member):
         await self._start()
 
         def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
-            return self._work.do(turns.run(self._main, prompt, context, on_delta))
+            return self._observed(turns.run(self._main, prompt, context, on_delta))
 
         async with aclosing(turns.stream(run)) as pieces:
             async for piece in pieces:
@@ -205,24 +228,60 @@ class Agent(Member):
         return await self._work.do(run)
 
     async def aclose(self) -> None:
-        """Cancel runs, drain observers, release what components hold, close what is its own."""
+        """Cancel runs, drain observers, release what components hold, close what is its own.
+
+        Runs and handlers have the time of grace. A cancellation ends the waiting for observers,
+        and gives all the rest the time of grace once.
+        """
         if self._closed:
             return
         self._work.check_outside()
         self._closed = True
-        # The last one entered is the first to be called, and each is, also if another raises.
-        async with AsyncExitStack() as last:
-            if self._own_store:
-                last.push_async_callback(self._setting.store.close)
-            if self._own_bus:
-                last.push_async_callback(self.bus.aclose)
-            last.callback(self._leave)
-            last.push_async_callback(self._main.close)
-            last.push_async_callback(self.bus.drain)
-            last.push_async_callback(self._release)
-            # Guards hold until the last call has ended, components until all was observed.
-            last.push_async_callback(self.bus.drain)
-            last.push_async_callback(self._work.stop)
+        closing = Closing("the agent", self._work.grace)
+        await closing.step(self._work.stop)
+        # Guards hold until the last call has ended, components until all was observed.
+        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._release)
+        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._close_session)
+        self._leave()
+        if self._own_bus:
+            await closing.step(self.bus.aclose, in_haste=False)
+        if self._own_store:
+            await closing.step(self._setting.store.close)
+        closing.end()
+
+    async def _close_session(self) -> None:
+        grace = Grace(self._work.grace)
+        grace.begin()
+        with grace.here():
+            await self._main.close()
+
+    async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """Return what *run* returns, or raise what it raises, when observers have seen it."""
+        try:
+            result = await self._work.do(run)
+        except Exception:
+            await self._show()
+            raise
+        await self._show()
+        return result
+
+    async def _show(self) -> None:
+        """Wait for async observers, for the time of grace, unless `aclose` will."""
+        if self._entered or not self.bus.pending:
+            return
+        # Inside an observer, which would wait for itself, there is nothing to wait for.
+        with suppress(DispatchError):
+            await self._drain(self._work.grace)
+
+    async def _drain(self, limit: float | None) -> None:
+        """Wait for async observers, *limit* seconds at most; None: until they have seen all."""
+        try:
+            async with asyncio.timeout(limit):
+                await self.bus.drain()
+        except TimeoutError:
+            logger.warning("%d events still wait for async observers", self.bus.pending)
 
     @property
     def _session(self) -> Session:

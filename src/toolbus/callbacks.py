@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from toolbus.dispatch.callables import takes
+from toolbus.errors import RegistrationError
 from toolbus.immutable import thaw
 
 if TYPE_CHECKING:
@@ -22,7 +24,15 @@ BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaita
 def before_tool(
     callback: BeforeToolCallback,
 ) -> Callable[[EventContext[ToolCall]], Coroutine[Any, Any, ToolCall | None]]:
-    """Return *callback* as a handler of `TOOL_CALL_BEFORE`."""
+    """Return *callback* as a handler of `TOOL_CALL_BEFORE`.
+
+    Raises `RegistrationError` for what cannot take a name and arguments.
+    """
+    if not callable(callback) or not takes(callback, 2):
+        reason = (
+            "it must be callable with the tool's name and the arguments, `callback(name, args)`"
+        )
+        raise RegistrationError(f"before_tool_callback {callback!r}", reason)
 
     async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:
         changed = callback(ctx.value.name, thaw(ctx.value.arguments))

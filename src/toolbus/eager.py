@@ -11,6 +11,7 @@ import threading
 from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Coroutine
 from contextvars import copy_context
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -25,18 +26,23 @@ MOST_NESTED = 8
 """How deep work begins at once inside work that does: each level takes room on the stack."""
 
 
+EXITS = (KeyboardInterrupt, SystemExit)
+"""What ends the loop if a task raises it."""
+
+
 class Begun(Generic[T]):
     """Work that has begun in *task*; once it has *ended*, nobody needs to wait for the task.
 
     It has ended if it never waited for anything. It runs in a copy of the context of whoever
-    began it, as any task does.
+    began it, as any task does. Its exit (`KeyboardInterrupt`, `SystemExit`) reaches whoever waits
+    for it, as any error; if it is *alone*, and nobody waits, that ends the loop.
     """
 
     __slots__ = ("_steps", "task")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], *, alone: bool = False) -> None:
         loop, context = asyncio.get_running_loop(), copy_context()
-        steps = self._steps = _Steps(coroutine)
+        steps = self._steps = _Steps(coroutine, alone=alone)
         left: Any = steps
         task: asyncio.Task[T] = asyncio.Task(left, loop=loop, context=context)
         self.task = task
@@ -59,7 +65,15 @@ class Begun(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait for the result; cancelling who waits cancels the work."""
-        return self._steps.result() if self._steps.ended else (yield from self.task)
+        if not self._steps.ended:
+            yield from self.task
+        return self._steps.result()
+
+    def result(self) -> T:
+        """Return the result of what has ended, or raise what it raised."""
+        if not self._steps.ended:
+            self.task.result()
+        return self._steps.result()
 
     @property
     def ended(self) -> bool:
@@ -67,43 +81,61 @@ class Begun(Generic[T]):
         return self._steps.ended
 
 
-async def to_the_end(begun: Begun[T], on_cancel: Callable[[], object] = lambda: None) -> T:
+async def to_the_end(
+    begun: Begun[T], on_cancel: Callable[[], object] = lambda: None, patience: float = inf
+) -> T:
     """Return what *begun* returns; being cancelled does not reach it.
 
-    *on_cancel* is called each time; once the work has ended, `CancelledError` goes on.
+    *on_cancel* is called each time; once the work has ended, `CancelledError` goes on, or
+    *patience* seconds after the first time: then it is left behind.
     """
     if begun.ended:
         _turns.in_a_row += 1
         if _turns.in_a_row < MOST_IN_A_ROW:
             return await begun
-    task, cancelled = begun.task, None
+    task, cancelled, deadline = begun.task, None, inf
     while not task.done():
         try:
-            await end_of(task)
+            if not await end_of(task, deadline):
+                break
         except asyncio.CancelledError as error:
             cancelled = error
+            deadline = min(deadline, asyncio.get_running_loop().time() + patience)
             on_cancel()
     if cancelled is None:
         return await begun
-    if not task.cancelled():
-        task.exception()  # Unasked, asyncio would report it as never retrieved.
+    task.add_done_callback(forget)
     raise cancelled
 
 
-async def end_of(task: asyncio.Task[Any]) -> None:
-    """Wait until *task* has ended; cancelling this does not reach it."""
-    # What `asyncio.wait({task})` does, for one task at a third of the price.
-    waiter = asyncio.get_running_loop().create_future()
+async def end_of(task: asyncio.Task[Any], deadline: float = inf) -> bool:
+    """Wait until *task* has ended, or the loop's time is *deadline*; tell whether it has ended.
 
-    def wake(_: object) -> None:
+    Cancelling this does not reach it.
+    """
+    # What `asyncio.wait({task})` does, for one task at a third of the price.
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake(_: object = None) -> None:
         if not waiter.done():
             waiter.set_result(None)
 
     task.add_done_callback(wake)
+    timer = None if deadline == inf else loop.call_at(deadline, wake)
     try:
         await waiter
     finally:
         task.remove_done_callback(wake)
+        if timer is not None:
+            timer.cancel()
+    return task.done()
+
+
+def forget(task: asyncio.Future[Any]) -> None:
+    """Ask for the error of *task*, which asyncio would report as never retrieved."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Turns(threading.local):
@@ -119,11 +151,11 @@ _turns = _Turns()
 class _Steps(Generic[T]):
     """What the task of begun work runs: the steps of *coroutine* that are left."""
 
-    __slots__ = ("_coroutine", "_error", "_handed", "_value", "_wish", "ended")
+    __slots__ = ("_alone", "_coroutine", "_error", "_handed", "_value", "_wish", "ended")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], *, alone: bool) -> None:
         self._coroutine, self._wish, self._value, self._error = coroutine, None, None, None
-        self._handed, self.ended = True, False
+        self._alone, self._handed, self.ended = alone, True, False
 
     _wish: Any
     _value: Any
@@ -140,13 +172,11 @@ class _Steps(Generic[T]):
                 wish._asyncio_future_blocking = False  # noqa: SLF001 - asyncio's protocol
         except StopIteration as stop:
             self._value, self.ended = stop.value, True
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._error = error  # Raised in the task's own turn, where it ends the loop.
         except BaseException as error:  # noqa: BLE001 - it is for whoever waits
-            self._error, self.ended = error, True
+            self._error, self.ended = error, not (self._alone and isinstance(error, EXITS))
 
     def result(self) -> T:
-        """Return what the first step ended with, or raise it."""
+        """Return what the coroutine returned, or raise what it raised."""
         if self._error is not None:
             raise self._error
         value: T = self._value
@@ -160,7 +190,7 @@ class _Steps(Generic[T]):
             raise StopIteration
         if self._error is not None:
             raise self._error
-        return self._coroutine.send(value) if self._handed else self._hand_over()
+        return self._go(self._coroutine.send, value) if self._handed else self._hand_over()
 
     def throw(self, error: BaseException) -> Any:
         """Go on with *error*; the task calls it."""
@@ -172,7 +202,23 @@ class _Steps(Generic[T]):
         if not self._handed and asyncio.isfuture(self._wish) and self._wish.cancel():
             return self._hand_over()
         self._handed = True
-        return self._coroutine.throw(error)
+        return self._go(self._coroutine.throw, error)
+
+    def _go(self, step: Callable[[Any], Any], given: object) -> Any:
+        """Take a *step*; an exit is kept for whoever waits, since in a task it ends the loop.
+
+        So it passes every `finally` on its way to the caller's task, and ends the loop there.
+        """
+        try:
+            return step(given)
+        except StopIteration as stop:
+            self._value = stop.value
+            raise
+        except EXITS as error:
+            if self._alone:
+                raise
+            self._error = error
+            raise StopIteration from None
 
     def _hand_over(self) -> Any:
         self._handed = True

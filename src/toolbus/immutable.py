@@ -107,6 +107,33 @@ def escape_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
+def mend_text(text: str) -> str:
+    """Return *text* with U+FFFD for each lone surrogate, and pairs that were cut put together.
+
+    Programs in JavaScript cut text in the middle of a character.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        units = text.encode("utf-16-le", errors="surrogatepass")
+        return units.decode("utf-16-le", errors="replace")
+    return text
+
+
+def mend(value: Any) -> Any:
+    """Return *value*, plain JSON, with all of its texts mended."""
+    match value:
+        case str():
+            return mend_text(value)
+        case dict():
+            return {mend_text(key): mend(item) for key, item in value.items()}
+        case list() | tuple():
+            return [mend(item) for item in value]
+    return value
+
+
 def thaw(value: Any) -> Any:
     """Return a plain private copy of a frozen JSON value: dicts and lists, free to change."""
     if type(value) in _SCALARS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from toolbus.arguments import check_components
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.callbacks import before_tool
 from toolbus.components import check_requires
@@ -12,7 +13,7 @@ from toolbus.errors import RegistrationError
 from toolbus.events import TOOL_CALL_BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from toolbus.bus import EventBus
     from toolbus.bus.subscribing import HandlerOptions
@@ -31,15 +32,15 @@ class Member(Subscribing):
     """
 
     def __init__(
-        self, bus: EventBus, tools: Toolset, scope: Scope, components: tuple[AgentComponent, ...]
+        self, bus: EventBus, tools: Toolset, scope: Scope, components: Iterable[AgentComponent]
     ) -> None:
         self.bus, self.tools, self.scope = bus, tools, scope
         self._kept: set[Subscription] = set()
         self._callback: Subscription | None = None
-        self._components, self._installed = components, False
-        check_requires(components)
+        self._components, self._installed = check_components(components), False
+        check_requires(self._components)
         try:
-            for component in components:
+            for component in self._components:
                 component.setup(self)
         except BaseException:
             self._leave()
@@ -62,14 +63,18 @@ class Member(Subscribing):
             await component.close()
 
     def set_before_tool_callback(self, callback: BeforeToolCallback | None) -> None:
-        """Let *callback*, sync or async, see each call first; None takes it away.
+        """Let *callback*, sync or async, see each call before its tool; None takes it away.
 
-        It gets the tool's name and a copy of the arguments, also in sub-agents; a dict that it
-        returns is laid over the arguments. If it raises, that is logged and the call goes on.
+        It is a handler of `TOOL_CALL_BEFORE` of priority 100 like any other: it sees what adapters
+        and handlers of a higher priority, or of the same that were there before, made of the call,
+        and guards judge what it makes of it. It gets the tool's name and a copy of the arguments,
+        also in sub-agents; a dict that it returns is laid over the arguments. If it raises, that
+        is logged and the call goes on. Raises `RegistrationError` for what cannot be called so.
         """
+        handler = None if callback is None else before_tool(callback)
         if self._callback is not None:
             self._callback.cancel()
-        self._callback = callback and self.on(TOOL_CALL_BEFORE, before_tool(callback))
+        self._callback = None if handler is None else self.on(TOOL_CALL_BEFORE, handler)
 
     async def _install(self) -> None:
         """Let each component acquire what it needs, or none: then raise what one raised."""

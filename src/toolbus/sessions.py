@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import weakref
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.eager import Begun, to_the_end
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
@@ -16,6 +17,7 @@ from toolbus.ids import new_id
 from toolbus.lifecycle import ToolRunner
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, SystemMessage, ToolMessage
+from toolbus.pairing import known
 from toolbus.store import Stored
 from toolbus.store.originals import originals_of
 from toolbus.store.writer import Writer
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from toolbus.bus import EventBus
-    from toolbus.events import Scope
+    from toolbus.events import Scope, ToolSpec
     from toolbus.ledger import DispatchRecord
     from toolbus.lifecycle.approvals import Approvals
     from toolbus.messages import JsonObject
@@ -64,8 +66,10 @@ class Session:
         self.records: deque[DispatchRecord] = deque(maxlen=KEPT_RECORDS)
         self._unsaved: deque[DispatchRecord] = deque()
         self._waiting: deque[Message] = deque()
+        self._told: set[str] = set()
         self._beginning = LoopLock()
-        self._opened = self._busy = self._stale = self._closed = False
+        self._opened = self._stale = self._closed = False
+        self._worker: asyncio.Task[Any] | None = None
         self._end_tap: Callable[[], object] = lambda: None
 
     async def open(self) -> None:
@@ -101,14 +105,22 @@ class Session:
     @contextmanager
     def work(self) -> Iterator[None]:
         """Be the only one that runs the session's calls; raises `AppendError` if somebody does."""
-        if self._busy:
+        if self._is_busy():
             reason = "a run is under way; wait for its end, or use `agent.enqueue(message)`"
             raise AppendError(self.scope.session_id, reason)
-        self._busy = True
+        task = self._worker = asyncio.current_task()
         try:
             yield
         finally:
-            self._busy, self._stale = False, bool(self.transcript.unanswered)
+            # What a closed loop left behind ends when nobody holds it, perhaps after its successor.
+            if self._worker is task:
+                self._worker, self._stale = None, bool(self.transcript.unanswered)
+
+    def new_id(self) -> str:
+        """Return an id that no message of the session has."""
+        made = self.setting.ids()
+        # One that counts from 1 in each process finds the ids of the one before.
+        return new_id() if self.transcript.has(made) else made
 
     async def begin(self, scope: Scope, *, settle: bool = False) -> None:
         """Make ready for the next message: answer what was left open, introduce the system.
@@ -118,11 +130,11 @@ class Session:
         if self.transcript.appending:
             return  # The append that follows is refused, and waiting here would be for ever.
         async with self._beginning.here():
-            if settle or self._stale:
+            if settle or self._is_stale():
                 await self.settle(scope)
             system = self.setting.system
             if system is not None and not self.transcript.messages:
-                message = SystemMessage(id=self.setting.ids(), content=system)
+                message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
     async def append(self, message: Message) -> Message:
@@ -132,12 +144,32 @@ class Session:
             # The program may give the answer to an open call itself.
             if not isinstance(message, ToolMessage):
                 await self.begin(self.scope)
+            elif self._is_busy() and message.tool_call_id in self._open_ids():
+                reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
+                raise AppendError(self.scope.session_id, reason)
             return await self.transcript.append(message, self.scope)
+
+    def _open_ids(self) -> list[str]:
+        return [call.id for call in self.transcript.unanswered]
+
+    def _is_busy(self) -> bool:
+        """Tell whether somebody works in it: not a task that ended, or whose loop was closed."""
+        worker = self._worker
+        if worker is not None and (worker.done() or worker.get_loop().is_closed()):
+            self._worker, self._stale = None, True
+        return self._worker is not None
+
+    def _is_stale(self) -> bool:
+        """Tell whether it has calls that were left open by somebody who works in it no more."""
+        self._is_busy()
+        return self._stale
 
     async def settle(self, scope: Scope) -> None:
         """Answer the calls that a former process, a failed store or a cancellation left open."""
         if calls := self.transcript.unanswered:
-            await self.runner(scope).close_interrupted(calls)
+            await self.runner(scope).close_interrupted(calls, self.transcript.left_open)
+            # From here on the id of one of them is that of a new call.
+            self.transcript.left_open = frozenset()
         self._stale = False
 
     def enqueue(self, message: Message) -> None:
@@ -150,12 +182,17 @@ class Session:
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
+        if self.transcript.has(message.id) or message.id in [one.id for one in self._waiting]:
+            raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
     async def take_waiting(self, scope: Scope) -> None:
         """Append what was enqueued; what could not be appended waits on."""
         while self._waiting:
             message, before = self._waiting.popleft(), len(self.transcript.messages)
+            if reason := self.transcript.flaw(message):
+                logger.warning("enqueued %s message %r: %s", message.role, message.id, reason)
+                continue
             try:
                 await self.transcript.append(message, scope)
             except MessageDenied as error:
@@ -173,10 +210,27 @@ class Session:
             setting.tools,
             scope,
             approver=setting.approvals,
-            append=partial(self.transcript.append, sheltered=True),
-            ids=setting.ids,
+            append=self._answer,
+            told=self._told,
+            ids=self.new_id,
             clock=setting.clock,
         )
+
+    async def _answer(
+        self, message: ToolMessage, scope: Scope, tool: ToolSpec | None = None
+    ) -> Message:
+        """Append the answer to a call, also if this very task is cancelled meanwhile, once.
+
+        That is what a program's end does to all tasks.
+        """
+        append = partial(self.transcript.append, message, scope, tool, sheltered=True)
+        known = len(self.transcript.messages)
+        try:
+            return await append()
+        except asyncio.CancelledError:
+            entered = self.transcript.messages[known:]
+            written = next((one for one in entered if one.id == message.id), None)
+            return written or await append()
 
     async def flush(self) -> None:
         """Write the ledger records that no message has taken along; a failure is only logged."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
-from msgspec.structs import replace
-
-from toolbus.admission import admit, without_stale_content
+from toolbus.admission import OVERDUE, admit, without_stale_content
+from toolbus.copies import check_calls, stub
 from toolbus.eager import Begun, to_the_end
-from toolbus.errors import AppendError, StoreError, ToolbusError
+from toolbus.errors import AppendError, DeadlineError, StoreError, ToolbusError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_PERSIST_BEFORE,
@@ -20,16 +20,19 @@ from toolbus.events import (
     TOOL_CALL_PERSIST_BEFORE,
     ToolCallPersist,
 )
-from toolbus.immutable import EMPTY
+from toolbus.grace import within_grace
 from toolbus.locks import LoopLock
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+from toolbus.pairing import flaw
+from toolbus.variables import give_back, holding
 
 if TYPE_CHECKING:
     from contextvars import Token
 
     from toolbus.bus import EventBus
-    from toolbus.dispatch import EventContext
     from toolbus.events import Event, ObserveEvent, Scope, ToolSpec
+
+logger = logging.getLogger("toolbus")
 
 
 class Messages(Sequence[Message]):
@@ -85,7 +88,9 @@ class Asked(NamedTuple):
 class Transcript:
     """The messages of one session, append-only; *write* puts a message into the store, if any.
 
-    Cancelled, it ends when that has happened, and then raises `CancelledError`.
+    *write*, cancelled, ends when that has happened, and then raises `CancelledError`. *messages*
+    are those that are stored already; the calls that have no answer among them, by their ids, are
+    *left_open*.
     """
 
     def __init__(
@@ -101,8 +106,11 @@ class Transcript:
         self._open: dict[str, ToolCall] = {}
         self._lock = LoopLock()
         self._earlier: asyncio.Future[None] | None = None
+        self._ids: set[str] = set()
+        self._indexed = 0
         for message in messages:
             self._remember(message)
+        self.left_open = frozenset(self._open)
 
     @property
     def messages(self) -> Messages:
@@ -136,8 +144,8 @@ class Transcript:
         Raises:
             MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
             StoreError: the store failed; nothing was appended.
-            AppendError: from inside this transcript's own dispatches, or before open calls are
-                answered.
+            AppendError: from inside this transcript's own dispatches, before open calls are
+                answered, or for a message that has a `flaw`.
         """
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
@@ -145,7 +153,20 @@ class Transcript:
         with Visit(self, _visit.get()):
             async with self._lock.here():
                 self._check_pairing(message)
+                if reason := self.flaw(message):
+                    raise AppendError(self.session_id, reason)
                 return await self.enter(message, scope, tool, sheltered=sheltered)
+
+    def has(self, message_id: str) -> bool:
+        """Tell whether a message of this id is in the transcript."""
+        while self._indexed < len(self._items):
+            self._ids.add(self._items[self._indexed].id)
+            self._indexed += 1
+        return message_id in self._ids
+
+    def flaw(self, message: Message) -> str | None:
+        """Return why *message* can never enter as things are, or None."""
+        return flaw(message, self.has, self._asked, self._open)
 
     async def enter(
         self,
@@ -200,11 +221,8 @@ class Transcript:
             await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
         if self._bus.hears(MESSAGE_APPEND_AFTER):
             # Nobody waits for those who observe this, so they may append: they wait for their turn.
-            token = _visit.set(None)
-            try:
+            with holding(_visit, None):
                 self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
-            finally:
-                _visit.reset(token)
 
     async def _written(self, copy: Message) -> asyncio.CancelledError | None:
         """Write *copy*; return what cancelled that, which does not take the write back."""
@@ -230,9 +248,11 @@ class Transcript:
                 self._open.pop(call_id, None)
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
-        context = await self._bus.apply(
-            MESSAGE_PERSIST_BEFORE, message, scope=scope, check=_check_calls
-        )
+        dispatch = self._bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)
+        try:
+            context = await within_grace(dispatch)
+        except DeadlineError:
+            return stub(message, OVERDUE)
         if context.rejected:
             return stub(message, f"handler {context.rejected.handler!r} {context.rejected.reason}")
         if context.denied:
@@ -256,7 +276,10 @@ class Transcript:
             message_id=asker,
             tool_message_id=copy.id,
         )
-        await self._bus.observe(event, facts, scope=scope)
+        try:
+            await within_grace(self._bus.observe(event, facts, scope=scope))
+        except DeadlineError:
+            logger.warning("an observer of %r did not end: %s", event.name, OVERDUE)
 
     def _check_pairing(self, message: Message) -> None:
         """Keep every call next to its answer: providers refuse a history where they are apart."""
@@ -286,7 +309,7 @@ class Visit:
 
     def __exit__(self, *_: object) -> None:
         self._lasts = False
-        _visit.reset(self._token)
+        give_back(_visit, self._token)
 
     def holds(self, transcript: Transcript) -> bool:
         """Tell whether *transcript* is being appended to, here or further out."""
@@ -303,30 +326,3 @@ def _retrieve(keeping: asyncio.Future[None]) -> None:
     """Take note of a failure, which whoever enters next is told by the store."""
     if not keeping.cancelled():
         keeping.exception()
-
-
-def stub(message: Message, reason: str) -> Message:
-    """Return what is stored in place of *message*: its role, ids and call ids, and the reason."""
-    match message:
-        case AssistantMessage(id=own, tool_calls=calls):
-            bare = tuple([ToolCall(id=call.id, name=call.name) for call in calls])
-            return AssistantMessage(id=own, content=reason, tool_calls=bare)
-        case ToolMessage(tool_response=ToolResponse() as response):
-            said = ToolResponse(
-                is_error=response.is_error,
-                tool_name=response.tool_name,
-                tool_call_id=response.tool_call_id,
-                duration_ns=response.duration_ns,
-            )
-            return replace(message, tool_response=said.with_text(reason), metadata=EMPTY)
-    return replace(message, content=reason, metadata=EMPTY)
-
-
-def _check_calls(turn: EventContext[Any], after: Message) -> str | None:
-    """Refuse a stored copy with other calls: what is read back would pair them wrongly."""
-    if not isinstance(after, AssistantMessage):
-        return None
-    before = [call.id for call in turn.value.tool_calls]
-    if before == [call.id for call in after.tool_calls]:
-        return None
-    return "changed the calls of the stored message"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from toolbus.eager import Begun, to_the_end
-from toolbus.errors import MessageDenied, ModelError, ToolbusError
+from toolbus.errors import MessageDenied, ToolbusError
 from toolbus.events import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -30,10 +30,13 @@ from toolbus.events import (
 )
 from toolbus.lifecycle.offers import Offer
 from toolbus.messages import AssistantMessage, UserMessage
+from toolbus.models.answers import with_own_ids
+from toolbus.models.asking import ask
 from toolbus.sessions import Session
+from toolbus.variables import holding
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
     from contextvars import ContextVar
 
     from toolbus.events import RunStatus, Scope, ToolCallOutcome, TransformEvent
@@ -94,7 +97,7 @@ async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
 async def _called(session: Session, call: ToolCall) -> Sequence[ToolCallOutcome]:
     """Append a message that asks for *call*, and run it."""
     scope = session.scope
-    asking = AssistantMessage(id=session.setting.ids(), tool_calls=(call,))
+    asking = AssistantMessage(id=session.new_id(), tool_calls=(call,))
     asked = await session.transcript.append(asking, scope)
     calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
     if call.id not in [one.id for one in calls]:
@@ -109,7 +112,10 @@ async def run_below(
     caller: ToolContext,
     current: ContextVar[Session | None],
 ) -> RunResult:
-    """Run the agent *own* in a fresh session, for *caller*; meanwhile that is the *current* one."""
+    """Run the agent *own* in a fresh session, for *caller*; meanwhile that is the *current* one.
+
+    An agent without an approver asks that of its caller.
+    """
     above = caller.scope
     scope = replace(
         own,
@@ -117,13 +123,13 @@ async def run_below(
         session_id=f"{above.session_id}/{caller.call_id}/{setting.ids()}",
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
     )
-    session = Session(setting, scope)
+    approvals = setting.approvals.below(caller.approvals)
+    session = Session(setting._replace(approvals=approvals), scope)
     await session.open()
-    token = current.set(session)
     try:
-        return await run(session, prompt, above.context)
+        with holding(current, session):
+            return await run(session, prompt, above.context)
     finally:
-        current.reset(token)
         await session.close()
 
 
@@ -178,7 +184,7 @@ class Run:
             return self._result("denied", denied.reason)
         await self._session.begin(self._scope, settle=True)
         await self._session.take_waiting(self._scope)
-        prompt = UserMessage(id=self._setting.ids(), content=context.value.prompt)
+        prompt = UserMessage(id=self._session.new_id(), content=context.value.prompt)
         await self._session.transcript.append(prompt, self._scope)
         for turn in range(1, self._setting.max_turns + 1):
             self._scope = replace(self._scope, turn=turn)
@@ -200,6 +206,7 @@ class Run:
         offer.specs = {spec.name: spec for spec in context.value.tools}
         message = context.answer or await self._call_model(context.value)
         self._usage.update(_counts(message.usage))
+        message = with_own_ids(message, session.transcript.has, session.new_id)
         try:
             answer = await session.transcript.append(message, self._scope)
         except MessageDenied as error:
@@ -223,7 +230,8 @@ class Run:
         clock = self._setting.clock
         since = clock()
         try:
-            message = await self._ask_model(request)
+            on_delta = None if self._on_delta is None else self._show
+            message = await ask(self._setting.model, request, on_delta)
         except Exception as error:
             failure = ModelFailure(
                 request=request, error_type=type(error).__name__, error_text=str(error)
@@ -236,29 +244,10 @@ class Run:
         self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
         return message
 
-    async def _ask_model(self, request: ModelRequest) -> AssistantMessage:
-        model = self._setting.model
-        if self._on_delta is None:
-            answer: object = await model.complete(request)
-        else:
-            answer = await self._last_piece(model.stream(request), self._on_delta)
-        if not isinstance(answer, AssistantMessage):
-            reason = f"it gave `{type(answer).__name__}` instead of an AssistantMessage"
-            raise ModelError(model.name, reason)
-        return answer
-
-    async def _last_piece(
-        self, pieces: AsyncIterator[object], on_delta: Callable[[ModelDelta], None]
-    ) -> object:
-        """Show each delta of *pieces*; return the last of the others."""
-        last = None
-        async for piece in pieces:
-            if isinstance(piece, ModelDelta):
-                self._bus.do(MODEL_CALL_DELTA, piece, scope=self._scope)
-                on_delta(piece)
-            else:
-                last = piece
-        return last
+    def _show(self, delta: ModelDelta) -> None:
+        self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
+        if self._on_delta is not None:
+            self._on_delta(delta)
 
     async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:
         """Return what a handler gives in place of *failure*, None if that stands."""

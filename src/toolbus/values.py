@@ -137,10 +137,11 @@ class ToolCallFailure(Failure, frozen=True, kw_only=True):
     response: ToolResponse
 
 
-class ToolCallOutcome(Record, frozen=True, kw_only=True):
+class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
 
-    *status* tells what happened to the tool, also when a fallback answered.
+    *status* tells what happened to the tool, also when a fallback answered. *again* says that a
+    former process, which was killed, may have told of the call already.
     """
 
     requested: ToolCall
@@ -149,6 +150,7 @@ class ToolCallOutcome(Record, frozen=True, kw_only=True):
     status: ToolStatus
     attempts: int = 0
     duration_ns: int = 0
+    again: bool = False
 
 
 class ToolCallPersist(Record, frozen=True, kw_only=True):

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.eager import Begun, to_the_end
 from toolbus.errors import ClosedError, DispatchError
+from toolbus.grace import GRACE, Grace
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 T = TypeVar("T")
+logger = logging.getLogger("toolbus")
 
 
 class Work:
-    """Work under way, each piece in a task of its own, so that *who* can stop it."""
+    """Work under way, each piece in a task of its own, so that *who* can stop it.
 
-    def __init__(self, who: str) -> None:
-        self._who, self._stopped = who, False
-        self._tasks: set[asyncio.Task[Any]] = set()
+    Once a piece is cancelled, its handlers have *grace* seconds left.
+    """
+
+    def __init__(self, who: str, grace: float = GRACE) -> None:
+        self._who, self.grace, self._stopped = who, grace, False
+        self._pieces: dict[asyncio.Task[Any], Grace] = {}
         self._inside: ContextVar[bool] = ContextVar("toolbus_work", default=False)
 
     async def do(self, piece: Coroutine[Any, Any, T]) -> T:
@@ -28,15 +34,18 @@ class Work:
 
         Raises `ClosedError` if it was stopped.
         """
-        begun, cancelled = Begun(self._marked(piece)), False
+        grace, cancelled = Grace(self.grace), False
+        with grace.here():
+            begun = Begun(self._marked(piece, grace))
 
         def cancel() -> None:
             nonlocal cancelled
             cancelled = True
             begun.task.cancel()
+            grace.begin()
 
         try:
-            return await to_the_end(begun, cancel)
+            return await to_the_end(begun, cancel, self._patience)
         except asyncio.CancelledError:
             if cancelled or not self._stopped:
                 raise
@@ -44,27 +53,37 @@ class Work:
 
     def check_outside(self) -> None:
         """Raise `DispatchError` inside of the work, which would wait for its own end."""
-        if self._tasks and self._inside.get():
+        if self._pieces and self._inside.get():
             raise DispatchError("aclose", "a run would wait for its own end; call it outside")
 
     async def stop(self) -> None:
         """Cancel all of it, and wait until it has ended."""
         self._stopped = True
-        tasks = tuple(self._tasks)
-        for task in tasks:
+        loop = asyncio.get_running_loop()
+        # What a closed loop has left behind never ends.
+        pieces = {task: one for task, one in self._pieces.items() if task.get_loop() is loop}
+        for task, grace in pieces.items():
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+            grace.begin()
+        if pieces:
+            _, left = await asyncio.wait(pieces, timeout=self._patience)
+            if left:
+                logger.warning("%s leaves %d runs behind that do not end", self._who, len(left))
 
-    async def _marked(self, piece: Coroutine[Any, Any, T]) -> T:
+    @property
+    def _patience(self) -> float:
+        """Seconds in which what was cancelled ends, unless it does not listen."""
+        return 2 * self.grace + 1
+
+    async def _marked(self, piece: Coroutine[Any, Any, T], grace: Grace) -> T:
         if self._stopped:
             piece.close()
             raise ClosedError(self._who)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - it was begun in one
-        self._tasks.add(task)
+        self._pieces[task] = grace
         self._inside.set(True)
         try:
             return await piece
         finally:
-            self._tasks.discard(task)
+            self._pieces.pop(task, None)

@@ -2,8 +2,11 @@
 
 import asyncio
 import gc
+import re
+import sys
 import weakref
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -19,6 +22,7 @@ from toolbus import (
     ToolAdapter,
     ToolCall,
     ToolMessage,
+    ToolResponse,
     UserMessage,
     on,
     tool,
@@ -46,6 +50,8 @@ from toolbus.events import (
     RUN_ERROR,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+    TOOL_CALL_PERSIST_BEFORE,
     TOOLS_PROVIDE,
     ModelDelta,
     RunResult,
@@ -56,6 +62,15 @@ from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import counting_ids
 from toolbus.testing.recorder import Recorder
+
+# Only to end a test that has failed already.
+SECONDS = 10
+ENTERING = (
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+)
 
 
 @tool
@@ -99,6 +114,18 @@ def is_paired(messages) -> bool:
         elif isinstance(message, AssistantMessage):
             waiting = {call.id for call in message.tool_calls}
     return not waiting
+
+
+def collects(agent, event):
+    """Return the list that the values of the observe event *event* will be in."""
+    values = []
+    agent.on(event, lambda ctx: values.append(ctx.value))
+    return values
+
+
+def tool_call_of(value):
+    """Return the id of the call whose result enters with *value*, or None."""
+    return getattr(value, "tool_call_id", None)
 
 
 class Sluggish(MemoryStore):
@@ -565,6 +592,70 @@ async def test_inside_a_loop_it_is_refused():
     assert result.text == "done"
 
 
+def test_a_run_alone_is_observed():
+    def observed(*answers, slow=True, **options):
+        agent, seen = agent_for(*answers, **options), []
+
+        async def observe(ctx):
+            await asyncio.sleep(0.01 if slow else SECONDS)
+            seen.append(ctx.event.name)
+
+        for event in (TOOL_CALL_AFTER, RUN_AFTER):
+            agent.on(event, observe)
+        return agent, seen
+
+    async def streamed(agent):
+        return [piece async for piece in agent.stream("go")]
+
+    async def inside(agent):
+        async with asyncio.timeout(SECONDS / 2):
+            await agent.__aenter__()
+            return await agent.run("go")
+
+    ends, answers = ["tool:call:after", "run:after"], (asks("c1"), "done")
+    plain, seen = observed(*answers)
+    assert asyncio.run(plain.run("go")).text == "done"
+    assert seen == ends
+    streaming, seen = observed(*answers)
+    asyncio.run(streamed(streaming))
+    assert seen == ends
+    failing, seen = observed(asks("c1"), ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(failing.run("go"))
+    assert seen == ends
+    stuck, seen = observed(*answers, slow=False, grace=0.02)
+    assert asyncio.run(stuck.run("go")).text == "done"
+    entered, seen_inside = observed(*answers, slow=False)
+    assert asyncio.run(inside(entered)).text == "done"
+    assert seen == seen_inside == []
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+def test_a_closed_loop_leaves_it_usable(event, monkeypatch):
+    noise = []
+    monkeypatch.setattr(sys, "unraisablehook", noise.append)
+    agent = agent_for(asks("c1", "c2"), "done", "well")
+    told, loop = collects(agent, TOOL_CALL_AFTER), asyncio.new_event_loop()
+
+    async def hang(ctx):
+        if tool_call_of(ctx.value):
+            loop.stop()
+            await asyncio.Event().wait()
+
+    with agent.on(event, hang):
+        run = loop.create_task(agent.run("go"))
+        loop.run_forever()
+    loop.close()
+    result = asyncio.run(agent.run("on"))
+    del run
+    gc.collect()
+
+    assert result.status == "ok"
+    assert is_paired(agent.messages)
+    assert [(one.requested.id, one.status) for one in told] == [("c1", "ok"), ("c2", "ok")]
+    assert noise == []
+
+
 async def test_an_enqueued_message_waits_its_turn():
     @tool
     async def remember(text: str) -> str:
@@ -890,6 +981,37 @@ async def test_below_handlers_mean_that_session():
     assert counts == [2]
     assert list(below.messages) == []
     assert texts(above.messages) == ["go", "", "done", "done"]
+
+
+async def test_questions_below_go_above():
+    bus, asked = EventBus(), []
+
+    def approver(name):
+        return lambda ask, call, scope: asked.append((name, scope.agent_id, call.name)) or True
+
+    def agent(agent_id, *answers, tools=(), approve=None):
+        model = ScriptedModel(answers)
+        return Agent(model, tools=[echo, *tools], bus=bus, agent_id=agent_id, approver=approve)
+
+    low = agent("low", asks("l"), "low done")
+    middle = agent(
+        "middle", asks("m"), delegates(("d", "go"), name="low"), "done", tools=[low.as_tool("low")]
+    )
+    wise = agent("wise", asks("w"), "wise done", approve=approver("wise"))
+    top = agent(
+        "top",
+        delegates(("a", "go"), name="middle"),
+        delegates(("b", "go"), name="wise"),
+        "done",
+        tools=[middle.as_tool("middle"), wise.as_tool("wise")],
+        approve=approver("top"),
+    )
+    top.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may I?") if ctx.value.name == "echo" else None)
+
+    result = await top.run("go")
+
+    assert result.text == "done"
+    assert asked == [("top", "middle", "echo"), ("top", "low", "echo"), ("wise", "wise", "echo")]
 
 
 async def test_cancelling_above_reaches_below():
@@ -1378,6 +1500,200 @@ async def test_an_install_may_use_the_agent():
     await asyncio.wait_for(agent.run("go"), 10)
 
     assert texts(agent.messages) == ["be brief", "hello", "go", "done"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("model", "openai:x", "model 'openai:x': it has no `complete`"),
+        ("model", None, "model None: it has no `complete`"),
+        ("model", print, "model <built-in function print>: it has no `complete`"),
+        ("model", ScriptedModel, "model 'ScriptedModel': it is a class; give an instance"),
+        ("store", "x.db", "store 'x.db': it is a path; open it, `SqliteStore(path)`"),
+        ("store", Path("x.db"), "store 'x.db': it is a path; open it, `SqliteStore(path)`"),
+        ("store", MemoryStore, "store 'MemoryStore': it is a class; give an instance"),
+        ("store", {}, "store {}: it has no `append`"),
+        ("components", [Marking], "component 'Marking': it is a class; give an instance"),
+        ("components", [ToolAdapter()], "component 'ToolAdapter': it is an adapter; "),
+        ("components", [print], "component <built-in function print>: expected an AgentComp"),
+        ("components", AgentComponent(), "components: expected several, in a list"),
+        ("approver", True, "approver True: it must be callable with a question, a call and a"),
+        ("approver", lambda ask: True, "it must be callable with a question, a call and a scope"),
+        ("bus", "main", "bus 'main': expected an `EventBus`"),
+        ("session_id", 7, "session_id 7: expected text, got `int`"),
+        ("session_id", "\ud83d", "lone surrogate U+D83D at character 0"),
+    ],
+)
+def test_arguments_of_agents_are_checked(option, value, problem):
+    bus = EventBus()
+    options = {"model": ScriptedModel([]), "bus": bus, "agent_id": "main", option: value}
+
+    with pytest.raises(RegistrationError, match=re.escape(problem)):
+        Agent(**options)
+
+    assert not any(bus.handlers(event) for event in CATALOGUE)
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+async def test_a_hanging_hook_is_cut_off(event):
+    store, reached = MemoryStore(), asyncio.Event()
+    agent = agent_for(asks("c1", "c2"), "done", store=store, grace=0.02)
+    told = collects(agent, TOOL_CALL_AFTER)
+    ends = collects(agent, RUN_AFTER)
+
+    async def hang(ctx):
+        if tool_call_of(ctx.value):
+            reached.set()
+            await asyncio.Event().wait()
+
+    hanging = agent.on(event, hang)
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, SECONDS)
+
+    assert [one.status for one in ends] == ["cancelled"]
+    assert [(one.requested.id, one.status) for one in told] == [("c1", "ok"), ("c2", "ok")]
+    assert texts(agent.messages) == ["go", "", "<c1>", "<c2>"]
+    assert await store.read("s") == tuple(agent.messages)
+    hanging.cancel()
+    assert (await agent.run("on")).status == "ok"
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+async def test_closing_cuts_hanging_hooks_off(event):
+    store, reached = MemoryStore(), asyncio.Event()
+    agent = agent_for(asks("c1", "c2"), "done", store=store, grace=0.02)
+
+    @agent.on(event)
+    async def hang(ctx):
+        if tool_call_of(ctx.value):
+            reached.set()
+            await asyncio.Event().wait()
+
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    await asyncio.wait_for(agent.aclose(), SECONDS)
+
+    with pytest.raises(ClosedError):
+        await run
+    assert texts(await store.read("s")) == ["go", "", "<c1>", "<c2>"]
+
+
+@pytest.mark.parametrize("kind", ["guard", "adapter"])
+async def test_a_guard_cut_off_withholds(kind):
+    reached = asyncio.Event()
+
+    async def hang(value):
+        if isinstance(value, ToolResponse | ToolMessage):
+            reached.set()
+            await asyncio.Event().wait()
+
+    async def judge(ctx):
+        await hang(ctx.value)
+
+    class Hang(ToolAdapter):
+        async def adapt_response(self, response, call):
+            await hang(response)
+
+    component = AgentComponent()
+    if kind == "adapter":
+        component.register_tool_adapter(Hang())
+    agent = agent_for(asks("c1", "c2"), components=[component], grace=0.02)
+    if kind == "guard":
+        agent.guard(MESSAGE_APPEND_BEFORE, judge)
+
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, SECONDS)
+
+    answers = agent.messages[2:]
+    assert [one.tool_call_id for one in answers] == ["c1", "c2"]
+    assert all("was ended by CancelledError" in one.text for one in answers)
+    assert all(one.tool_response.is_error for one in answers)
+    assert not any("<c" in one.text for one in answers)
+
+
+@pytest.mark.parametrize("event", ENTERING, ids=lambda event: event.name)
+async def test_a_deaf_hook_is_given_up(event):
+    store, reached, late = MemoryStore(), asyncio.Event(), asyncio.Event()
+    agent = agent_for(asks("c1", "c2"), store=store, grace=0.02)
+    ends = collects(agent, RUN_AFTER)
+
+    @agent.on(event)
+    async def deaf(ctx):
+        if tool_call_of(ctx.value) is None:
+            return
+        reached.set()
+        while not late.is_set():
+            with suppress(asyncio.CancelledError):
+                await late.wait()
+
+    run = asyncio.create_task(agent.run("go"))
+    await reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, SECONDS)
+
+    before = tuple(agent.messages)
+    late.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [one.status for one in ends] == ["cancelled"]
+    assert [one.tool_call_id for one in before[2:]] == ["c1", "c2"]
+    assert tuple(agent.messages) == before
+    assert [one.id for one in await store.read("s")] == [one.id for one in before]
+
+
+async def test_slow_hooks_are_not_cut_off():
+    agent = agent_for(asks("c1"), "done", grace=0)
+
+    @agent.on(MESSAGE_APPEND_BEFORE)
+    async def slow(ctx):
+        if not isinstance(ctx.value, ToolMessage):
+            return None
+        await asyncio.sleep(0.1)
+        return ctx.value.with_tool_response(ToolResponse.from_text("slow"))
+
+    await agent.run("go")
+
+    assert texts(agent.messages) == ["go", "", "slow", "done"]
+
+
+async def test_a_close_in_time_ends_in_time():
+    forever, closed = asyncio.Event(), []
+
+    class Hanging(AgentComponent):
+        async def close(self):
+            closed.append("begun")
+            await forever.wait()
+
+    agent = agent_for("done", components=[Hanging()], grace=0.02)
+
+    @agent.on(RUN_AFTER)
+    async def observe(ctx):
+        await forever.wait()
+
+    async with agent:
+        for _ in range(3):
+            agent.bus.do(RUN_AFTER, RunResult(status="ok"), scope=agent.scope)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(agent.aclose(), 0.05)
+        ended = asyncio.get_running_loop().time()
+
+    assert closed == ["begun"]
+    with pytest.raises(ClosedError):
+        await agent.run("go")
+    assert asyncio.get_running_loop().time() - ended < 1
+
+
+@pytest.mark.parametrize("grace", [-1, "5", None, float("inf"), float("nan"), True])
+def test_a_grace_is_checked(grace):
+    with pytest.raises(RegistrationError, match="grace: expected a number of seconds, got"):
+        agent_for("done", grace=grace)
 
 
 async def test_the_whole_catalogue_is_fired():

@@ -759,9 +759,9 @@ def test_an_adapter_is_registered_once():
 
 
 def test_what_is_no_adapter_is_refused():
-    component, lax = AgentComponent(), Shout()
-    lax.on_error = "raise"
-    strangers: list[Any] = [Shout, print, lax]
+    component, lax, high = AgentComponent(), Shout(), Shout()
+    lax.on_error, high.priority = "raise", "high"
+    strangers: list[Any] = [Shout, print, lax, high]
     problems = []
 
     for stranger in strangers:
@@ -773,6 +773,7 @@ def test_what_is_no_adapter_is_refused():
         "adapter 'Shout': expected an object of a subclass of ToolAdapter",
         "adapter <built-in function print>: expected an object of a subclass of ToolAdapter",
         "adapter 'Shout': on_error must be one of open, closed, not 'raise'",
+        "adapter 'Shout': priority must be an integer, not 'high'",
     ]
     assert component.adapters == ()
 

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import DecodeError, ModelError
-from toolbus.events import ModelDelta, ModelRequest, RunResult
+from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
 from toolbus.messages import encode
+from toolbus.models.answers import given_call
 from toolbus.models.replay import ReplayModel
 from toolbus.models.scripted import ScriptedModel
 from toolbus.testing.fakes import counting_ids
@@ -223,3 +224,107 @@ async def test_what_is_no_answer_is_refused():
         f"model 'parrot': it gave `{name}` instead of an AssistantMessage"
         for name in ("dict", "NoneType")
     ]
+
+
+@pytest.mark.parametrize("call_id", ["call_0", ""])
+async def test_ids_given_twice_are_told_apart(call_id):
+    ran = []
+
+    @tool
+    async def roll(sides: int) -> str:
+        ran.append(sides)
+        return f"rolled {sides}"
+
+    calls = [ToolCall(id=call_id, name="roll", arguments={"sides": n}) for n in (1, 2, 3)]
+    asking = AssistantMessage(id="m", tool_calls=calls)
+    agent = Agent(
+        ScriptedModel([asking, asking, AssistantMessage(id="m", content="done")]), tools=[roll]
+    )
+
+    result = await agent.run("go")
+
+    messages = agent.messages
+    asked = [call.id for one in (messages[1], messages[5]) for call in one.tool_calls]
+    answers = [one for one in messages if isinstance(one, ToolMessage)]
+    assert len({one.id for one in messages}) == len(messages) == 10
+    assert len(set(asked[:3])) == len(set(asked[3:])) == 3
+    assert all(asked)
+    assert [one.tool_call_id for one in answers] == asked
+    assert [one.text for one in answers] == [f"rolled {n}" for n in (1, 2, 3)] * 2
+    assert (result.text, sorted(ran)) == ("done", [1, 1, 2, 2, 3, 3])
+
+
+async def test_an_unknown_piece_is_no_answer():
+    class Odd(Parrot):
+        def stream(self, request):
+            return Once([ModelDelta(kind="text", text="you"), {"text": " rolled"}, LAST])
+
+    with pytest.raises(ModelError) as caught:
+        [piece async for piece in Agent(Odd()).stream("hello")]
+
+    assert str(caught.value) == "model 'parrot': its stream gave `dict`, which is no piece"
+
+
+async def test_what_a_model_says_is_mended():
+    class Cuts(Parrot):
+        name = "cuts"
+
+        def __init__(self):
+            super().__init__()
+            call = given_call("c\ud83d", "say", '{"text": "half \\ud83d"}')
+            script = [AssistantMessage(id="a", tool_calls=[call]), "done \ud83d"]
+            self.script = ScriptedModel(script)
+
+        async def complete(self, request):
+            return await self.script.complete(request)
+
+        async def stream(self, request):
+            yield ModelDelta(kind="text", text="piece \ud83d")
+            yield await self.complete(request)
+
+    heard = []
+
+    @tool
+    async def say(text: str) -> str:
+        heard.append(text)
+        return text
+
+    ran, streamed = Agent(Cuts(), tools=[say]), Agent(Cuts(), tools=[say])
+    result = await ran.run("go")
+    pieces = [piece async for piece in streamed.stream("go")]
+
+    assert (result.text, pieces[-1].text) == ("done \ufffd", "done \ufffd")
+    assert {one.text for one in pieces[:-1]} == {"piece \ufffd"}
+    assert heard == ["half \ufffd"] * 2
+    for agent in (ran, streamed):
+        assert [one.text for one in agent.messages] == ["go", "", "half \ufffd", "done \ufffd"]
+        assert agent.messages[1].tool_calls[0].id == "c\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "raw"),
+    [
+        ('{"sides": NaN}', '{"sides": NaN}'),
+        ({"sides": float("nan")}, '{"sides": NaN}'),
+        ({"sides": 2**70}, f'{{"sides": {2**70}}}'),
+        ("[1, 2]", "[1, 2]"),
+        ('{"sides": 1', '{"sides": 1'),
+        ('{"sides": 1\ud83d', '{"sides": 1\ufffd'),
+    ],
+)
+async def test_arguments_beyond_json_stay_text(arguments, raw):
+    outcomes = []
+
+    @tool
+    async def roll(sides: int) -> str:
+        return f"rolled {sides}"
+
+    asking = AssistantMessage(id="a", tool_calls=[given_call("c", "roll", arguments)])
+    agent = Agent(ScriptedModel([asking, "done"]), tools=[roll])
+    agent.on(TOOL_CALL_AFTER, lambda ctx: outcomes.append(ctx.value))
+
+    result = await agent.run("go")
+
+    assert [one.status for one in outcomes] == ["invalid_arguments"]
+    assert (outcomes[0].requested.raw, outcomes[0].requested.arguments) == (raw, {})
+    assert result.text == "done"

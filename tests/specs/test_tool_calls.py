@@ -32,19 +32,21 @@ from toolbus import (
     ToolRunner,
     tool,
 )
-from toolbus.errors import FreezeError, HandlerError
+from toolbus.errors import FreezeError, HandlerError, RegistrationError, StoreError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
+    TOOL_CALL_PERSIST_AFTER,
     TOOLS_PROVIDE,
     ToolStatus,
 )
 from toolbus.immutable import thaw
-from toolbus.messages import UserMessage
+from toolbus.messages import UserMessage, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
@@ -482,6 +484,40 @@ async def test_guards_judge_an_answered_call():
     assert (outcome.status, outcome.response.text) == ("denied", "not even cached")
 
 
+async def test_answers_after_a_redirect_belong_there():
+    seen = []
+
+    class Watch(ToolAdapter):
+        tools = ("erase",)
+
+        def adapt_response(self, response, call):
+            seen.append((call.name, call.arguments))
+
+    async def erase(path: str) -> None:
+        """Erase a file."""
+
+    component = AgentComponent()
+    component.register_tool_adapter(Watch())
+    agent = agent_of(asks(call_of("note")), tools=[notes([]), erase], components=[component])
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    @agent.on(TOOL_CALL_BEFORE, priority=2)
+    def redirect(ctx):
+        return replace(ctx.value, name="erase", arguments={"path": "a"})
+
+    @agent.on(TOOL_CALL_BEFORE, priority=1)
+    def answer(ctx):
+        return ToolResponse.from_text("cached")
+
+    await agent.run("go")
+
+    (message,) = tool_messages(agent.messages)
+    assert (message.tool_call_id, message.tool_name, message.text) == ("c-1", "erase", "cached")
+    assert message.tool_response.parameters == {"path": "a"}
+    assert [(one.status, one.response.tool_name) for one in outcomes] == [("answered", "erase")]
+    assert seen == [("erase", {"path": "a"})]
+
+
 async def test_a_runner_refuses_what_is_no_json():
     runner = runner_of(EventBus(), notes([]))
 
@@ -489,6 +525,24 @@ async def test_a_runner_refuses_what_is_no_json():
         await runner.call("note", {"n": float("nan")})
 
     assert caught.value.path == "$.arguments.n"
+
+
+async def test_a_runner_waits_for_observers():
+    bus, seen, waiting = EventBus(max_pending=2), [], []
+
+    @bus.on(TOOL_CALL_AFTER)
+    async def observe(ctx):
+        await asyncio.sleep(0)
+        seen.append(ctx.value.requested.id)
+
+    runner = runner_of(bus, notes([]))
+    for _ in range(20):
+        await runner.call("note")
+        waiting.append(bus.pending)
+    await bus.drain()
+
+    assert max(waiting) == 3
+    assert len(seen) == 20
 
 
 async def test_the_callback_sees_calls_of_all_kinds():
@@ -581,6 +635,39 @@ async def test_the_callback_gets_a_copy():
     assert outcome.response.structured == {"list": (1,), "map": {}}
     assert outcome.requested.arguments == {"list": (1,), "map": {}}
     await agent.aclose()
+
+
+async def test_what_cannot_be_called_is_refused():
+    agent = agent_of(tools=[notes([])], before_tool_callback=lambda name, args: {"n": 7})
+    wrong = ("nope", 42, lambda ctx: None, False)
+
+    for one in wrong:
+        with pytest.raises(RegistrationError, match=r"callback\(name, args\)"):
+            agent.set_before_tool_callback(one)
+        with pytest.raises(RegistrationError, match="before_tool_callback"):
+            agent_of(before_tool_callback=one)
+
+    assert (await agent.call_tool("note")).response.text == "noted 7"
+
+
+async def test_a_callback_comes_after_adapters():
+    seen, ran = [], []
+
+    class Count(ToolAdapter):
+        def adapt_parameters(self, call):
+            return call.merge_arguments({"n": 1})
+
+    component = AgentComponent()
+    component.register_tool_adapter(Count())
+    agent = agent_of(tools=[notes(ran)], components=[component])
+    agent.set_before_tool_callback(lambda name, args: seen.append((name, args)))
+    agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"text": "a"}), priority=101)
+    agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"user": "b"}), priority=99)
+
+    await agent.call_tool("note")
+
+    assert seen == [("note", {"n": 1, "text": "a"})]
+    assert ran == [{"n": 1, "text": "a", "user": "b"}]
 
 
 async def test_a_failing_callback_is_logged(caplog):
@@ -1163,6 +1250,128 @@ async def test_a_failing_handler_reaches_the_caller():
         "c-2": "denied",
         "c-3": "ok",
     }
+
+
+@pytest.mark.parametrize(("policy", "read"), [("open", "noted 1"), ("closed", None)])
+async def test_a_hook_ended_by_a_cancellation_fails(policy, read):
+    agent = agent_of(asks(call_of("note", 1, n=1), call_of("note", 2, n=2)), tools=[notes([])])
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    @agent.on(MESSAGE_APPEND_BEFORE, on_error=policy)
+    async def hook(ctx):
+        if isinstance(ctx.value, ToolMessage) and ctx.value.tool_call_id == "c-1":
+            cancelled = asyncio.get_running_loop().create_future()
+            cancelled.cancel()
+            await cancelled
+
+    result = await agent.run("go")
+
+    answers = tool_messages(agent.messages)
+    assert [(one.requested.id, one.status) for one in outcomes] == [("c-1", "ok"), ("c-2", "ok")]
+    assert [one.tool_call_id for one in answers] == ["c-1", "c-2"]
+    assert answers[1].text == "noted 2"
+    if read is None:
+        assert answers[0].tool_response.error_type == "denied"
+    else:
+        assert answers[0].text == read
+    assert result.text == "done"
+
+
+@pytest.mark.parametrize("cause", ["store", "hook"])
+async def test_a_failed_write_repeats_no_telling(cause):
+    failing = ["noted 0"]
+
+    class Failing(MemoryStore):
+        async def append(self, session_id, stored):
+            if cause == "store" and stored.message and stored.message.text in failing:
+                raise OSError(failing.pop())
+            await super().append(session_id, stored)
+
+    store = Failing()
+    agent = agent_of(asks(call_of("note")), "well", tools=[notes([])], store=store)
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    @agent.on(MESSAGE_APPEND_BEFORE, on_error="raise")
+    def hook(ctx):
+        if cause == "hook" and ctx.value.text in failing:
+            raise ValueError(failing.pop())
+
+    with pytest.raises((StoreError, HandlerError)):
+        await agent.run("go")
+    result = await agent.run("go on")
+
+    assert [(one.requested.id, one.status, one.again) for one in outcomes] == [("c-1", "ok", False)]
+    (answer,) = tool_messages(agent.messages)
+    assert answer.tool_response.error_type == "interrupted"
+    assert result.status == "ok"
+    assert await store.read("s-1") == tuple(agent.messages)
+
+
+async def test_a_second_telling_is_marked():
+    store = MemoryStore()
+    for message in (UserMessage(id="u-1", content="go"), asks(call_of("note"))):
+        await store.append("s-1", Stored(message=message))
+    second = asks(call_of("note", 2), id="m-2")
+    agent = agent_of(second, tools=[notes([])], store=store, ids=counting_ids("new"))
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    await agent.run("go on")
+
+    assert [(one.requested.id, one.status, one.again) for one in outcomes] == [
+        ("c-1", "interrupted", True),
+        ("c-2", "ok", False),
+    ]
+    assert b'"again":true' in encode(outcomes[0])
+    assert b"again" not in encode(outcomes[1])
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_an_interrupt_leaves_the_session_usable(calls):
+    asked = asks(*[call_of("note", number) for number in range(1, calls + 1)])
+    agent = agent_of(asked, tools=[notes([])])
+    outcomes, loop = [], asyncio.new_event_loop()
+
+    @agent.on(TOOL_CALL_AFTER)
+    def observe(ctx):
+        outcomes.append(ctx.value.requested.id)
+        if ctx.value.requested.id == "c-1":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(agent.run("go"))
+    result = loop.run_until_complete(agent.run("go on"))
+    loop.run_until_complete(agent.aclose())
+    loop.close()
+
+    ids = [call.id for call in asked.tool_calls]
+    assert result.text == "done"
+    assert sorted(outcomes) == ids
+    assert [one.tool_call_id for one in tool_messages(agent.messages)] == ids
+
+
+def test_everything_cancelled_calls_end_once():
+    long = os.environ.get("TOOLBUS_TESTS") == "long"
+    for steps in range(300) if long else range(0, 60, 3):
+        store, outcomes, agents = MemoryStore(), [], []
+
+        async def run(steps=steps, store=store, outcomes=outcomes, agents=agents):
+            asked = asks(*[call_of("wait", number, n=number) for number in (1, 2, 3)])
+            agents.append(agent_of(asked, tools=[waits], store=store))
+            agents[0].on(TOOL_CALL_AFTER, lambda ctx: outcomes.append(ctx.value.requested.id))
+            for event in (MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER):
+                agents[0].on(event, suspend)
+            # Nobody waits for it: the program ends, and all of its tasks are cancelled.
+            agents.append(asyncio.create_task(agents[0].run("go")))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+
+        asyncio.run(run())
+
+        messages = tuple(agents[0].messages)
+        asked = [call.id for one in messages for call in getattr(one, "tool_calls", ())]
+        assert [one.tool_call_id for one in tool_messages(messages)] == asked, steps
+        assert sorted(outcomes) == asked, steps
+        assert asyncio.run(store.read("s-1")) == messages, steps
 
 
 async def test_an_exception_becomes_a_response():
@@ -1861,6 +2070,61 @@ async def test_a_failing_inner_handler_reaches_the_tool():
     assert outcome.response.text == "handler 'broken' of 'tool:call:before' raised an error"
 
 
+async def test_an_inner_result_is_adapted_too():
+    read = []
+
+    class Redact(ToolAdapter):
+        tools = ("inner",)
+
+        def adapt_response(self, response, call):
+            return response.map_text(lambda text: text.replace("SECRET", f"[{call.name}]"))
+
+    async def inner() -> str:
+        """Tell a secret."""
+        return "SECRET"
+
+    async def outer(context: ToolContext) -> str:
+        """Call another."""
+        read.append(await context.call("inner"))
+        return read[-1].text
+
+    component = AgentComponent()
+    component.register_tool_adapter(Redact())
+    answers = [asks(call_of("inner")), asks(call_of("outer", 2), id="m-2")]
+    agent = agent_of(*answers, tools=[inner, outer], components=[component])
+
+    await agent.run("go")
+
+    assert [one.text for one in tool_messages(agent.messages)] == ["[inner]", "[inner]"]
+    assert [one.text for one in read] == ["[inner]"]
+    assert (read[0].tool_name, read[0].parameters, read[0].is_error) == ("inner", {}, False)
+
+
+async def test_a_guard_withholds_an_inner_result():
+    read = []
+
+    async def inner() -> str:
+        """Tell a secret."""
+        return "SECRET"
+
+    async def outer(context: ToolContext) -> str:
+        """Call another."""
+        read.append(await context.call("inner"))
+        return "done"
+
+    agent = agent_of(asks(call_of("outer")), tools=[inner, outer])
+
+    @agent.guard(MESSAGE_APPEND_BEFORE)
+    def judge(ctx):
+        secret = isinstance(ctx.value, ToolMessage) and ctx.value.tool_name == "inner"
+        return Deny("not for models") if secret else None
+
+    await agent.run("go")
+
+    assert [(one.text, one.error_type) for one in read] == [("not for models", "denied")]
+    assert [one.tool_call_id for one in tool_messages(agent.messages)] == ["c-1"]
+
+
 def unruly_tools(hanging, *, hang):
     """Return tools that fail, take too long, and hang if they are to *hang*."""
 
@@ -1923,6 +2187,18 @@ CASES = {
     "invalid_arguments": ("note", {"n": "one"}),
     "timeout": ("hang", {}),
 }
+
+
+@tool(name="wait")
+async def waits(n: int) -> str:
+    """Wait for *n* turns of the loop."""
+    for _ in range(n):
+        await asyncio.sleep(0)
+    return f"waited {n}"
+
+
+async def suspend(ctx):
+    await asyncio.sleep(0)
 
 
 class Renames(ToolAdapter):

@@ -32,6 +32,7 @@ from toolbus.events import (
 )
 from toolbus.messages import encode
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import counting_ids
@@ -175,13 +176,20 @@ def agent_for(*answers, **options) -> Agent:
     return Agent(ScriptedModel(answers), session_id="s", agent_id="main", **options)
 
 
+async def asked(store: MemoryStore | None = None) -> MemoryStore:
+    """Return a *store* whose session "s" ends with the call that the last of ROLES answers."""
+    store = store or MemoryStore()
+    await MemoryStore.append(store, "s", Stored(message=ROLES[2]))
+    return store
+
+
 async def test_a_tool_message_passes_every_step():
     seen = []
 
     async def write(message):
         seen.append(("store", len(agent.messages)))
 
-    agent = agent_for(store=Watched(write))
+    agent = agent_for(store=await asked(Watched(write)))
     for event in (
         MESSAGE_APPEND_AFTER,
         TOOL_CALL_PERSIST_AFTER,
@@ -195,13 +203,13 @@ async def test_a_tool_message_passes_every_step():
     await agent.append(ROLES[-1])
 
     assert seen == [
-        ("message:append:before", 0),
-        ("guard", 0),
-        ("message:persist:before", 0),
-        ("tool:call:persist:before", 0),
-        ("store", 0),
-        ("tool:call:persist:after", 1),
-        ("message:append:after", 1),
+        ("message:append:before", 1),
+        ("guard", 1),
+        ("message:persist:before", 1),
+        ("tool:call:persist:before", 1),
+        ("store", 1),
+        ("tool:call:persist:after", 2),
+        ("message:append:after", 2),
     ]
 
 
@@ -244,8 +252,9 @@ async def test_the_calls_that_were_appended_run():
 
 
 async def test_the_text_stands_in_one_place():
-    store = MemoryStore()
-    agent = agent_for(store=store)
+    agent = agent_for(store=(store := MemoryStore()))
+    calls = [ToolCall(id=one, name="read") for one in ("c", "c2")]
+    await agent.append(AssistantMessage(id="asks", tool_calls=calls))
     both = replace(ROLES[-1], content="old")
     alone = ToolMessage(id="t2", tool_call_id="c2", tool_name="read", content="kept")
 
@@ -257,7 +266,8 @@ async def test_the_text_stands_in_one_place():
     await agent.append(both)
     await agent.append(alone)
 
-    assert [(one.content, one.text) for one in agent.messages] == [("", "found"), ("kept", "kept")]
+    answers = agent.messages[1:]
+    assert [(one.content, one.text) for one in answers] == [("", "found"), ("kept", "kept")]
     assert await store.read("s") == tuple(agent.messages)
 
 
@@ -324,7 +334,7 @@ async def test_persist_handlers_run_one_by_one():
     async def write(message):
         seen.append("write")
 
-    agent = agent_for(store=Watched(write))
+    agent = agent_for(store=await asked(Watched(write)))
 
     def sync(name):
         return lambda ctx: seen.append(name)
@@ -350,7 +360,7 @@ async def test_persist_handlers_run_one_by_one():
 
 
 async def test_after_handlers_see_what_was_written():
-    store = MemoryStore()
+    store = await asked()
     agent = agent_for(store=store)
     recorder = Recorder(agent.bus)
     agent.on(
@@ -361,10 +371,10 @@ async def test_after_handlers_see_what_was_written():
     await agent.append(ROLES[-1])
 
     (after,) = recorder.values(TOOL_CALL_PERSIST_AFTER)
-    (stored,) = await store.read("s")
+    _, stored = await store.read("s")
     assert after.tool_result.text == "short"
     assert after.tool_result == stored.tool_response
-    assert agent.messages[0] == ROLES[-1]
+    assert agent.messages[1] == ROLES[-1]
 
 
 async def test_a_failing_persist_handler_is_logged(caplog):
@@ -672,15 +682,19 @@ async def test_a_denied_copy_is_a_stub():
         id="t2", tool_call_id="c2", tool_name="read", content="old", metadata={"a": 1}
     )
 
-    for message in (*ROLES, bare):
+    asking = replace(ROLES[2], tool_calls=[*ROLES[2].tool_calls, ToolCall(id="c2", name="read")])
+    messages = (*ROLES[:2], asking, ROLES[3], bare)
+    for message in messages:
         await agent.append(message)
 
-    assert tuple(agent.messages) == (*ROLES, bare)
+    assert tuple(agent.messages) == messages
     assert await store.read("s") == (
         SystemMessage(id="s", content="not to be kept"),
         UserMessage(id="u", content="not to be kept"),
         AssistantMessage(
-            id="a", content="not to be kept", tool_calls=[ToolCall(id="c", name="read")]
+            id="a",
+            content="not to be kept",
+            tool_calls=[ToolCall(id="c", name="read"), ToolCall(id="c2", name="read")],
         ),
         ToolMessage(
             id="t",
@@ -812,7 +826,7 @@ async def test_concurrent_appends_take_turns():
 
 @pytest.mark.parametrize("event", [*STEPS, TOOL_CALL_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER])
 async def test_an_append_inside_an_append_is_refused(event):
-    agent, errors = agent_for(), []
+    agent, errors = agent_for(store=await asked()), []
     note = UserMessage(id="note", content="seen")
 
     @agent.on(event)
@@ -825,7 +839,7 @@ async def test_an_append_inside_an_append_is_refused(event):
     await asyncio.wait_for(agent.append(ROLES[-1]), 10)
 
     assert errors == ["s", "s"]
-    assert list(agent.messages) == [ROLES[-1]]
+    assert list(agent.messages) == [*ROLES[2:]]
 
 
 async def test_who_observes_the_end_may_append():
@@ -907,9 +921,85 @@ async def test_nothing_stands_between_call_and_answer():
     assert [one.id for one in agent.messages] == ["ask", "t1", "t2", "u"]
 
 
+async def test_a_call_gets_one_answer():
+    agent = agent_for(asks(("1", "good")), "done")
+    await agent.run("go")
+
+    refused = []
+    for number, call_id in enumerate(("1", "9")):
+        answer = ToolMessage(id=f"late-{number}", tool_call_id=call_id, tool_name="good")
+        with pytest.raises(AppendError) as caught:
+            await agent.append(answer)
+        refused.append(caught.value.reason)
+
+    assert refused == ["call '1' has its answer already", "call '9' was never made"]
+    assert [one.text for one in agent.messages] == ["go", "", "<1>", "done"]
+
+
+async def test_a_running_call_belongs_to_its_tool():
+    errors = []
+
+    @tool
+    async def hasty(text: str) -> str:
+        answer = ToolMessage(id="t", tool_call_id=text, tool_name="hasty", content="mine")
+        with pytest.raises(AppendError) as caught:
+            await agent.append(answer)
+        errors.append(caught.value.reason)
+        return "later"
+
+    agent = agent_for(asks(("1", "hasty")), "done", tools=[hasty])
+    await agent.run("go")
+
+    assert errors == ["call '1' is under way, and its tool will answer it"]
+    assert [one.text for one in agent.messages] == ["go", "", "later", "done"]
+
+
+async def test_a_message_id_stands_once():
+    agent = agent_for()
+    await agent.append(ROLES[1])
+    other = UserMessage(id=ROLES[1].id, content="another")
+
+    with pytest.raises(AppendError) as appended:
+        await agent.append(other)
+    with pytest.raises(AppendError) as enqueued:
+        agent.enqueue(other)
+    agent.enqueue(UserMessage(id="w", content="waits"))
+    with pytest.raises(AppendError) as enqueued_twice:
+        agent.enqueue(UserMessage(id="w", content="waits"))
+    await agent.aclose()
+
+    reason = "it has a message '{}' already; give each message an id of its own"
+    given = [one.value.reason for one in (appended, enqueued, enqueued_twice)]
+    assert given == [reason.format(id_) for id_ in ("u", "u", "w")]
+    assert [one.text for one in agent.messages] == ["hi", "waits"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "reason"),
+    [(("x", "x"), "2 calls have the id 'x'"), (("x", ""), "the call of tool 'good' has no id")],
+)
+async def test_calls_of_a_message_are_distinct(ids, reason):
+    calls = [ToolCall(id=one, name="good", arguments={"text": "t"}) for one in ids]
+    agent = agent_for("done")
+
+    with pytest.raises(AppendError) as caught:
+        await agent.append(AssistantMessage(id="a", tool_calls=calls))
+
+    @agent.on(MESSAGE_APPEND_BEFORE, when=lambda ctx: isinstance(ctx.value, AssistantMessage))
+    def double(ctx):
+        return replace(ctx.value, tool_calls=calls)
+
+    result = await agent.run("go")
+
+    assert caught.value.reason == reason
+    assert result.status == "denied"
+    assert "double' broke the message: " + reason in result.reason
+    assert [one.text for one in agent.messages] == ["go"]
+
+
 @pytest.mark.parametrize("event", [*STEPS, TOOL_CALL_PERSIST_BEFORE])
 async def test_cancelled_before_the_write_nothing_enters(event):
-    store = MemoryStore()
+    store = await asked()
     agent, there = agent_for(store=store), asyncio.Event()
 
     async def hang(ctx):
@@ -925,8 +1015,8 @@ async def test_cancelled_before_the_write_nothing_enters(event):
     before = len(agent.messages), await store.read("s")
     await agent.append(ROLES[-1])
 
-    assert before == (0, ())
-    assert list(agent.messages) == [ROLES[-1]]
+    assert before == (1, ROLES[2:3])
+    assert list(agent.messages) == [*ROLES[2:]]
 
 
 async def test_a_write_under_way_is_finished():
@@ -936,7 +1026,7 @@ async def test_a_write_under_way_is_finished():
         writing.set()
         await go_on.wait()
 
-    store = Watched(write)
+    store = await asked(Watched(write))
     agent = agent_for(store=store)
     recorder = Recorder(agent.bus)
 
@@ -950,8 +1040,8 @@ async def test_a_write_under_way_is_finished():
     with pytest.raises(asyncio.CancelledError):
         await append
 
-    assert list(agent.messages) == [ROLES[-1]]
-    assert await store.read("s") == (ROLES[-1],)
+    assert list(agent.messages) == [*ROLES[2:]]
+    assert await store.read("s") == ROLES[2:]
     assert recorder.names[-2:] == ["tool:call:persist:after", "message:append:after"]
 
 
@@ -966,6 +1056,9 @@ async def test_cancelled_anywhere_both_agree(message):
     outcomes = set()
     for steps in range(100):
         store = Watched(write)
+        if isinstance(message, ToolMessage):
+            await asked(store)
+        before = await store.read("s")
         agent = agent_for(store=store)
         recorder = Recorder(agent.bus)
         for event in (*STEPS, TOOL_CALL_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER):
@@ -977,8 +1070,10 @@ async def test_cancelled_anywhere_both_agree(message):
         cancelled = append.cancel()
         await asyncio.wait({append})
 
-        assert await store.read("s") == tuple(agent.messages)
-        written = bool(agent.messages)
+        stored = await store.read("s")
+        assert stored in {tuple(agent.messages), before}
+        written = stored != before
+        assert written is (len(agent.messages) > len(before))
         assert ("message:append:after" in recorder.names) is written
         outcomes.add((append.cancelled(), written))
         if not cancelled:

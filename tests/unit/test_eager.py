@@ -273,13 +273,29 @@ def test_an_exit_ends_the_loop_in_its_own_turn(error):
 
     left = []
     for resume in (lambda steps: steps.send(None), lambda steps: steps.throw(Boom())):
-        steps = _Steps(leave())
+        steps = _Steps(leave(), alone=True)
         steps.begin()
         left.append(steps.ended)
         with pytest.raises(error):
             resume(steps)
 
     assert left == [False, False]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_an_exit_reaches_whoever_waits(error, waits):
+    async def leave():
+        if waits:
+            await asyncio.sleep(0)
+        raise error
+
+    begun = Begun(leave())
+    with pytest.raises(error):
+        await to_the_end(begun)
+
+    with pytest.raises(error):
+        begun.result()
 
 
 def test_a_loop_may_end_at_once():

@@ -17,6 +17,7 @@ from toolbus.immutable import (
     escape_surrogates,
     freeze,
     freeze_object,
+    mend_text,
     thaw,
 )
 from toolbus.testing.strategies import json_objects, json_values
@@ -168,3 +169,11 @@ def test_escaped_text_can_be_encoded(text):
 
     assert escaped.encode()
     check_text(escaped, "$")
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_mended_text_can_be_carried(text):
+    mended = mend_text(text)
+
+    assert mended.encode().decode() == mended
+    assert mend_text(mended) is mended

@@ -47,7 +47,7 @@ async def test_an_answer_that_nobody_asked_for_names_nobody():
     transcript = Transcript(bus, "s", write)
     bus.on(TOOL_CALL_PERSIST_AFTER, lambda ctx: seen.append(ctx.value))
 
-    await transcript.append(ToolMessage(id="t", tool_call_id="c", tool_name="read"), Scope())
+    await transcript.enter(ToolMessage(id="t", tool_call_id="c", tool_name="read"), Scope())
 
     (facts,) = seen
     assert (facts.message_id, facts.tool_input, facts.tool_call_id) == ("", {}, "c")
@@ -64,7 +64,7 @@ async def test_the_stub_of_an_error_is_an_error():
     response = ToolResponse.from_text("no such file", is_error=True, error_type="OSError")
 
     message = ToolMessage(id="t", tool_call_id="c", tool_name="read", tool_response=response)
-    await transcript.append(message, Scope())
+    await transcript.enter(message, Scope())
 
     (stored,) = written
     assert stored.tool_response == ToolResponse.from_text("not to be kept", is_error=True)

@@ -73,18 +73,18 @@ def begin_adapter(
         if type(new) is not type(value) and isawaitable(new):
             return _awaited(adapter, event, value, new)
         return Done(_kept(adapter, event, value, new))
-    except Exception as error:  # noqa: BLE001 - what passes is raised again
+    except BaseException as error:  # noqa: BLE001 - what passes is raised again
         return _failed(adapter, event, value, error)
 
 
 async def _awaited(adapter: ToolAdapter, event: Event, value: T, new: Awaitable[Any]) -> Done[T]:
     try:
         return Done(_kept(adapter, event, value, await new))
-    except Exception as error:  # noqa: BLE001 - what passes is raised again
+    except BaseException as error:  # noqa: BLE001 - what passes is raised again
         return _failed(adapter, event, value, error)
 
 
-def _failed(adapter: ToolAdapter, event: Event, value: T, error: Exception) -> Done[T]:
+def _failed(adapter: ToolAdapter, event: Event, value: T, error: BaseException) -> Done[T]:
     if passes(error):
         raise error
     _, reason = explain(event.name, adapter.name, error)

@@ -235,6 +235,8 @@ class AgentComponent:
             return "expected an object of a subclass of ToolAdapter"
         if adapter.on_error not in {"open", "closed"}:
             return f"on_error must be one of open, closed, not {adapter.on_error!r}"
+        if type(adapter.priority) is not int:
+            return f"priority must be an integer, not {adapter.priority!r}"
         if any(one is adapter for one in self._adapters):
             return f"{self.name} has it already"
         return None

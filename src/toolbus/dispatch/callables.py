@@ -34,8 +34,13 @@ def is_generator(handler: Callable[..., Any]) -> bool:
 
 def takes_one(function: Callable[..., Any]) -> bool:
     """Tell whether *function* can be called with one argument."""
+    return takes(function, 1)
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Tell whether *function* can be called with *count* arguments."""
     try:
-        inspect.signature(function).bind(None)
+        inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
     except ValueError:

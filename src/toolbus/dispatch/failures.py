@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, ToolbusError
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from toolbus.ledger import HandlerStatus
 
 logger = logging.getLogger("toolbus")
+
+
+answerable: ContextVar[bool] = ContextVar("toolbus_answerable", default=False)
+"""Whether a handler that ends as cancelled, though nobody cancelled the dispatch, has failed."""
 
 
 class PredicateError(Exception):
@@ -35,7 +40,17 @@ def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStat
 
 def passes(error: BaseException) -> bool:
     """Tell whether *error* goes on to the caller, whatever the handler's policy."""
-    return not isinstance(error, Exception) or isinstance(error, DispatchDepthError)
+    if isinstance(error, Exception):
+        return isinstance(error, DispatchDepthError)
+    return not (answerable.get() and _is_stray(error))
+
+
+def _is_stray(error: BaseException) -> bool:
+    """Tell whether *error* is a cancellation that reaches nobody but the handler."""
+    from asyncio import CancelledError, current_task  # noqa: PLC0415 - few failures need it
+
+    task = current_task()
+    return isinstance(error, CancelledError) and task is not None and not task.cancelling()
 
 
 def detail_of(error: BaseException) -> str:

@@ -6,14 +6,15 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from toolbus.admission import admit
-from toolbus.eager import Begun, to_the_end
+from toolbus.eager import EXITS, Begun, to_the_end
 from toolbus.events import TOOL_CALL_AFTER, Scope
 from toolbus.fields import with_sound
+from toolbus.grace import Grace, current_grace
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY
 from toolbus.lifecycle.approvals import Approvals
@@ -22,7 +23,7 @@ from toolbus.lifecycle.means import Means
 from toolbus.messages import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 
     from toolbus.bus import EventBus
     from toolbus.events import ToolCallOutcome, ToolSpec
@@ -50,6 +51,8 @@ class ToolRunner(Means):
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
         sheltered: says that no cancellation reaches whoever calls; they use `stop`.
+        told: the ids of calls of which `TOOL_CALL_AFTER` was told and whose message is not yet
+            appended; who closes them later passes the same set.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         progress: gets what tools tell of their progress.
         ids: makes the ids of calls and messages.
@@ -65,6 +68,7 @@ class ToolRunner(Means):
         approver: Approver | Approvals | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         sheltered: bool = False,
+        told: set[str] | None = None,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
         ids: Callable[[], str] = new_id,
@@ -80,17 +84,19 @@ class ToolRunner(Means):
             clock=clock,
         )
         self._append, self._sheltered = append or partial(admit, bus), sheltered
-        self._ids = ids
+        self._ids, self._told = ids, set() if told is None else told
         self._under_way: list[CallInProgress] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
         """Call a tool as a program does, which sees all tools; return what became of it.
 
-        The outcome's response is what a model would read. A tool's failure is in the outcome,
-        never raised; raises `HandlerError` for a handler that fails with the policy "raise", and
-        `FreezeError` for *arguments* that are no JSON.
+        It waits first while an async observer is too far behind. The outcome's response is what
+        a model would read. A tool's failure is in the outcome, never raised; raises
+        `HandlerError` for a handler that fails with the policy "raise", and `FreezeError` for
+        *arguments* that are no JSON.
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        await self.bus.catch_up()
         (outcome,) = await self._finish([CallInProgress(call, self, None)])
         return outcome
 
@@ -117,11 +123,16 @@ class ToolRunner(Means):
         for one in self._under_way:
             one.stop()
 
-    async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
-        """Answer *calls*, which a former process left open, as interrupted; run none of them."""
+    async def close_interrupted(
+        self, calls: Sequence[ToolCall], again: Collection[str] = ()
+    ) -> None:
+        """Answer *calls*, which were left open, as interrupted; run none of them.
+
+        Of those whose ids are in *again*, a former process may have told `TOOL_CALL_AFTER`.
+        """
         under_way = [CallInProgress(call, self, None) for call in calls]
         for one in under_way:
-            one.interrupt()
+            one.interrupt(again=one.requested.id in again)
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
@@ -132,19 +143,27 @@ class ToolRunner(Means):
             finally:
                 self._under_way = [one for one in self._under_way if one not in under_way]
 
+        grace = current_grace() or Grace()
+
         def cancel() -> None:
             for one in under_way:
                 one.stop()
+            grace.begin()
 
-        return await to_the_end(Begun(self._append_all(under_way)), cancel)
+        with grace.here():
+            work = Begun(self._append_all(under_way))
+        return await to_the_end(work, cancel)
 
     async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
         """Take a call to its end and tell the observers; it waits for nothing after its walk."""
         await one.walk()
-        outcome = one.outcome
+        outcome, call_id = one.outcome, one.requested.id
+        if call_id in self._told:
+            return outcome
+        self._told.add(call_id)
         try:
             self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
-        except Exception as error:  # noqa: BLE001 - it is raised when the call has its answer
+        except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             one.error = one.error or error
         return outcome
 
@@ -155,31 +174,42 @@ class ToolRunner(Means):
         outcomes: list[ToolCallOutcome] = []
         errors: list[BaseException] = []
         for one, end in zip(under_way, ends, strict=True):
-            outcome = await end
+            try:
+                outcomes.append(await self._answer(one, await _end_of(end)))
+            except GeneratorExit:
+                raise  # Its loop was closed: nothing can be waited for.
+            except BaseException as error:  # noqa: BLE001 - its siblings are appended first
+                errors.append(error)
             if one.error is not None:
                 errors.append(one.error)
-            try:
-                message = await self._append(self._message(outcome), self.scope, one.spec)
-                read = _read_by_model(message, outcome.response)
-                if read is not outcome.response:
-                    outcome = with_sound(outcome, response=read)
-            except Exception as error:  # noqa: BLE001 - its siblings are appended first
-                errors.append(error)
-            outcomes.append(outcome)
-        for other in errors[1:]:
-            logger.error("one more error of the same tool calls", exc_info=other)
-        if errors:
-            raise errors[0]
+            if any(isinstance(error, EXITS) for error in errors):
+                for other in under_way:
+                    other.stop()
+        _raise_first(errors)
         return tuple(outcomes)
 
+    async def _answer(self, one: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
+        """Append the message of *outcome*; return that with what the model reads."""
+        message = await self._append(self._message(outcome), self.scope, one.spec)
+        self._told.discard(one.requested.id)
+        read = _read_by_model(message, outcome.response)
+        return outcome if read is outcome.response else with_sound(outcome, response=read)
+
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
-        """Run a call for a tool: no message, since no model asked; the tool reads the response."""
+        """Run a call for a tool, which reads the result as a model would.
+
+        Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
+        """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         one = CallInProgress(call, self, None)
-        outcome = await to_the_end(Begun(self._complete(one)), one.stop)
+        try:
+            outcome = await to_the_end(Begun(self._complete(one)), one.stop)
+        finally:
+            self._told.discard(call.id)
         if one.error is not None:
             raise one.error
-        return outcome.response
+        message = await admit(self.bus, self._message(outcome), self.scope, one.spec)
+        return _read_by_model(message, outcome.response)
 
     def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
         return ToolMessage(
@@ -188,6 +218,27 @@ class ToolRunner(Means):
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
+
+
+async def _end_of(
+    end: Begun[ToolCallOutcome] | Coroutine[Any, Any, ToolCallOutcome],
+) -> ToolCallOutcome:
+    """Return what *end* brings, also if this very task is cancelled when it has ended."""
+    try:
+        return await end
+    except asyncio.CancelledError:
+        if isinstance(end, Begun):
+            return end.result()
+        raise
+
+
+def _raise_first(errors: list[BaseException]) -> None:
+    """Raise the one of *errors* that its caller must get, and log the others."""
+    errors.sort(key=lambda error: isinstance(error, Exception))  # An exit before the others.
+    for other in errors[1:]:
+        logger.error("one more error of the same tool calls", exc_info=other)
+    if errors:
+        raise errors[0]
 
 
 def _read_by_model(message: Message, response: ToolResponse) -> ToolResponse:

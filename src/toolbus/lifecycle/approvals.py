@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolbus.dispatch.callables import is_async
-from toolbus.errors import DeadlineError
+from toolbus.dispatch.callables import is_async, takes
+from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.events import Ask, Deny, Scope
 from toolbus.lifecycle.execution import execute
 from toolbus.locks import LoopLock
@@ -25,11 +25,21 @@ logger = logging.getLogger("toolbus")
 
 
 class Approvals:
-    """Asks *approver*, sync (in a thread) or async, for at most *timeout* seconds a question."""
+    """Asks *approver*, sync (in a thread) or async, for at most *timeout* seconds a question.
+
+    Raises `RegistrationError` for what cannot be asked.
+    """
 
     def __init__(self, approver: Approver | None = None, timeout: float | None = None) -> None:
+        if approver is not None and not (callable(approver) and takes(approver, 3)):
+            reason = "it must be callable with a question, a call and a scope"
+            raise RegistrationError(f"approver {approver!r}", reason)
         self._approver, self._timeout = approver, timeout
         self._lock = LoopLock()
+
+    def below(self, above: Approvals | None) -> Approvals:
+        """Return who decides for an agent below another one: its own approver, or that one's."""
+        return self if self._approver is not None or above is None else above
 
     async def refusal(
         self, ask: Ask, call: ToolCall | None, scope: Scope, earlier: Sequence[asyncio.Event] = ()

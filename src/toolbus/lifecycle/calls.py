@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from toolbus.eager import EXITS
 from toolbus.errors import DeadlineError, HandlerError
 from toolbus.events import (
     TOOL_CALL_BEFORE,
@@ -65,7 +66,7 @@ class CallInProgress:
         self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, means.clock()
         self._walker: asyncio.Task[Any] | None = None
-        self._stopped = False
+        self._stopped = self._again = False
 
     async def walk(self) -> None:
         """Take every step until an end is reached; stopped, it ends as cancelled."""
@@ -82,7 +83,7 @@ class CallInProgress:
         except asyncio.CancelledError:
             self._fail("the call was cancelled", "cancelled")
             self._state = "cancelled"
-        except (KeyboardInterrupt, SystemExit):
+        except (*EXITS, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             self.error = error
@@ -100,8 +101,9 @@ class CallInProgress:
         if self._walker is not None:
             self._walker.cancel()
 
-    def interrupt(self) -> None:
-        """End it as one that a former process began, perhaps ran, and never answered."""
+    def interrupt(self, *, again: bool = False) -> None:
+        """End it as one that was left open; *again*: a former process may have told of it."""
+        self._again = again
         text = "the call was interrupted, and may have had effects; it was not run again"
         self._fail(text, "interrupted")
         self._state = "interrupted"
@@ -109,16 +111,26 @@ class CallInProgress:
     @property
     def spec(self) -> ToolSpec | None:
         """What its tool says of itself; None if the caller knows no such tool."""
-        if self.executed is None:
+        if self.executed is not None:
+            return cast("Tool", self._tool).spec
+        if self._state == "answered":
+            tool = self._means.toolset.get(self.call.name)
+        else:
             tool = self._look_up(self.requested.name)
-            return tool.spec if tool else None
-        return cast("Tool", self._tool).spec
+        return tool.spec if tool else None
+
+    @property
+    def _answered_for(self) -> ToolCall:
+        """The call whose result it is: as it ran, as a handler answered it, or as requested."""
+        if self.executed is not None:
+            return self.executed
+        return self.call if self._state == "answered" else self.requested
 
     @property
     def outcome(self) -> ToolCallOutcome:
         """What became of it; the response carries the facts of the execution."""
         duration = max(1, self._means.clock() - self._started)
-        shown = self.executed or self.requested
+        shown = self._answered_for
         return ToolCallOutcome(
             requested=self.requested,
             executed=self.executed,
@@ -132,6 +144,7 @@ class CallInProgress:
             status=cast("ToolStatus", self._state),
             attempts=self._attempts,
             duration_ns=duration,
+            again=self._again,
         )
 
     async def _judge(self) -> Signal:
@@ -203,7 +216,9 @@ class CallInProgress:
         # What it got the first time it may have changed.
         if self._attempts > 1 and self._validate() != "valid":
             return "failed"
-        context = ToolContext(means.scope, self.call.id, means.nested, means.progress)
+        context = ToolContext(
+            means.scope, self.call.id, means.nested, means.progress, means.approvals
+        )
         try:
             ending = await execute(
                 f"tool {tool.spec.name!r}",

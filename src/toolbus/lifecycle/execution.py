@@ -13,6 +13,7 @@ from msgspec import Struct
 from toolbus.dispatch.deadlines import in_thread
 from toolbus.eager import Begun, end_of
 from toolbus.errors import DeadlineError
+from toolbus.grace import GRACE, current_grace
 from toolbus.immutable import escape_surrogates
 from toolbus.messages import ToolResponse
 from toolbus.tools.results import to_response
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 logger = logging.getLogger("toolbus")
-
-# Seconds in which what was told to stop may clean up, so that its own calls end before it does.
-GRACE = 1.0
 
 
 class Ending(Struct, frozen=True):
@@ -81,8 +79,10 @@ async def execute(
         if not task.done():
             task.add_done_callback(partial(_log_late, what))
             task.cancel()
-            await asyncio.wait({task}, timeout=GRACE)
-    return task.result()
+            # It may clean up, so that its own calls end before it does.
+            grace = current_grace()
+            await asyncio.wait({task}, timeout=GRACE if grace is None else grace.seconds)
+    return work.result()
 
 
 def failure(text: str, error_type: str) -> ToolResponse:

@@ -18,7 +18,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from toolbus.errors import FreezeError, ToolServerError
-from toolbus.immutable import EMPTY
+from toolbus.immutable import EMPTY, mend_text
 from toolbus.messages import (
     AudioPart,
     ImagePart,
@@ -108,7 +108,7 @@ def to_response(result: CallToolResult) -> ToolResponse:
 def _part(block: ContentBlock) -> Part:
     match block:
         case TextContent():
-            return TextPart(text=block.text)
+            return TextPart(text=mend_text(block.text))
         case ImageContent():
             return ImagePart(data=block.data, mime_type=block.mime_type)
         case AudioContent():

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """Answers requests; whatever it raises reaches `MODEL_CALL_ERROR`."""
+    """Answers requests; whatever it raises reaches `MODEL_CALL_ERROR`.
+
+    `toolbus.models.answers.given_call` makes a call of what a model gave, whatever that is, and
+    `toolbus.immutable.mend_text` a text that every reader takes.
+    """
 
     @property
     def name(self) -> str:

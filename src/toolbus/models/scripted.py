@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from toolbus.errors import ModelError
 from toolbus.events import ModelDelta
 from toolbus.ids import new_id
+from toolbus.immutable import mend_text
 from toolbus.messages import AssistantMessage, encode
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ScriptedModel:
         if isawaitable(said):
             said = await said
         if isinstance(said, str):
-            return AssistantMessage(id=self._ids(), content=said, stop_reason="stop")
+            return AssistantMessage(id=self._ids(), content=mend_text(said), stop_reason="stop")
         return said
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:

@@ -18,7 +18,7 @@ Progress: TypeAlias = Callable[[str, str, float | None], None]
 class ToolContext:
     """What a tool may know of its call; the runner fills the parameter annotated with it."""
 
-    __slots__ = ("_call", "_progress", "call_id", "scope")
+    __slots__ = ("_call", "_progress", "approvals", "call_id", "scope")
 
     def __init__(
         self,
@@ -26,7 +26,10 @@ class ToolContext:
         call_id: str,
         call: Callable[[str, Mapping[str, Any]], Awaitable[ToolResponse]],
         progress: Progress,
+        approvals: Any = None,
     ) -> None:
+        # Who is asked about what runs below the tool, if that has nobody to ask.
+        self.approvals = approvals
         self.scope, self.call_id, self._call, self._progress = scope, call_id, call, progress
 
     def progress(self, text: str, part: float | None = None) -> None:
@@ -36,6 +39,7 @@ class ToolContext:
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolResponse:
         """Call another tool through the same handlers and guards; return its response.
 
-        No message is appended for it, since no model asked. Only an async tool can wait for it.
+        Adapters and guards see its result as they see any; no message is appended for it, since
+        no model asked. Only an async tool can wait for it.
         """
         return await self._call(name, arguments)

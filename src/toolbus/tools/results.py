@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from toolbus.errors import FreezeError
+from toolbus.immutable import mend, mend_text
 from toolbus.messages import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
 
 _PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
@@ -14,7 +16,7 @@ _PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
 def to_response(result: Any) -> ToolResponse:
     """Return *result* as a response: text, parts, or else structured JSON; None is empty.
 
-    Raises `FreezeError` or `TypeError` for what is no JSON.
+    Half a character becomes U+FFFD. Raises `FreezeError` or `TypeError` for what is no JSON.
     """
     match result:
         case ToolResponse():
@@ -23,9 +25,14 @@ def to_response(result: Any) -> ToolResponse:
             return ToolResponse()
         case str():
             # A subclass's text, exactly: nobody could encode the subclass.
-            return ToolResponse.from_text(str.__str__(result))
+            return ToolResponse.from_text(mend_text(str.__str__(result)))
         case TextPart() | ImagePart() | AudioPart() | ResourcePart():
             return ToolResponse(content=(result,))
         case list() | tuple() if result and all(isinstance(one, _PARTS) for one in result):
             return ToolResponse(content=tuple(result))
-    return ToolResponse(structured=msgspec.to_builtins(result, str_keys=True))
+    structured = msgspec.to_builtins(result, str_keys=True)
+    try:
+        return ToolResponse(structured=structured)
+    except FreezeError:
+        # Mended only now, since most need it not, and it walks through all of it.
+        return ToolResponse(structured=mend(structured))

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from contextvars import ContextVar
-from functools import partial
 
 import pytest
 from msgspec import Struct
@@ -377,8 +376,7 @@ async def test_what_nobody_hears_is_not_dispatched():
         """Keep nothing."""
 
     bus = Counting()
-    append = partial(Transcript(bus, "s", write).append, sheltered=True)
-    runner = ToolRunner(bus, Toolset([count]), append=append)
+    runner = ToolRunner(bus, Toolset([count]), append=Transcript(bus, "s", write).enter)
 
     await runner.call("count")
     assert dispatched == []

@@ -76,7 +76,7 @@ class Calls:
             request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
         )
         self._under_way.add(call)
-        call.task = Begun(self._run(call, send)).task
+        call.task = Begun(self._run(call, send), alone=True).task
 
     def pop(self, own: Any) -> CallOnBus | None:
         """Return the call with the client's id *own*, which is not to be found by it any more."""

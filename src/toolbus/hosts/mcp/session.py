@@ -228,7 +228,7 @@ class Session:
         return None
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = Begun(work).task
+        task = Begun(work, alone=True).task
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 

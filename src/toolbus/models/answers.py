@@ -1,0 +1,57 @@
+"""A model's answer on its way in: what it says that no record takes is mended, or kept as text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from toolbus.immutable import mend, mend_text
+from toolbus.messages import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from toolbus.messages import AssistantMessage
+
+
+def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> ToolCall:
+    """Return a call as a model gave it, for those who write a `Model`.
+
+    *arguments* are JSON, or what that says already. What is no object, or holds what a record
+    refuses (NaN, an integer beyond 64 bits), stays as text in `ToolCall.raw`: the call ends as
+    `invalid_arguments`, unless a handler makes arguments of it. Half a character becomes U+FFFD.
+    """
+    call_id, name = mend_text(call_id), mend_text(name)
+    try:
+        said = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
+        if isinstance(said, dict):
+            return ToolCall(id=call_id, name=name, arguments=mend(said))
+    except (ValueError, RecursionError):
+        pass
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=repr)
+    return ToolCall(id=call_id, name=name, raw=mend_text(text))
+
+
+def with_own_ids(
+    message: AssistantMessage, is_taken: Callable[[str], bool], ids: Callable[[], str]
+) -> AssistantMessage:
+    """Return *message* with an id that nobody has taken, and calls that can be told apart.
+
+    Local models give all calls of a message one id, or an empty one, and each answer the same.
+    """
+    if not message.id or is_taken(message.id):
+        message = replace(message, id=ids())
+    calls = message.tool_calls
+    if len(calls) == len({call.id for call in calls if call.id}):
+        return message
+    return replace(message, tool_calls=tuple(_told_apart(calls, ids)))
+
+
+def _told_apart(calls: Iterable[ToolCall], ids: Callable[[], str]) -> Iterable[ToolCall]:
+    known = {""}
+    for call in calls:
+        own = replace(call, id=ids()) if call.id in known else call
+        known.add(own.id)
+        yield own
