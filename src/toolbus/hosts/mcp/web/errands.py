@@ -123,8 +123,9 @@ class Errand:
 
     def _start(self, frame: Frame | None, line: bytes) -> None:
         asked = frame.id if frame is not None and frame.is_request else None
-        # What is judged goes on written anew, so it is not known by its bytes.
-        first = self._main is None and (not self.own or asked in self.own)
+        # A batch of which nothing is judged is one request; what the proxy asks by itself is none.
+        single = frame is not None and bool(self.own)
+        first = self._main is None and (asked in self.own or not single)
         task = asyncio.create_task(self._fetch(frame, line, first=first))
         self._legs[object() if asked is None else asked] = task
         if first:
