@@ -66,6 +66,8 @@ class Errand:
         """Answer the visit; being cancelled means that the client has gone."""
         try:
             if self.visit.method == "POST":
+                # So that what goes on is known by being this, as long as no handler changes it.
+                self.visit.body = self.client.session.as_judged(self.visit.body)
                 self.client.session.from_client(self.visit.body, self.answer)
             else:
                 self._start(None, self.visit.body)
@@ -123,7 +125,9 @@ class Errand:
 
     def _start(self, frame: Frame | None, line: bytes) -> None:
         asked = frame.id if frame is not None and frame.is_request else None
-        first = self._main is None and (line is self.visit.body or asked in self.own)
+        # A batch of which nothing is judged is one request; what the proxy asks by itself is none.
+        single = frame is not None and bool(self.own)
+        first = self._main is None and (asked in self.own or not single)
         task = asyncio.create_task(self._fetch(frame, line, first=first))
         self._legs[object() if asked is None else asked] = task
         if first:
