@@ -64,13 +64,13 @@ class Reply:
 
     async def body(self, limit: int) -> bytes:
         """Return the body; raises `FrameTooLongError` beyond *limit* bytes."""
-        pieces, size = [], 0
+        # One buffer that grows: what many pieces held, the system would not get back.
+        whole = bytearray()
         async for piece in self.pieces():
-            pieces.append(piece)
-            size += len(piece)
-            if size > limit:
+            whole += piece
+            if len(whole) > limit:
                 raise FrameTooLongError(limit)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return bytes(whole)
 
     async def events(self, limit: int) -> AsyncIterator[Event]:
         """Give the events of a stream as they come; raises `FrameTooLongError` as `body` does."""

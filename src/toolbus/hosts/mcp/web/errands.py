@@ -276,6 +276,14 @@ class Errand:
         if legs:
             await asyncio.wait(legs)
         await self.client.left(self, resumable=self._resumable)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of what was said: timers hold the context they were made in, and that holds us."""
+        self.visit.body, self.frame, self._envelope = b"", None, None
+        self._legs.clear()
+        self._main = None
+        self.response.forget()
 
 
 def _requests(frame: Frame | None, body: bytes) -> list[Any]:

@@ -99,6 +99,10 @@ class Response:
         else:
             self._visit.put(rewrite_event(event, line or (None if event.data else event.data)))
 
+    def forget(self) -> None:
+        """Let go of what was sent."""
+        self.came = self._line = None
+
     def check(self) -> None:
         """End it if it is complete."""
         if self.left > 0 or not self.over:
