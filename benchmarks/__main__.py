@@ -32,6 +32,7 @@ FILES = (
     "tap",
     "replay",
     "proxy",
+    "relay",
     "redaction",
     "personal",
     "shortening",

@@ -128,8 +128,10 @@ async def _serve(
         if options.listening is not None:
             return await _listen(proxy, command, limits, options.listening)
         if (url := _url_of(command)) is not None:
-            from toolbus.hosts.mcp import run_remote  # noqa: PLC0415 - not for all
-
+            try:
+                from toolbus.hosts.mcp import run_remote  # noqa: PLC0415 - h11 is an extra
+            except ImportError as error:
+                raise UsageError(str(error)) from error
             token = os.environ.get(TOKEN)
             return await run_remote(proxy, url, limits, token=token, output=output)
         with _told(command):
@@ -159,8 +161,9 @@ async def _listen(
         raise UsageError(f"cannot start {command[0]!r}: there is no such program")
     token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
     if shown is None and not is_loopback(listening.host):
-        if token is not None or url is None:
-            raise UsageError(f"who is not on this machine needs a token: set {LISTEN_TOKEN}")
+        if not listening.open:
+            ways = f"set {LISTEN_TOKEN}, or let everybody in with --open"
+            raise UsageError(f"who is not on this machine needs a token: {ways}")
         logger.warning("everybody who reaches %s may use the proxy", listening.host)
     try:
         return await run_listener(

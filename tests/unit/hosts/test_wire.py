@@ -1,16 +1,17 @@
 """HTTP as servers write it, and as they should not."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from toolbus.hosts.mcp import read_url
+from toolbus.hosts.mcp.connections import WireError
 from toolbus.hosts.mcp.frames import FrameTooLongError
 from toolbus.hosts.mcp.remote import Remote
 from toolbus.hosts.mcp.sse import on_one_line
 from toolbus.hosts.mcp.stdio import Limits
-from toolbus.hosts.mcp.wire import Waits, WireError, send
+from toolbus.hosts.mcp.wire import Waits, Wire
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 
@@ -21,9 +22,10 @@ async def answering(*answers):
     heads, left = [], list(answers)
 
     async def serve(reader, writer):
-        heads.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(left.pop(0) if len(left) > 1 else left[0])
-        await writer.drain()
+        with suppress(asyncio.IncompleteReadError):
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(left.pop(0) if len(left) > 1 else left[0])
+            await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1")
@@ -34,7 +36,7 @@ async def answering(*answers):
 
 @asynccontextmanager
 async def got(url):
-    reply = await send(url, "GET", [("x-more", "1")], b"", Waits(5, 5))
+    reply = await Wire().send(url, "GET", [("x-more", "1")], b"", Waits(5, 5))
     yield reply
     reply.close()
     await asyncio.sleep(0)
@@ -84,11 +86,11 @@ async def test_events_are_read_as_the_standard_says():
         events = [one async for one in reply.events(1_000)]
 
     assert [one[:3] for one in events] == [
-        (b"{\n}", "1", 0.5),
+        (b"{\n}", "1", 500),
         (b"a", None, None),
-        (b"", "2", None),
-        (b"", None, None),
-        (b"", None, None),
+        (None, "2", None),
+        (None, None, None),
+        (None, None, None),
     ]
     assert b"".join([one.raw for one in events]) == said.removesuffix(b"data: cut")
 
@@ -105,7 +107,19 @@ async def test_an_event_without_end_is_an_error():
 async def test_what_is_no_http_is_an_error(answer):
     async with answering(answer) as (url, _):
         with pytest.raises(WireError):
-            await send(url, "GET", [], b"", Waits(5, 5))
+            await Wire().send(url, "GET", [], b"", Waits(5, 5))
+
+
+@pytest.mark.parametrize(
+    "header", [("x", "4242\r\nb: c"), ("x", "4242\0"), ("x y", "4242"), ("x", "4242\u20ac")]
+)
+async def test_what_is_no_header_is_not_sent(header):
+    async with answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):
+        with pytest.raises(WireError, match="forbids") as found:
+            await Wire().send(url, "GET", [header], b"", Waits(5, 5))
+
+    assert "4242" not in str(found.value)
+    assert heads == []
 
 
 @pytest.mark.parametrize("text", ["server", "ftp://x/y", "http://", "npx", "https:///x"])

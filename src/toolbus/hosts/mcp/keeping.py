@@ -90,11 +90,9 @@ class Keeper:
         self.works = True
 
     def _log(self, record: DispatchRecord) -> None:
-<<<<<<< HEAD
-        if record.scope.session_id == self.session_id:
-            if len(self._unsaved) == _MOST_RECORDS:
-                logger.warning("a ledger record is lost: too many wait for the next message")
-            self._unsaved.append(record)
+        if len(self._unsaved) == _MOST_RECORDS:
+            logger.warning("a ledger record is lost: too many wait for the next message")
+        self._unsaved.append(record)
 
 
 class CallWriter:
@@ -156,8 +154,3 @@ class CallWriter:
 def _log_failure(writing: asyncio.Future[None]) -> None:
     if not writing.cancelled() and (error := writing.exception()) is not None:
         logger.warning("a call was not written: %s", error)
-=======
-        if len(self._unsaved) == _MOST_RECORDS:
-            logger.warning("a ledger record is lost: too many wait for the next message")
-        self._unsaved.append(record)
->>>>>>> bus

@@ -15,7 +15,6 @@ from toolbus.hosts.mcp.pipes import open_output, pour
 from toolbus.launching import launch
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Coroutine, Sequence
 
     from toolbus.hosts.mcp.pipes import Output
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     Wait = Coroutine[Any, Any, None] | None
 
 logger = logging.getLogger("toolbus")
+
+FAILED = "the proxy has failed, and its log says how"
+"""Why there is no answer, if it is our fault."""
 
 _REST = 0.5
 """Seconds of silence after which a server that has ended will say no more."""
@@ -47,7 +49,7 @@ class Process:
 
     def __init__(self, launched: Launched, sink: Output) -> None:
         self._launched, self._sink = launched, sink
-        self._ended = _ending_of(launched.process)
+        self._ended = _ending_of(launched)
         self._heard, self._listens = 0, True
         self.write, self.drain, self.signal = sink.write, sink.drain, launched.signal
 
@@ -107,7 +109,7 @@ class Process:
         except Exception:
             # Whoever waits for an answer is to be told, whatever it was.
             logger.exception("what the server said could not be taken")
-            return "the proxy has failed, and its log says how"
+            return FAILED
         if lines.left.strip():
             logger.warning("the server ended within a frame of %d bytes", len(lines.left))
         return ""
@@ -124,6 +126,7 @@ class Process:
         """Leave nothing of it behind."""
         self.signal(signal.SIGKILL)
         await self._ended
+        self._launched.release()
         await self._sink.close(0)
         with suppress(OSError):
             os.close(self._launched.source)
@@ -151,8 +154,8 @@ def _in_order(
     return take_all
 
 
-def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
-    """Return what is done when *process* has ended: a thread of its own waits for that.
+def _ending_of(launched: Launched) -> asyncio.Future[int]:
+    """Return what is done when a server has ended: a thread of its own waits for that.
 
     Those of the loop are few, and there may be a process for each client.
     """
@@ -164,9 +167,10 @@ def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
             ending.set_result(code)
 
     def wait() -> None:
-        code = process.wait()
+        code = launched.process.wait()
         with suppress(RuntimeError):  # The loop may have closed.
             loop.call_soon_threadsafe(tell, code)
+        launched.watch.wait()
 
     threading.Thread(target=wait, daemon=True).start()
     return ending
@@ -174,5 +178,14 @@ def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
 
 def ended(code: int, why: str) -> str:
     """Return what is said of a request that a server left open: *why* it was ended, or its code."""
-    reason = why or f"the server ended with exit code {code}"
+    reason = why or f"the server {_worded(code)}"
     return f"{reason}; the request has no answer, and may have had effects"
+
+
+def _worded(code: int) -> str:
+    """Return what the exit code of a process says; beyond 128 it is what a signal leaves."""
+    try:
+        name = signal.Signals(code - 128).name
+    except ValueError:
+        return f"ended with exit code {code}"
+    return f"was killed by signal {code - 128} ({name}, exit code {code})"

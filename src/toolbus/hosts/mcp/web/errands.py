@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
+from toolbus.eager import Begun
+from toolbus.hosts.mcp.connections import WireError
 from toolbus.hosts.mcp.frames import (
     SERVER_GONE,
     Frame,
@@ -16,11 +19,11 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     write_frame,
 )
+from toolbus.hosts.mcp.processes import FAILED
 from toolbus.hosts.mcp.revisions import cancelled_id, is_stateless, params_of
 from toolbus.hosts.mcp.sse import nameless
 from toolbus.hosts.mcp.web.forwarding import passed
 from toolbus.hosts.mcp.web.responses import Response
-from toolbus.hosts.mcp.wire import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +34,12 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.web.visits import Visit
     from toolbus.hosts.mcp.wire import Reply
 
+logger = logging.getLogger("toolbus")
+
 _NO_ANSWER = "the server has ended its answer without one"
+_LEGS = 16
+"""How many requests of one visit are under way at the server at the same time."""
+
 _OK, _ELSEWHERE, _BAD = 200, 300, 400
 
 
@@ -42,19 +50,19 @@ class Errand:
     What the proxy asks in between, a list of tools or a call once more, goes its own way.
     """
 
-    def __init__(self, visit: Visit, client: Client, server: Upstream) -> None:
-        self.visit, self.client, self._server = visit, client, server
-        self.frame = read_frame(visit.body) if visit.method == "POST" else None
+    def __init__(self, visit: Visit, frame: Frame | None, client: Client, server: Upstream) -> None:
+        self.visit, self.frame, self.client, self._server = visit, frame, client, server
         self.own = _requests(self.frame, visit.body)
         head = 400 if self.frame is None else 202, ()
-        judged = client.session.judging
-        self.response = Response(visit, head, len(self.own), judged=judged)
+        self._judged = client.session.judging
+        self.response = Response(visit, head, len(self.own), judged=self._judged)
+        self._turns = asyncio.Semaphore(_LEGS)
         self._legs: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
         self._reading: dict[asyncio.Task[Any] | None, Event] = {}
         self._envelope: Event | None = None
         self._heir: Errand | None = None
-        self._resumable = self._gone = False
+        self._resumable = self._gone = self._begun = False
 
     @property
     def listens(self) -> bool:
@@ -127,16 +135,21 @@ class Errand:
         asked = frame.id if frame is not None and frame.is_request else None
         # A batch of which nothing is judged is one request; what the proxy asks by itself is none.
         single = frame is not None and bool(self.own)
-        first = self._main is None and (asked in self.own or not single)
-        task = asyncio.create_task(self._fetch(frame, line, first=first))
+        first = not self._begun and (asked in self.own or not single)
+        if first:
+            self._begun, self.response.over = True, False
+        task = Begun(self._fetch(frame, line, first=first), alone=True).task
         self._legs[object() if asked is None else asked] = task
         if first:
-            self._main, self.response.over = task, False
+            self._main = task
 
     async def _fetch(self, frame: Frame | None, line: bytes, *, first: bool) -> None:
         try:
-            problem = await self._passed(frame, line, first=first)
+            async with self._turns:
+                problem = await self._passed(frame, line, first=first)
             await self._close_open(frame, problem, first=first)
+        except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
+            self.response.break_off(error)
         finally:
             if first:
                 self.response.over = True
@@ -146,19 +159,28 @@ class Errand:
         """Return why there is no answer, if there is none."""
         try:
             schema = None if line is self.visit.body else self._schema(frame)
-            reply = await self._server.send(self.visit, frame, line, schema)
+            judged = self._judged
+            reply = await self._server.send(self.visit, frame, line, schema, judged=judged)
             try:
+                if reply.is_coded and judged:
+                    raise WireError("the server compressed its answer, so nobody can judge it")
                 if first:
                     self.client.met(self, reply)
+                if reply.is_coded:
+                    return await self._pass_coded(reply)
                 if reply.is_stream and reply.status == _OK:
                     return await self._take_stream(frame, reply, first=first)
                 return await self._take_body(frame, reply, first=first)
             finally:
                 reply.close()
         except (WireError, FrameTooLongError) as error:
-            if first:
-                self.response.fail()
-            return str(error)
+            problem = str(error)
+        except Exception:
+            logger.exception("what the server said could not be taken")
+            problem = FAILED
+        if first:
+            self.response.fail()
+        return problem
 
     def _schema(self, frame: Frame | None) -> Mapping[str, Any] | None:
         name = params_of(frame).get("name")
@@ -175,8 +197,17 @@ class Errand:
             await self.visit.room()
         return _NO_ANSWER
 
+    async def _pass_coded(self, reply: Reply) -> str:
+        """Pass on a body in which nobody can look for answers."""
+        self.response.left = 0
+        self.response.begin((reply.status, passed(reply.fields)))
+        async for piece in reply.pieces():
+            self.visit.put(piece)
+            await self.visit.room()
+        return _NO_ANSWER
+
     async def _take_event(self, event: Event) -> None:
-        frame = read_frame(event.data)
+        frame = read_frame(event.data) if event.data else None
         if not event.data:
             self.response.put(b"", event)
         elif frame is not None and frame.is_answer:
@@ -199,9 +230,9 @@ class Errand:
             self.response.put(line, event)
             return
         elif not open_ and not session.judging:
-            self.response.put(event.data, event)
+            self.response.put(event.data or b"", event)
             return
-        await session.from_server(event.data)
+        await session.from_server(event.data or b"")
 
     async def _take_body(self, frame: Frame | None, reply: Reply, *, first: bool) -> str:
         status, body = reply.status, await reply.body(self._server.limits.frame)
@@ -232,8 +263,12 @@ class Errand:
                 response.left -= 1
             else:
                 await session.from_server(error_frame(frame.id, SERVER_GONE, problem))
-        elif first and response.failed:
-            response.fail(error_frame(None, SERVER_GONE, problem))
+        elif first:
+            if frame is None and self.own:
+                # What of a batch has no answer by now gets none.
+                response.left = 0
+            if response.failed:
+                response.fail(error_frame(None, SERVER_GONE, problem))
 
     async def _leave(self) -> None:
         self._gone = True
@@ -243,6 +278,14 @@ class Errand:
         if legs:
             await asyncio.wait(legs)
         await self.client.left(self, resumable=self._resumable)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of what was said: timers hold the context they were made in, and that holds us."""
+        self.visit.body, self.frame, self._envelope = b"", None, None
+        self._legs.clear()
+        self._main = None
+        self.response.forget()
 
 
 def _requests(frame: Frame | None, body: bytes) -> list[Any]:

@@ -11,12 +11,14 @@ from toolbus.hosts.mcp.revisions import (
     REVISION,
     is_patient,
     is_stateless,
+    marked,
     mirrored,
     params_of,
     routing,
 )
 from toolbus.hosts.mcp.texts import CALL
-from toolbus.hosts.mcp.wire import Waits, send
+from toolbus.hosts.mcp.web.headers import upward
+from toolbus.hosts.mcp.wire import Waits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.frames import Frame
     from toolbus.hosts.mcp.stdio import Limits
     from toolbus.hosts.mcp.web.visits import Visit
-    from toolbus.hosts.mcp.wire import Reply
+    from toolbus.hosts.mcp.wire import Reply, Wire
 
 _HOPS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"}
@@ -45,29 +47,41 @@ server's place; `Origin` passes, and is judged by both. What was compressed nobo
 
 
 class Upstream(NamedTuple):
-    """The server at *url*.
+    """The server at *url*, over *wire*.
 
     *token* goes to it with requests that bring no credentials of their own; *guarded* says that
     those which they bring are for the proxy, and none of the server's business.
     """
 
+    wire: Wire
     url: SplitResult
     limits: Limits
     token: str | None = None
     guarded: bool = False
 
     async def send(
-        self, visit: Visit, frame: Frame | None, line: bytes, schema: Mapping[str, Any] | None
+        self,
+        visit: Visit,
+        frame: Frame | None,
+        line: bytes,
+        schema: Mapping[str, Any] | None,
+        *,
+        judged: bool,
     ) -> Reply:
         """Send *line*, *frame*, in the place of *visit*; raises `WireError`.
 
-        *schema* is that of the tool which it calls, if that is known.
+        *schema* is that of the tool which it calls, if that is known; *judged* says that the server
+        must not be able to read anything else in it.
         """
         headers = [*self._headers(visit), ("accept-encoding", "identity")]
+        headers = upward(headers) if judged else headers
         if line is not visit.body and is_stateless(visit.headers):
             headers = _mirroring(headers, frame, schema)
+        elif judged and not is_stateless(visit.headers):
+            # They mean nothing there, and handlers may have rewritten what they repeat.
+            headers = [one for one in headers if not _repeats(one[0])]
         waits = Waits(head=None if is_patient(frame) else self.limits.silence)
-        return await send(self._url(visit), visit.method, headers, line, waits)
+        return await self.wire.send(self._url(visit), visit.method, headers, line, waits)
 
     def _url(self, visit: Visit) -> SplitResult:
         queries = [one for one in (self.url.query, visit.query) if one]
@@ -93,6 +107,10 @@ def identity(fields: Iterable[tuple[str, str]]) -> Hashable:
     )
 
 
+def _repeats(name: str) -> bool:
+    return name in {METHOD, NAME} or name.startswith(PARAM)
+
+
 def _mirroring(
     headers: list[tuple[str, str]], frame: Frame | None, schema: Mapping[str, Any] | None
 ) -> list[tuple[str, str]]:
@@ -100,7 +118,7 @@ def _mirroring(
     said = routing(frame)
     if schema is not None:
         arguments = params_of(frame).get("arguments")
-        said |= mirrored(schema, arguments if isinstance(arguments, dict) else {})
+        said |= mirrored(marked(schema), arguments)
     kept = [one for one in headers if one[0] not in {REVISION, METHOD, NAME}]
     if schema is not None or (METHOD in said and said[METHOD] != CALL):
         kept = [one for one in kept if not one[0].startswith(PARAM)]
