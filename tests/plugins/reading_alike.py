@@ -1,0 +1,119 @@
+"""Whether a reader has read what was judged: nothing else, and nothing twice."""
+
+import json
+import re
+
+from hostile_frames import PLAIN, SECRET
+from judged_sessions import frames_of
+
+HALF = re.compile("[\ud800-\udfff]")
+ALIKE = str.maketrans({"\u017f": "s", "\u212a": "k"})
+
+
+def run_unjudged(passed, readings):
+    """Yield who reads a tool call that was not judged, or was denied, or is read twice."""
+    for way, messages in readings.items():
+        left = [(name, arguments) for name, arguments, allowed in passed.judged if allowed]
+        for message in messages:
+            if (call := message.get("call")) is None:
+                continue
+            found = next((one for one in left if is_call(call, one)), None)
+            if found is None:
+                yield f"{way} runs {json.dumps(call)[:500]}"
+            else:
+                left.remove(found)
+
+
+def is_call(call, judged):
+    """Tell whether *call*, as a reader has it, is the one that was *judged*."""
+    name, arguments = judged
+    if call["name"] != name or not is_same(call["arguments"] or {}, arguments):
+        return False
+    for declared, value in call.get("typed", {}).items():
+        said = [one for key, one in arguments.items() if key.translate(ALIKE).lower() == declared]
+        if len(said) != 1 or not is_same(said[0], value):
+            return False
+    return True
+
+
+def is_same(one, other):
+    """Tell whether both are the same JSON; 1 and 1.0 are, 1 and true are not."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return one == other
+
+
+def read_unshown(passed, readings, asked):
+    """Yield who reads a secret, a text that was not shown, or an answer that nobody asked for."""
+    for way, messages in readings.items():
+        open_ = list(asked)
+        for message in messages:
+            yield from [f"{way} {problem}" for problem in unshown(passed, message)]
+            if "method" in message or not {"result", "error"} & message.keys():
+                continue
+            own = message.get("id")
+            if own is None:
+                continue
+            if not any(is_same(own, one) for one in open_):
+                yield f"{way} reads an answer to {own!r}, which nobody asked or has its answer"
+            else:
+                open_.remove(own)
+
+
+def unshown(passed, message):
+    """Yield what a reader should not find in *message*."""
+    for text in texts_of(message):
+        if SECRET in text:
+            yield f"reads {text[:200]!r}"
+        elif PLAIN in text and text not in passed.texts:
+            yield f"reads {text[:200]!r}, which was not shown"
+
+
+def texts_of(value):
+    """Yield all texts in *value*, names too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield name
+            yield from texts_of(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts_of(one)
+
+
+def unanswered(data, passed):
+    """Yield which requests in *data*, what a client wrote, have not one answer each."""
+    answers = [one.get("id") for line in passed.client.split(b"\n") for one in frames_of(line)]
+    for line in data.split(b"\n"):
+        own = request_id(line)
+        if own is None:
+            continue
+        # Half a character may be shown as what stands for one.
+        ways = {own, HALF.sub("\ufffd", own)} if isinstance(own, str) else {own}
+        if (said := sum(any(is_same(way, one) for way in ways) for one in answers)) != 1:
+            yield f"the request {own!r} has {said} answers"
+
+
+def request_id(line):
+    """Return the id of the request in *line*, None if there is none or readers may differ."""
+    try:
+        frame = json.loads(line.decode("utf-8", "surrogatepass"), object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(frame, dict) or not isinstance(frame.get("method"), str):
+        return None
+    own = frame.get("id")
+    usual = type(own) in {int, str} and frame["method"].partition("/")[0] != "notifications"
+    return own if usual and not {"result", "error"} & frame.keys() else None
+
+
+def once(pairs):
+    """Return *pairs* as a dict; raises `ValueError` for two of one name."""
+    if len(pairs) != len({name.translate(ALIKE).lower() for name, _ in pairs}):
+        raise ValueError("two members of one name")
+    return dict(pairs)
