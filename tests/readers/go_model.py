@@ -196,6 +196,15 @@ def by_lines(data):
     return found
 
 
+def by_body(data):
+    found = []
+    try:
+        read(found, parse(data))
+    except ValueError:
+        pass
+    return found
+
+
 def by_wholes(data):
     found = []
     for line in data.split(b"\n"):
@@ -247,6 +256,8 @@ def take(mode, data):
         return {"lines": by_lines(data), "wholes": by_wholes(data), "decoder": by_decoder(data)}
     if mode == "client":
         return {"lines": by_lines(data), "decoder": by_decoder(data)}
+    if mode == "body":
+        return {"body": by_body(data)}
     return {"events": by_events(data)}
 
 

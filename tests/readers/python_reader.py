@@ -1,6 +1,6 @@
 """What the official Python SDK reads: each line of input is bytes, each of output what they say.
 
-A line is `server`, `client` or `stream`, and the bytes, in hex, a stream's in pieces. The answer
+A line is `server`, `client`, `stream` or `body`, and the bytes, in hex, a stream's in pieces. The answer
 is a JSON object: by each way of reading, the list of messages.
 """
 
@@ -82,6 +82,11 @@ def by_posts(data):
     return found
 
 
+def by_body(data):
+    """Read as `streamable_http_client` reads an answer that is no stream."""
+    return messages([("message", data)])
+
+
 async def by_client(data):
     """Read as `stdio_client` does."""
     found, buffer = [], ""
@@ -147,6 +152,8 @@ async def take(mode, pieces):
         return {"lines": await by_server(data), "posts": by_posts(data)}
     if mode == "client":
         return {"lines": await by_client(data)}
+    if mode == "body":
+        return {"body": by_body(data)}
     return {"events": await by_events(pieces), "older": by_older_events(pieces)}
 
 

@@ -39,16 +39,20 @@ function byLines(data) {
 }
 
 // As the server's transport over HTTP reads a body, and the client's an answer that is no stream.
+function byBody(found, body) {
+  attempt(found, () => {
+    const raw = JSON.parse(new TextDecoder().decode(body));
+    return (Array.isArray(raw) ? raw : [raw]).map((one) => JSONRPCMessageSchema.parse(one));
+  });
+  return found;
+}
+
 function byBodies(data) {
   const found = [];
   for (let from = 0; from < data.length; ) {
     const newline = data.indexOf(10, from);
     const end = newline < 0 ? data.length : newline;
-    const body = data.subarray(from, end);
-    attempt(found, () => {
-      const raw = JSON.parse(new TextDecoder().decode(body));
-      return (Array.isArray(raw) ? raw : [raw]).map((one) => JSONRPCMessageSchema.parse(one));
-    });
+    byBody(found, data.subarray(from, end));
     from = end + 1;
   }
   return found;
@@ -72,13 +76,15 @@ function byEvents(pieces) {
 const exact = (_, value) =>
   typeof value === "number" && !Number.isFinite(value) ? { $number: String(value) } : value;
 
+function take(mode, pieces) {
+  const data = Buffer.concat(pieces);
+  if (mode === "stream") return { events: byEvents(pieces) };
+  if (mode === "body") return { body: byBody([], data) };
+  return { lines: byLines(data), bodies: byBodies(data) };
+}
+
 for await (const line of createInterface({ input: process.stdin })) {
   const [mode, said = ""] = line.split(" ");
   const pieces = said.split(",").map((one) => Buffer.from(one, "hex"));
-  const data = Buffer.concat(pieces);
-  const answer =
-    mode === "stream"
-      ? { events: byEvents(pieces) }
-      : { lines: byLines(data), bodies: byBodies(data) };
-  process.stdout.write(`${JSON.stringify(answer, exact)}\n`);
+  process.stdout.write(`${JSON.stringify(take(mode, pieces), exact)}\n`);
 }

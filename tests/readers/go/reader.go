@@ -191,6 +191,8 @@ func main() {
 			})
 		case "client":
 			encoder.Encode(object{"lines": byLines(data), "decoder": byDecoder(data)})
+		case "body":
+			encoder.Encode(object{"body": read([]object{}, data)})
 		default:
 			encoder.Encode(object{"events": byEvents(data)})
 		}
