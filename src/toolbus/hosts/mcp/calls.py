@@ -14,7 +14,6 @@ from toolbus.hosts.mcp.frames import (
     INTERNAL_ERROR,
     Frame,
     error_frame,
-    is_exact,
     read_json,
     write_frame,
 )
@@ -135,7 +134,7 @@ class CallOnBus:
         seen, answer = ran
         rest = await self._rest(seen, outcome)
         if rest is UNCHANGED and is_same(response, seen.response):
-            same = answer.frame.id == own and is_exact(answer.frame, answer.line)
+            same = answer.frame.id == own
             return answer.line if same else said_anew(own, answer.frame)
         if answer.frame.failed:
             return write_frame(id=own, error=seen.body(response, response.structured))

@@ -54,6 +54,12 @@ class Exchanges:
         """Tell whether a request *own* waits for its answer."""
         return own in self._open
 
+    def method_of(self, own: Any) -> str | None:
+        """Return the method of the request that an answer with the id *own* would answer."""
+        waiting = self._open.get(own)
+        asked = waiting[0] if waiting else self._abandoned.get(own)
+        return None if asked is None else asked.method
+
     def abandon(self, own: Any) -> Asked | None:
         """Expect no answer any more to a request, though one may still come; return it."""
         if (asked := self._take(own)) is not None:

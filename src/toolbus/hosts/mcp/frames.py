@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,8 +17,10 @@ REFUSED, SERVER_GONE = -32001, -32000
 """Codes of errors; the last two are of the range that JSON-RPC 2.0 leaves to servers."""
 
 _KEYS = (str, int, float)
-_SHORT, _SPACED = 4_096, re.compile(rb'"\s+:')
-_ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\s*:)?|[][{}]|-?\d+(?:\.\d+)?')
+_OPENING, _CLOSING = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
+_CUTS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
+"""What some readers take for the end of a line, and JSON lets stand in a text."""
 
 
 class Frame(Struct):
@@ -48,12 +49,6 @@ class Frame(Struct):
         return self.error is not UNSET and bytes(self.error) != b"null"
 
 
-class ExactFrame(Frame, forbid_unknown_fields=True):
-    """A frame without any member that JSON-RPC does not know."""
-
-    jsonrpc: str | UnsetType = UNSET
-
-
 class FrameTooLongError(ToolbusError):
     """A frame has more than *limit* bytes and no end in sight."""
 
@@ -66,82 +61,41 @@ class FrameTooLongError(ToolbusError):
 
 
 _frame = msgspec.json.Decoder(Frame)
-_exact = msgspec.json.Decoder(ExactFrame)
 _batch = msgspec.json.Decoder(list[Raw])
 _json = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
 def read_frame(line: bytes | Raw) -> Frame | None:
-    """Return the frame in *line*, None if it is no JSON object or has an id of a strange kind."""
+    """Return the frame in *line*, None if it is no JSON object or has an id of a strange kind.
+
+    Also one that only some readers take for JSON: with half a character, or NaN.
+    """
     try:
-        # Most are: so whether they are need not be asked with a second look at the line.
-        frame: Frame = _exact.decode(line)
+        frame = _frame.decode(line)
+    except msgspec.ValidationError:
+        return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            frame = _frame.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if (found := _read_leniently(line)) is None:
             return None
+        frame = found
     # By their types: `true` is no id, but in Python it is 1, which may be another request's.
     return frame if frame.id is None or frame.id is UNSET or type(frame.id) in _KEYS else None
 
 
-def is_exact(frame: Frame, line: bytes) -> bool:
-    """Tell whether *frame*, as *line*, says what JSON-RPC has a place for, all of it once.
-
-    What stands elsewhere no handler has seen, nor a member that another of its name hides.
-    """
-    exact = isinstance(frame, ExactFrame) and frame.jsonrpc in {"2.0", UNSET}
-    if not exact or not is_single(line):
-        return False
-    return frame.method is not UNSET or (
-        frame.params is UNSET and not (frame.failed and frame.result is not UNSET)
-    )
-
-
-def is_single(line: bytes) -> bool:
-    """Tell whether no object in *line* has two members of one name: readers differ in which counts.
-
-    *line* is JSON that was read before.
-    """
-    with suppress(ValueError, RecursionError):
-        read = _json.decode(line)
-        # Each member ends its name with these two; a text may hold them as well.
-        if len(line) < _SHORT and not _SPACED.search(line):
-            if line.count(b'":') == _count_members(read):
-                return True
-        # Many programs write JSON as our encoder does, and it writes each member once.
-        elif _encoder.encode(read) == line.strip():
-            return True
+def _read_leniently(line: bytes | Raw) -> Frame | None:
     try:
-        json.loads(line, object_pairs_hook=_once)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def make_single(line: bytes) -> bytes | None:
-    """Return *line*, where an object has two members of one name without the first of them.
-
-    None if that cannot be written.
-    """
-    if is_single(line):
-        return line
-    try:
-        return _encoder.encode(_json.decode(line)) + b"\n"
+        value = json.loads(bytes(line).decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
-
-
-def _count_members(value: Any) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(map(_count_members, value.values()))
-    return sum(map(_count_members, value)) if isinstance(value, list) else 0
-
-
-def _once(members: list[tuple[str, Any]]) -> None:
-    if len(members) > 1 and len(dict(members)) < len(members):
-        raise ValueError("two members of one name")
+    if not isinstance(value, dict) or not isinstance(value.get("method", ""), str):
+        return None
+    members: dict[str, Any] = {
+        name: Raw(json.dumps(value[name]).encode())
+        for name in ("params", "result", "error")
+        if name in value
+    }
+    return Frame(id=value.get("id", UNSET), method=value.get("method", UNSET), **members)
 
 
 def read_batch(line: bytes) -> list[bytes] | None:
@@ -150,7 +104,16 @@ def read_batch(line: bytes) -> list[bytes] | None:
         return None
     try:
         return [bytes(item) for item in _batch.decode(line)]
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
+        return _read_batch_leniently(line)
+    except RecursionError:
+        return None
+
+
+def _read_batch_leniently(line: bytes) -> list[bytes] | None:
+    try:
+        return [json.dumps(one).encode() for one in json.loads(line)]
+    except (ValueError, RecursionError):
         return None
 
 
@@ -162,20 +125,53 @@ def read_json(raw: Raw | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def guess_id(line: bytes) -> Any:
-    """Return the only id that a broken *line* names, else UNSET."""
-    found = _ID.findall(line[:65536])
-    if len(found) != 1:
-        return UNSET
+def outline(line: bytes) -> tuple[Any, frozenset[str]]:
+    """Return the only id that *line* names, else UNSET, and the names of its members.
+
+    It may be no JSON, or too much of it to be read.
+    """
+    names: set[Any] = set()
+    own: list[Any] = []
+    depth, key = 0, ""
+    for found in _TOKEN.finditer(line[:65536]):
+        token = found[0]
+        if token in _OPENING:
+            depth += 1
+        elif token in _CLOSING:
+            depth -= 1
+        elif depth == 1 and token.endswith(b":"):
+            key = _plain(token[:-1].rstrip())
+            names.add(key)
+            continue
+        elif depth == 1 and key == "id":
+            own.append(_plain(token))
+        key = ""
+    return own[0] if len(own) == 1 else UNSET, frozenset(names)
+
+
+def _plain(token: bytes) -> Any:
     try:
-        return _json.decode(found[0])
+        return json.loads(token)
     except ValueError:
         return UNSET
 
 
 def write_frame(**members: Any) -> bytes:
     """Return a frame of *members*, with its line end."""
-    return _encoder.encode({"jsonrpc": "2.0", **members}) + b"\n"
+    return write_line({"jsonrpc": "2.0", **members})
+
+
+def write_line(value: Any, encoder: msgspec.json.Encoder = _encoder) -> bytes:
+    """Return *value* as one line of JSON with its end, at which alone every reader cuts."""
+    try:
+        line = encoder.encode(value)
+    except UnicodeEncodeError:
+        # Of what is not judged an id may hold half a character, and is answered as it came.
+        line = json.dumps(value).encode()
+    if not line.isascii():
+        for one, escaped in _CUTS.items():
+            line = line.replace(one, escaped)
+    return line + b"\n"
 
 
 def error_frame(own: Any, code: int, message: str) -> bytes:

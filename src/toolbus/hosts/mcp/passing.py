@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.hosts.mcp.calls import said, said_anew
+from toolbus.hosts.mcp.calls import said
 from toolbus.hosts.mcp.frames import (
     REFUSED,
     Frame,
     error_frame,
-    is_exact,
     read_json,
     write_frame,
 )
@@ -63,7 +62,7 @@ class Passing:
             asked.send(error_frame(asked.id, REFUSED, error.reason))
             return
         if body is UNCHANGED:
-            asked.send(line if is_exact(frame, line) else said_anew(asked.id, frame))
+            asked.send(line)
         else:
             asked.send(write_frame(id=asked.id, **{kind: body}))
 
@@ -92,14 +91,11 @@ class Passing:
             if frame.is_request:
                 self._to_server(error_frame(frame.id, REFUSED, error.reason))
             return
-        if body is UNCHANGED and is_exact(frame, line):
+        if body is UNCHANGED:
             self._to_client(line)
             return
         own = {"id": frame.id} if frame.is_request else {}
-        given: dict[str, Any] = {}
-        if frame.params is not UNSET:
-            given["params"] = read_json(frame.params) if body is UNCHANGED else body
-        self._to_client(write_frame(**own, method=frame.method, **given))
+        self._to_client(write_frame(**own, method=frame.method, params=body))
 
 
 def _first(params: Any) -> bool:

@@ -51,10 +51,10 @@ class Questions:
             self.give(asked, line, frame)
         return asked is not None
 
-    async def ask(self, own: Any, line: bytes) -> Answer:
+    async def ask(self, own: Any, line: bytes, method: str = CALL) -> Answer:
         """Send a request to the server in the place of the client; return the answer."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        asked = Asked(own, CALL, self._to_client, future)
+        asked = Asked(own, method, self._to_client, future)
         if self.gone is not None:
             self.give(asked, error_frame(own, SERVER_GONE, self.gone))
         else:
@@ -71,7 +71,7 @@ class Questions:
     async def ask_list(self, params: dict[str, Any]) -> Answer:
         """Ask the server for its tools."""
         own = f"toolbus-{new_id()}"
-        return await self.ask(own, write_frame(id=own, method=LIST, params=params))
+        return await self.ask(own, write_frame(id=own, method=LIST, params=params), LIST)
 
     async def elicit(self, ask: Ask, call: ToolCall | None, scope: Scope) -> bool | Deny:
         """Put what a guard asks to the person in front of the client."""

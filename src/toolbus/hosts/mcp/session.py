@@ -11,15 +11,13 @@ from msgspec.structs import replace
 
 from toolbus.eager import Begun
 from toolbus.hosts.mcp.asking import can_elicit
+from toolbus.hosts.mcp.canonical import Refusal, from_client, from_server
 from toolbus.hosts.mcp.exchanges import Asked, Batch
 from toolbus.hosts.mcp.frames import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
     SERVER_GONE,
     Frame,
     error_frame,
-    guess_id,
-    make_single,
+    outline,
     read_batch,
     read_frame,
     read_json,
@@ -66,17 +64,16 @@ class Session:
     def from_client(self, line: bytes, send: Send | None = None) -> None:
         """Take a line of the client; *send* takes what answers it, if not all goes one way."""
         send = send or self._to_client
-        # What is judged is what the server reads, whichever of two members it believes.
-        single = make_single(line) if self.judging else line
-        if single is not None and (frame := read_frame(single)) is not None:
-            self._take_request(frame, single, send)
-        elif single is not None and (batch := read_batch(single)) is not None:
-            self._take_batch(batch, single, send)
+        if (batch := read_batch(line)) is not None:
+            self._take_batch(batch, line, send)
         elif self.judging and line.strip():
-            logger.warning("the client sent %d bytes that are no JSON-RPC", len(line))
-            send(error_frame(None, PARSE_ERROR, "expected one JSON-RPC frame a line"))
+            self._take_made(from_client(line), send)
+        elif self.judging:
+            self._to_server(b"\n")
+        elif (frame := read_frame(line)) is not None:
+            self._take_request(frame, line, send)
         else:
-            self._to_server(line)
+            self._take_unread(line, send)
 
     async def from_server(self, line: bytes) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
@@ -85,17 +82,19 @@ class Session:
 
     def hear(self, line: bytes) -> Coroutine[Any, Any, None] | None:
         """Do as `from_server` does; return what to await before the next line, or None."""
+        if self.judging:
+            made = from_server(line, self._asked.method_of)
+            if isinstance(made, Refusal):
+                return self._take_refused(made, line)
+            line = made
         frame = read_frame(line)
         if frame is None:
             return self._take_no_frame(line)
         if frame.is_answer:
             return self._take_answer(frame, line)
-        if not self.judging:
-            self._to_client(line)
-        elif frame.method is UNSET or frame.result is not UNSET or frame.error is not UNSET:
-            self._take_broken(line)
-        else:
+        if self.judging:
             return self._passing.words(frame, line)
+        self._to_client(line)
         return None
 
     def is_open(self, own: Any) -> bool:
@@ -137,6 +136,22 @@ class Session:
 
     # --- what the client sends -----------------------------------------------------------------
 
+    def _take_made(self, made: bytes | Refusal, send: Send) -> None:
+        """Take a frame as it may go on; one that may not is answered, if it wants an answer."""
+        if isinstance(made, Refusal):
+            logger.warning("a frame of the client is refused: %s", made.reason)
+            if made.wants_answer:
+                send(error_frame(made.id, made.code, f"the frame is refused: {made.reason}"))
+        elif (frame := read_frame(made)) is not None:
+            self._take_request(frame, made, send)
+
+    def _take_unread(self, line: bytes, send: Send) -> None:
+        """Pass on what is no frame to the proxy; the server may find a request in it."""
+        own, names = outline(line)
+        if own is not UNSET and "method" in names:
+            self._asked.add(Asked(own, "", send))
+        self._to_server(line)
+
     def _take_request(self, frame: Frame, line: bytes, send: Send) -> None:
         match frame.method:
             case "tools/call" if self.judging:
@@ -159,19 +174,17 @@ class Session:
 
     def _take_batch(self, batch: list[bytes], line: bytes, send: Send) -> None:
         """Take a batch apart if its frames are judged: each may be answered at another time."""
-        frames = [read_frame(one) for one in batch]
-        requests = [one for one in frames if one is not None and one.is_request]
-        if not self.judging:
-            for asking in requests:
-                self._asked.add(Asked(asking.id, str(asking.method), send))
-            self._to_server(line)
+        if self.judging:
+            all_made = [from_client(one) for one in batch]
+            gathered = Batch(sum(map(_wants_answer, all_made)), send)
+            for made in all_made:
+                self._take_made(made, gathered.add)
             return
-        gathered = Batch(len(requests) + frames.count(None), send)
-        for one, part in zip(frames, batch, strict=True):
-            if one is None:
-                gathered.add(error_frame(None, INVALID_REQUEST, "expected a JSON-RPC frame"))
-            else:
-                self._take_request(one, part.strip() + b"\n", gathered.add)
+        frames = [read_frame(one) for one in batch]
+        for asking in frames:
+            if asking is not None and asking.is_request:
+                self._asked.add(Asked(asking.id, str(asking.method), send))
+        self._to_server(line)
 
     def _take_cancellation(self, frame: Frame, line: bytes) -> None:
         """Pass it on; a call that has not come to the server ends here."""
@@ -190,23 +203,36 @@ class Session:
     async def _take_no_frame(self, line: bytes) -> None:
         if not line.strip():
             self._to_client(line)
-            return
-        if (batch := read_batch(line)) is None:
-            self._take_broken(line)
-            return
-        frames = [read_frame(one) for one in batch]
-        if self.judging or None in frames:
-            for part in batch:
-                await self.from_server(part.strip() + b"\n")
-            return
-        taken = [self._asked.take(one.id) for one in frames if one is not None and one.is_answer]
-        sends = [asked.send for asked in taken if asked is not None]
-        (sends[0] if sends else self._to_client)(line)
+        elif (batch := read_batch(line)) is None:
+            self._take_broken(line, outline(line)[0])
+        elif None in (frames := [read_frame(one) for one in batch]):
+            await self._take_parts(batch)
+        else:
+            answers = [one for one in frames if one is not None and one.is_answer]
+            taken = [self._asked.take(one.id) for one in answers]
+            sends = [asked.send for asked in taken if asked is not None]
+            (sends[0] if sends else self._to_client)(line)
 
-    def _take_broken(self, line: bytes) -> None:
-        """Drop what nobody can read; if it is the answer to a request, say so."""
+    async def _take_parts(self, batch: list[bytes]) -> None:
+        for part in batch:
+            await self.from_server(part.strip() + b"\n")
+
+    def _take_refused(self, made: Refusal, line: bytes) -> Coroutine[Any, Any, None] | None:
+        if not line.strip():
+            self._to_client(b"\n")
+        elif (batch := read_batch(line)) is not None:
+            return self._take_parts(batch)
+        elif made.kind == "request":
+            logger.warning("a request of the server is refused: %s", made.reason)
+            self._to_server(error_frame(made.id, made.code, made.reason))
+        else:
+            self._take_broken(line, made.id)
+        return None
+
+    def _take_broken(self, line: bytes, own: Any) -> None:
+        """Drop what nobody can read; if it is the answer to the request *own*, say so."""
         logger.warning("the server wrote %d bytes that are no JSON-RPC; dropped", len(line))
-        if (asked := self._asked.take(guess_id(line))) is not None:
+        if (asked := self._asked.take(own)) is not None:
             reason = "the server's answer is no JSON-RPC"
             self._questions.give(asked, error_frame(asked.id, SERVER_GONE, reason))
 
@@ -236,6 +262,13 @@ class Session:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a frame could not be handled", exc_info=error)
+
+
+def _wants_answer(made: bytes | Refusal) -> bool:
+    if isinstance(made, Refusal):
+        return made.wants_answer
+    frame = read_frame(made)
+    return frame is not None and frame.is_request
 
 
 def _params(frame: Frame) -> Any:

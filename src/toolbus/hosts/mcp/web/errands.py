@@ -123,7 +123,8 @@ class Errand:
 
     def _start(self, frame: Frame | None, line: bytes) -> None:
         asked = frame.id if frame is not None and frame.is_request else None
-        first = self._main is None and (line is self.visit.body or asked in self.own)
+        # What is judged goes on written anew, so it is not known by its bytes.
+        first = self._main is None and (not self.own or asked in self.own)
         task = asyncio.create_task(self._fetch(frame, line, first=first))
         self._legs[object() if asked is None else asked] = task
         if first:

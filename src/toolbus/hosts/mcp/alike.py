@@ -1,0 +1,164 @@
+"""What one reader tells apart and another does not: names of members, and numbers."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.errors import ToolbusError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PROTOTYPE = "__proto__"
+"""Where JavaScript copies an object, a member of this name becomes what all others stand for."""
+
+_NO_PROTOTYPE = f"no member may be called {PROTOTYPE!r}"
+
+_EXACT = 2**53
+"""Up to here every integer is a double of its own."""
+
+
+class FlawError(ToolbusError):
+    """What stands at *path* is read as one thing by some and as another by others."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        self.reason, self.path = reason, path
+        super().__init__(reason, path)
+
+    def __str__(self) -> str:
+        return f"{self.path.lstrip('.')}: {self.reason}" if self.path else self.reason
+
+
+class Digits(float):
+    """A number that is not the double next to it; *digits* is how it was written."""
+
+    digits: str
+
+
+class Shape(NamedTuple):
+    """The members that the protocol knows of an object, with the shapes of what stands in them."""
+
+    members: Mapping[str, Shape | None]
+    alike: Mapping[str, str]
+
+    @classmethod
+    def of(cls, *names: str, **inner: Shape | None) -> Shape:
+        """Return the shape of an object with *names*, and those of *inner*."""
+        members = {**dict.fromkeys(names), **inner}
+        return cls(members, {squeeze(name): name for name in members})
+
+
+def fold(name: str) -> str:
+    """Return *name* as Go's `encoding/json` compares it: by the simple folding of Unicode."""
+    return name.lower() if name.isascii() else "".join(map(_fold_letter, name))
+
+
+@cache
+def _fold_letter(letter: str) -> str:
+    # Python folds some letters to several (ß to ss), which the simple folding never does.
+    for folded in (letter.casefold(), letter.lower()):
+        if len(folded) == 1:
+            return folded
+    return letter
+
+
+def squeeze(name: str) -> str:
+    """Return *name* as the most generous reader compares it: also without its dashes.
+
+    Python's SDK reads `mime_type` as `mimeType`.
+    """
+    return fold(name).replace("_", "").replace("-", "")
+
+
+def check_known(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `FlawError` for one of *names* that is one of *known* but for its case."""
+    folded = {fold(one): one for one in known}
+    for name in names:
+        if name == PROTOTYPE:
+            raise FlawError(_NO_PROTOTYPE)
+        if (meant := folded.get(fold(name), name)) != name:
+            raise FlawError(f"the member {_short(name)} is {meant!r} to some readers")
+
+
+def check(value: Any, *, numbers: bool = False) -> None:
+    """Raise `FlawError` for two members of one name in any case, and for `__proto__`.
+
+    With *numbers* also for those that JavaScript rounds.
+    """
+    kind = type(value)
+    if kind is dict:
+        _check_names(value)
+        for name, inner in value.items():
+            if type(inner) is not str:
+                _check_inner(inner, f".{name:.120}", numbers=numbers)
+    elif kind is list:
+        for index, inner in enumerate(value):
+            if type(inner) is not str:
+                _check_inner(inner, f"[{index}]", numbers=numbers)
+    elif numbers and not _is_exact(value):
+        raise FlawError("a number that some readers would round; send it as text")
+
+
+def _check_inner(value: Any, step: str, *, numbers: bool) -> None:
+    try:
+        check(value, numbers=numbers)
+    except FlawError as error:
+        error.path = step + error.path
+        raise
+
+
+def _check_names(members: dict[str, Any]) -> None:
+    if PROTOTYPE in members:
+        raise FlawError(_NO_PROTOTYPE)
+    if len(members) < 2 or len({*map(fold, members)}) == len(members):  # noqa: PLR2004 - a pair
+        return
+    seen: dict[str, str] = {}
+    for name in members:
+        if (other := seen.setdefault(fold(name), name)) != name:
+            raise FlawError(f"{_short(other)} and {_short(name)} are one member to some readers")
+
+
+def _is_exact(value: Any) -> bool:
+    if type(value) is int:
+        return -_EXACT <= value <= _EXACT or _is_double(value)
+    return type(value) is not Digits
+
+
+def _is_double(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
+
+
+def drop_prototypes(value: Any) -> Any:
+    """Return *value* without the members that are called `__proto__`."""
+    match value:
+        case dict():
+            return {name: drop_prototypes(one) for name, one in value.items() if name != PROTOTYPE}
+        case list():
+            return [drop_prototypes(one) for one in value]
+    return value
+
+
+def prune(value: Any, shape: Shape) -> list[str]:
+    """Take from *value* what generous readers take for a member of *shape*; return which."""
+    pruned: list[str] = []
+    if type(value) is list:
+        for one in value:
+            pruned += prune(one, shape)
+    elif type(value) is dict:
+        for name in value.keys() - shape.members.keys():
+            if (meant := shape.alike.get(squeeze(name))) is not None:
+                del value[name]
+                pruned.append(meant)
+        for name, inner in shape.members.items():
+            if inner is not None and name in value:
+                pruned += prune(value[name], inner)
+    return pruned
+
+
+def _short(name: str) -> str:
+    return repr(re.sub(r"(?s)(.{100}).+", r"\1…", name))
