@@ -224,7 +224,7 @@ def _both(random, frame, make):
 
 
 def _deep(random, frame, _):
-    depth = random.choice((50, 300, 300, 2_000))
+    depth = random.choice((50, 50, 150, 250, 300, 12_000))
     sign, end = random.choice(((b"[", b"]"), (b'{"a":', b"}")))
     deep = Raw(sign * depth + b"1" + end * depth)
     random.choice(objects(frame)).append((random.choice(("x", "arguments", "params")), deep))

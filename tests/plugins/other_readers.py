@@ -13,6 +13,7 @@ from pathlib import Path
 from node_packages import NODE, installed
 
 READERS = Path(__file__).parents[1] / "readers"
+PYTHON = READERS / "python_reader.py"
 SECONDS = 600
 
 
@@ -21,7 +22,7 @@ def commands(go=None):
     typescript = [NODE, str(READERS / "typescript_reader.mjs"), str(installed())]
     model = [sys.executable, str(READERS / "go_model.py")]
     return {
-        "Python": [sys.executable, str(READERS / "python_reader.py")],
+        "Python": [sys.executable, str(PYTHON)],
         "TypeScript": typescript,
         "Go": model if go is None else [str(go)],
     }
@@ -35,7 +36,9 @@ def read(command, mode, cases):
     )
     answers = done.stdout.splitlines()
     assert len(answers) == len(cases), done.stderr.decode()
-    return [json.loads(line) for line in answers]
+    # Python alone has integers that no double holds.
+    number = int if str(PYTHON) in command else float
+    return [json.loads(line, parse_int=number) for line in answers]
 
 
 def read_by_all(mode, cases, go=None):

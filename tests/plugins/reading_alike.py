@@ -7,6 +7,7 @@ from hostile_frames import PLAIN, SECRET
 from judged_sessions import frames_of
 
 HALF = re.compile("[\ud800-\udfff]")
+LONG = re.compile(rb"\d{16}|[eE][+-]?\d{3}")
 ALIKE = str.maketrans({"\u017f": "s", "\u212a": "k"})
 
 
@@ -64,6 +65,24 @@ def read_unshown(passed, readings, asked):
                 open_.remove(own)
 
 
+def lost(data, passed, asked):
+    """Yield what is wrong if *data* is a sound result for one of *asked*, and the client has none."""
+    # Numbers that no double holds and what is nested deeply the proxy may refuse.
+    if LONG.search(data) or data.count(b"{") + data.count(b"[") > 100:
+        return
+    try:
+        frame = json.loads(data.decode(), object_pairs_hook=once, parse_constant=int)
+    except ValueError:
+        return
+    sound = isinstance(frame, dict) and frame.keys() == {"jsonrpc", "id", "result"}
+    if not sound or b"\n" in data.strip():
+        return
+    if frame["id"] in asked and type(frame["id"]) in {int, str}:
+        answers = [one for line in passed.client.split(b"\n") for one in frames_of(line)]
+        if not any("result" in one for one in answers):
+            yield f"the result is lost: {passed.client[:200]!r}"
+
+
 def unshown(passed, message):
     """Yield what a reader should not find in *message*."""
     for text in texts_of(message):
@@ -87,16 +106,25 @@ def texts_of(value):
 
 
 def unanswered(data, passed):
-    """Yield which requests in *data*, what a client wrote, have not one answer each."""
+    """Yield which requests in *data*, what a client wrote, have not one answer each.
+
+    A line that is no JSON is answered as well, with the id that it names.
+    """
     answers = [one.get("id") for line in passed.client.split(b"\n") for one in frames_of(line)]
-    for line in data.split(b"\n"):
-        own = request_id(line)
-        if own is None:
-            continue
-        # Half a character may be shown as what stands for one.
-        ways = {own, HALF.sub("\ufffd", own)} if isinstance(own, str) else {own}
-        if (said := sum(any(is_same(way, one) for way in ways) for one in answers)) != 1:
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    requests = [own for own in map(request_id, lines) if own is not None]
+    for own in requests:
+        said = sum(any(is_same(way, one) for way in ways(own)) for one in answers)
+        if not requests.count(own) <= said <= len(lines):
             yield f"the request {own!r} has {said} answers"
+
+
+def ways(own):
+    """Return how the id *own* may be said: half a character also as what stands for one."""
+    if not isinstance(own, str):
+        return {own}
+    joined = own.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return {own, joined, HALF.sub("\ufffd", own), HALF.sub("\ufffd", joined)}
 
 
 def request_id(line):
