@@ -1,12 +1,14 @@
 """The scenarios of `specs/proxy_http.md`."""
 
 import asyncio
+import gzip
 import json
 import os
 import random
 import re
 import signal
 import socket
+import subprocess
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -18,6 +20,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
 
 from toolbus.store.sqlite import SqliteStore
+from wires import wired
 
 SECRET = "sk-canary-4242"
 ODD = str(Path(__file__).parents[1] / "servers/odd.py")
@@ -390,20 +393,11 @@ BODIES = [
     ("POST", b'{"jsonrpc":"2.0","id":"s","result":{"roots":[]}}'),
     ("GET", b""),
     ("DELETE", b""),
-    ("OPTIONS", b""),
 ]
 
 
-@pytest.mark.parametrize("judged", [False, True])
-async def test_requests_and_answers_keep_their_bytes(raw, listening, policy, judged):
+async def test_requests_and_answers_keep_their_bytes(raw, listening):
     said = [ODDITIES[0]]
-    quiet = """\
-        class Quiet(AgentComponent):
-            @on(events.MESSAGE_APPEND_BEFORE)
-            def look(self, ctx): return None
-        """
-    policy(quiet)
-    options = ["--with", "policy.py:Quiet"] if judged else []
     own = {"mcp-session-id": "s-1", "x-odd": "caf\u00e9".encode("latin-1"), "cookie": "a=b"}
     plain = [*ODDITIES[2:4], *ODDITIES[5:]]
     kinds = [
@@ -412,7 +406,7 @@ async def test_requests_and_answers_keep_their_bytes(raw, listening, policy, jud
         for one in (ODDITIES[:5] if b"x/odd" in body else plain)
     ]
 
-    async with raw(lambda *_: said[0]) as (url, seen), listening(*options, "--", url) as web:
+    async with raw(lambda *_: said[0]) as (url, seen), listening("--", url) as web:
         got = []
         for target in (url, web.url):
             for method, body, said[0] in kinds:
@@ -430,9 +424,7 @@ async def test_requests_and_answers_keep_their_bytes(raw, listening, policy, jud
         )
         assert kept == passed
     for one, other in zip(got[: len(kinds)], got[len(kinds) :], strict=True):
-        # What is for nobody no handler has seen.
-        expected = re.sub(rb"(?m)^: \w+$", b":", one[2]) if judged else one[2]
-        assert (one[0], expected) == (other[0], other[2])
+        assert (one[0], one[2]) == (other[0], other[2])
         assert [p for p in one[1] if p[0] != "content-length"] == [
             p for p in other[1] if p[0] not in {"content-length", "transfer-encoding"}
         ]
@@ -704,6 +696,328 @@ async def test_a_relay_forgets_unused_sessions(raw, listening, policy, here):
     assert SECRET not in begun.text
     assert any(entry.name == "Redact" for one in records for entry in one.entries)
     assert frames_in(served) == [{"jsonrpc": "2.0", "id": 1, "result": {"messages": []}}]
+
+
+def dispatched(body):
+    """Return the events that the HTML standard, 9.2.6, finds in *body*, and its lines."""
+    lines = re.split(rb"\r\n|\r|\n", body.removeprefix(b"\xef\xbb\xbf"))
+    found, data, last = [], [], None
+    for line in lines:
+        name, _, value = line.partition(b":")
+        if not line and data:
+            found.append((last, b"\n".join(data)))
+            data = []
+        elif name == b"data":
+            data.append(value.removeprefix(b" "))
+        elif name == b"id":
+            last = value.removeprefix(b" ")
+    return found, lines
+
+
+async def test_judged_events_are_written_anew(raw, listening, policy):
+    text = {"content": [{"type": "text", "text": f"a {SECRET}"}]}
+    own = frame(1, result=text)
+    note = frame(None, "notifications/message", params={"level": "info", "data": "n"})
+    streams = [
+        b"id: 1\rdata: " + own + b"\r\rid: 2\n\n",
+        b"id: 1\r\n: x\rdata: " + own + b"\r\n\r\n",
+        b"\xef\xbb\xbfdata: " + own + b"\n\n",
+        b"event: " + SECRET.encode() + b"\ndata: " + own + b"\n\n",
+        b"event: message\nx: " + SECRET.encode() + b"\n: " + SECRET.encode() + b"\ndata: "
+        + own.replace(b", ", b",\ndata:") + b"\n\n",
+        b"id: 7\0" + SECRET.encode() + b"\nretry: " + b"9" * 5000 + b"\ndata:" + own + b"\n\n",
+        b"id: 7\xe2\x80\xa8data: " + own + b"\nretry: 5\ndata: " + note + b"\n\ndata: " + own
+        + b"\n\n",
+    ]  # fmt: skip
+    said = []
+
+    def take(_method, _headers, body):
+        if b"tools/list" in body:
+            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+        return answer(said[0], "text/event-stream")
+
+    async with raw(take) as (url, _), listening(*policy(), "--", url) as web:
+        got = []
+        for said[:] in ([one] for one in streams):
+            got.append(await web.post(call(1, "echo")))
+
+    for one in got:
+        found, lines = dispatched(one.content)
+        assert SECRET not in one.text
+        known = rb"id: \d+|event: message|retry: \d+|data:.*|:|"
+        assert all(re.fullmatch(known, line) for line in lines), one.content
+        assert json.loads(found[-1][1])["result"]["content"][0]["text"] == "a [redacted]"
+    assert [len(dispatched(one.content)[0]) for one in got] == [1, 1, 1, 1, 1, 1, 2]
+    assert dispatched(got[0].content)[0][0][0] == b"1"
+    assert dispatched(got[5].content)[0][0][0] is None
+
+
+async def test_judged_answers_are_written_anew(raw, listening, policy):
+    quiet = """\
+        class Quiet(AgentComponent):
+            @on(events.MESSAGE_APPEND_BEFORE)
+            def look(self, ctx): return None
+        """
+    policy(quiet)
+    result = frame(1, result={"content": []})
+    bodies = [
+        (result, "200 OK"),
+        (b"\xef\xbb\xbf" + result, "200 OK"),
+        (b"\xef\xbb\xbf" + result, "500 No"),
+        (result.decode().encode("utf-16"), "500 No"),
+        (b"<h1>who?</h1>", "401 Unauthorized"),
+        (b"", "202 Accepted"),
+    ]
+    said = []
+    async with (
+        raw(lambda *_: answer(said[0][0], "text/html", said[0][1])) as (url, _),
+        listening("--with", "policy.py:Quiet", "--", url) as web,
+    ):
+        got = []
+        for said[:] in ([one] for one in bodies):
+            asked = frame(1, "ping") if said[0][0] else frame(None, "notifications/x")
+            got.append(await web.post(asked))
+
+    assert [one.status_code for one in got] == [200, 200, 500, 500, 401, 202]
+    assert got[0].json()["result"] == {"content": []}
+    assert all(one.json()["error"]["message"] for one in got[1:5])
+    assert all(one.json()["id"] == 1 for one in got[1:5])
+    assert {one.headers["content-type"] for one in got[:5]} == {"application/json"}
+    assert "who?" in got[4].text
+    assert got[5].content == b""
+
+
+async def test_what_is_compressed_is_refused(raw, listening, handlers):
+    result = {"content": [{"type": "text", "text": "hidden"}]}
+    stored = gzip.compress(frame(1, result=result), 0)
+    squeezed = gzip.compress(call(1, "echo"))
+
+    def take(_method, _headers, body):
+        if b"tools/list" in body:
+            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+        return answer(stored, content_encoding="gzip")
+
+    async with raw(take) as (url, seen), listening(*handlers, "--", url) as web:
+        came = await web.post(call(1, "echo"))
+        sent = await web.post(squeezed, content_encoding="gzip")
+        plain = await web.post(call(2, "echo"), content_encoding="x-gzip")
+        odd = await web.post(call(3, "echo"), content_type="application/json; charset=utf-7")
+
+    if handlers:
+        assert "hidden" not in came.text
+        assert came.json()["id"] == 1
+        assert "compressed" in came.json()["error"]["message"]
+        assert [one.status_code for one in (came, sent, plain, odd)] == [502, 415, 415, 415]
+        assert [one.json()["id"] for one in (sent, plain, odd)] == [None, 2, 3]
+        assert sum(b"echo" in one[2] for one in seen) == 1
+    else:
+        assert came.json()["result"] == result
+        assert [one[2] for one in seen][1] == squeezed
+        assert dict(seen[1][1])["content-encoding"] == "gzip"
+        assert dict(seen[3][1])["content-type"] == "application/json; charset=utf-7"
+
+
+async def test_only_three_methods_pass(raw, listening, handlers):
+    methods = ["PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "FOO", "LINK", "GET", "DELETE"]
+    said = answer(frame(1, result={}))
+    async with raw(lambda *_: said) as (url, seen), listening(*handlers, "--", url) as web:
+        got = {}
+        for method in methods:
+            for body in (call(1, "rm"), b""):
+                reply = await web.http.request(method, web.url, content=body, headers=BOTH)
+                got[method, bool(body)] = reply.status_code, reply.headers.get("allow")
+        asks = {"origin": "http://localhost:1", "access-control-request-method": "POST"}
+        preflight = await web.http.options(web.url, headers=asks)
+
+    for (method, body), (status, allow) in got.items():
+        if method in {"GET", "DELETE"}:
+            assert (status == 400) is body
+        else:
+            assert (status, allow) == (405, "GET, POST, DELETE")
+    assert [one[0] for one in seen] == ["GET", "DELETE", "OPTIONS"]
+    assert {one[2] for one in seen} == {b""}
+    assert preflight.status_code == 200
+
+
+async def test_headers_that_contradict_are_refused(raw, listening, policy):
+    def take(_method, _headers, body):
+        return answer(frame(json.loads(body)["id"], result={"tools": [], "content": []}))
+
+    body, good = stateless(1, "echo", where="west", n=1)
+    older = {"mcp-protocol-version": "2025-11-25"}
+    bad = [
+        good | {"mcp-name": "rm"},
+        good | {"mcp-method": "tools/list"},
+        good | {"mcp-name": "=?base64?cm0=?="},
+        good | {"mcp-param-where": "east"},
+        good | {"mcp-protocol-version": "2027-01-01"},
+        older | {"mcp-name": "rm"},
+        {"mcp-name": "rm"},
+        [*good.items(), ("mcp-name", "echo")],
+        [*older.items(), ("mcp-name", "rm"), ("mcp-name", "echo")],
+    ]
+    fine = [
+        good | {"mcp-param-where": "west", "mcp-param-n": "1.0"},
+        older | {"mcp-name": "echo", "mcp_name": "rm"},
+        {"x-http-method-override": "PUT", "X_HTTP_METHOD": "PUT", "x-method-override": "PUT"},
+    ]
+    older_body = call(1, "echo", where="west", n=1)
+    async with raw(take) as (url, seen), listening(*policy(), "--", url) as web:
+        got = []
+        for one in [*bad, *fine]:
+            given = one if isinstance(one, list) else one.items()
+            asked = body if "2026" in str(one) or "2027" in str(one) else older_body
+            got.append(await web.http.post(web.url, content=asked, headers=[*BOTH.items(), *given]))
+        refused, passed = got[: len(bad)], got[len(bad) :]
+        batch = await web.post(b"[" + call(1, "echo") + b"]", mcp_method="ping")
+    called = [dict(one[1]) for one in seen if b"tools/call" in one[2]]
+
+    assert [one.status_code for one in (*refused, batch)] == [400] * 10
+    assert [one.json()["id"] for one in (*refused, batch)] == [*[1] * 7, None, None, None]
+    assert {one.json()["error"]["code"] for one in refused[:7]} == {-32020}
+    assert [one.status_code for one in passed] == [200] * 3
+    assert len(called) == 3
+    assert not [name for one in called for name in one if "override" in name or "_" in name]
+    assert "mcp-name" not in called[1]
+
+
+async def test_only_known_headers_come_back(raw, listening, policy):
+    said = []
+    asks = (
+        f'Bearer realm="{SECRET}", error="invalid_token", error_description="{SECRET}", '
+        'resource_metadata="https://x.example/y", scope="a b"'
+    )
+    odd = {"x_note": SECRET, "set_cookie": f"a={SECRET}", "server": SECRET, "mcp_x": SECRET,
+           "retry_after": SECRET, "cache_control": f'private="{SECRET}"'}  # fmt: skip
+    known = {"mcp_session_id": "s-1", "retry-after": "7", "cache-control": "no-store",
+             "access_control_allow_origin": "http://localhost:1"}  # fmt: skip
+
+    def take(_method, _headers, body):
+        if b"tools/list" in body:
+            return answer(frame(json.loads(body)["id"], result={"tools": []}))
+        result = {"content": []}
+        if said[0] == "event":
+            return answer(event(1, id=1, result=result), "text/event-stream", **odd, **known)
+        status = "401 Unauthorized" if said[0] == "401" else "200 OK"
+        kind = f"application/json; x={SECRET}"
+        return answer(frame(1, result=result), kind, status, **odd, **known, www_authenticate=asks)
+
+    async with raw(take) as (url, _), listening(*policy(), "--", url) as web:
+        got = []
+        for said[:] in (["json"], ["event"], ["401"]):
+            got.append(await web.post(call(1, "echo")))
+
+    for one in got:
+        assert SECRET not in str(one.headers) + one.text
+        assert one.headers["mcp-session-id"] == "s-1"
+        assert one.headers["retry-after"] == "7"
+        assert one.headers["access-control-allow-origin"] == "http://localhost:1"
+    kinds = [one.headers["content-type"] for one in got]
+    assert kinds == ["application/json", "text/event-stream", "application/json"]
+    assert got[2].headers["www-authenticate"] == (
+        'Bearer error="invalid_token", resource_metadata="https://x.example/y", scope="a b"'
+    )
+
+
+SCHEMAS = [
+    {"a": {"type": "string", "x-mcp-header": "A\r\nx-evil: 1"}},
+    {"a": {"type": "string", "x-mcp-header": "A: 1"}, "b": {"x-mcp-header": "\u00e9"}},
+    {"a": "odd", "b": [1], "c": None, "d": True},
+]
+
+
+@pytest.mark.parametrize("properties", SCHEMAS)
+async def test_a_schema_makes_no_header(raw, listening, policy, properties):
+    rewrite = """\
+        class Policy(Policy):
+            @on(events.TOOL_CALL_BEFORE)
+            def move(self, ctx):
+                return ctx.value.merge_arguments({"a": "x\\r\\nx-evil: 1", "b": 2, "c": {}, "d": 1})
+        """
+
+    def take(_method, _headers, body):
+        tools = [{"name": "move", "inputSchema": {"type": "object", "properties": properties}}]
+        return answer(frame(json.loads(body)["id"], result={"tools": tools, "content": []}))
+
+    async with raw(take) as (url, seen), listening(*policy(rewrite), "--", url) as web:
+        body, headers = stateless(1, "move", a="x")
+        asked = web.http.post(web.url, content=body, headers=BOTH | headers)
+        got = await asyncio.wait_for(asked, 30)
+
+    assert got.json()["id"] == 1
+    names = {name for one in seen for name, _ in one[1]}
+    assert not [one for one in names if "evil" in one or one.startswith("mcp-param-")]
+
+
+BROKEN = """\
+import asyncio, os
+from asyncio import BaseEventLoop
+connect = BaseEventLoop.create_connection
+async def fail(*args, **kwargs):
+    if os.path.exists("broken"):
+        raise LookupError("unforeseen")
+    return await connect(*args, **kwargs)
+BaseEventLoop.create_connection = fail
+"""
+
+
+async def test_a_task_that_fails_answers(raw, listening, policy, here, environment):
+    (here / "broken").touch()
+    options = policy(BROKEN)
+
+    def take(_method, _headers, body):
+        return answer(frame(json.loads(body)["id"], result={"tools": [], "content": []}))
+
+    async with raw(take) as (url, _):
+        async with listening(*options, "--", url) as web:
+            asked = [call(1, "echo"), frame(2, "ping"), b"[" + frame(3, "ping") + b"]",
+                     frame(None, "notifications/x")]  # fmt: skip
+            got = [await asyncio.wait_for(web.post(one), 30) for one in asked]
+            (here / "broken").unlink()
+            after = await web.post(frame(4, "ping"))
+            _, logged = await web.end()
+        (here / "broken").touch()
+        proxy = [sys.executable, "-m", "toolbus", "proxy", *options, "--", url]
+        async with wired(proxy, cwd=here, env=environment, stderr=subprocess.PIPE) as wire:
+            failed = [await wire.ask(5, "tools/call", {"name": "echo"}), await wire.ask(6, "ping")]
+            (here / "broken").unlink()
+            served = await wire.ask(7, "ping")
+            wire.process.stdin.close()
+            told = (await wire.process.stderr.read()).decode()
+
+    answered = [json.loads(one.text) for one in got[:3]]
+    assert [one["id"] for one in answered[:2]] == [1, 2]
+    assert [one["id"] for one in answered[2]] == [3]
+    for one in (*answered[:2], answered[2][0], *failed):
+        assert "error" in one or one["result"]["isError"]
+    assert got[3].status_code == 502
+    assert "result" in after.json()
+    assert "result" in served
+    assert "unforeseen" in logged
+    assert "unforeseen" in told
+
+
+async def test_a_refused_batch_has_an_answer(raw, listening):
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no batch"}}
+    refusals = [
+        answer(json.dumps(error).encode(), status="400 Bad Request"),
+        answer(json.dumps(error).encode()),
+        answer(status="202 Accepted"),
+        b"",
+    ]
+    body = b"[" + frame(1, "ping") + b"," + frame(2, "ping") + b"]"
+    said = []
+    async with raw(lambda *_: said[0]) as (url, _), listening("--", url) as web:
+        got = []
+        for said[:] in ([one] for one in refusals):
+            got.append(await asyncio.wait_for(web.post(body), 30))
+    async with listening("--", "http://127.0.0.1:9/mcp") as web:
+        got.append(await asyncio.wait_for(web.post(body), 30))
+
+    assert [one.status_code for one in got] == [400, 200, 202, 502, 502]
+    assert [one.json()["error"]["message"] for one in got[:2]] == ["no batch"] * 2
+    assert "broke off" in got[3].json()["error"]["message"]
+    assert "cannot be reached" in got[4].json()["error"]["message"]
 
 
 # --- the bridge ---------------------------------------------------------------------------------

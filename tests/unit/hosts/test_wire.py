@@ -84,11 +84,11 @@ async def test_events_are_read_as_the_standard_says():
         events = [one async for one in reply.events(1_000)]
 
     assert [one[:3] for one in events] == [
-        (b"{\n}", "1", 0.5),
+        (b"{\n}", "1", 500),
         (b"a", None, None),
-        (b"", "2", None),
-        (b"", None, None),
-        (b"", None, None),
+        (None, "2", None),
+        (None, None, None),
+        (None, None, None),
     ]
     assert b"".join([one.raw for one in events]) == said.removesuffix(b"data: cut")
 

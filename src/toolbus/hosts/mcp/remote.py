@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
+FAILED = "the proxy has failed, and its log says how"
+
 _RESUMES = 10
 """How often a stream that broke off is taken up again for one request."""
 
@@ -170,6 +172,10 @@ class Remote:
             problem = "the server has ended its answer without one" if asks else ""
         except (WireError, FrameTooLongError) as error:
             problem = str(error)
+        except Exception:
+            # Whoever waits for an answer is to be told, whatever it was.
+            logger.exception("what the server said could not be taken")
+            problem = FAILED
         await self._close_open(frame, problem)
 
     async def _sent(self, frame: Frame | None, line: bytes) -> Reply:
@@ -191,6 +197,8 @@ class Remote:
 
     async def _take_reply(self, frame: Frame | None, reply: Reply) -> None:
         try:
+            if reply.is_coded:
+                raise WireError("the server compressed its answer, though asked not to")
             if SESSION in reply.headers and frame and frame.method == "initialize":
                 self._headers[SESSION] = reply.headers[SESSION]
             if reply.is_stream:
@@ -212,7 +220,7 @@ class Remote:
         for _ in range(_RESUMES):
             with suppress(WireError, OSError):
                 async for event in reply.events(self._limits.frame):
-                    last, wait = event.id or last, event.retry or wait
+                    last, wait = event.id or last, event.wait or wait
                     if event.data:
                         await self._take_line(frame, on_one_line(event.data) + b"\n")
                         if own is not UNSET and _answers(event.data, frame):
@@ -228,11 +236,15 @@ class Remote:
 
     async def _listen(self) -> None:
         """Take what the server says by itself, as long as it wants to."""
-        with suppress(WireError, OSError, FrameTooLongError):
+        try:
             reply = await self._get({})
             if reply.is_stream:
                 await self._take_stream(None, reply)
             reply.close()
+        except (WireError, OSError, FrameTooLongError):
+            return
+        except Exception:
+            logger.exception("what the server says by itself could not be taken")
 
     async def _get(self, more: dict[str, str]) -> Reply:
         headers = {"accept": "text/event-stream", **self._headers, **more}

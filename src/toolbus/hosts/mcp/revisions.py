@@ -13,18 +13,21 @@ from toolbus.hosts.mcp.frames import read_json
 from toolbus.hosts.mcp.requests import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from toolbus.hosts.mcp.frames import Frame
 
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
 METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
 CANCELLED = "notifications/cancelled"
+HEADER_MISMATCH = -32020
+"""The code of the error that says that headers and body of a request differ."""
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """The revisions that begin with `initialize`; those that came later are stateless."""
 
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PATIENT = frozenset({"tools/call", "subscriptions/listen"})
+_DEEPEST = 50
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
@@ -76,18 +79,77 @@ def routing(frame: Frame | None) -> dict[str, str]:
     return {**headers, NAME: write_header(name)} if isinstance(name, str) else headers
 
 
-def mirrored(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers that repeat those *arguments* of which a tool's *schema* wants it."""
-    headers: dict[str, str] = {}
-    properties = schema.get("properties")
-    for name, part in properties.items() if isinstance(properties, dict) else ():
-        value, header = arguments.get(name), part.get("x-mcp-header") if part else None
-        if isinstance(value, dict):
-            headers |= mirrored(part, value)
-        elif isinstance(header, str) and isinstance(value, str | int):
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            headers[PARAM + header.lower()] = write_header(text)
-    return headers
+def marked(
+    schema: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Give the way to each property of *schema* that a header repeats, and that header's name.
+
+    What cannot be a part of a header's name is none: a server writes schemas, and no headers.
+    """
+    inner = schema.get("properties")
+    for name, one in inner.items() if isinstance(inner, dict) else ():
+        if isinstance(one, dict):
+            token = one.get("x-mcp-header")
+            if isinstance(token, str) and is_token(token):
+                yield (*path, name), PARAM + token.lower()
+            if len(path) < _DEEPEST:
+                yield from marked(one, (*path, name))
+
+
+def mirrored(ways: Iterable[tuple[tuple[str, ...], str]], arguments: Any) -> dict[str, str]:
+    """Return the headers that repeat those *arguments* to which there are *ways*, see `marked`."""
+    values = {header: _value(arguments, path) for path, header in ways}
+    return {
+        header: write_header(_text(value))
+        for header, value in values.items()
+        if isinstance(value, str | int | float)
+    }
+
+
+def _value(arguments: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        arguments = arguments.get(name) if isinstance(arguments, dict) else None
+    return arguments
+
+
+def _text(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def contradiction(frame: Frame | None, headers: Mapping[str, str]) -> str | None:
+    """Return which of *headers* says of the request *frame* what its body does not say.
+
+    What a header does not say is no contradiction. Which argument one repeats only the tool's
+    schema tells, so it may be any.
+    """
+    params = params_of(frame)
+    method = None if frame is None or frame.method is UNSET else frame.method
+    said = {METHOD: method, NAME: params.get(_NAMED.get(method or "", ""))}
+    if (version := version_of(params)) is not None:
+        said[REVISION] = version
+    told = [name for name in said if name in headers]
+    wrong = [name for name in told if read_header(headers[name]) != said[name]]
+    given = {name: value for name, value in headers.items() if name.startswith(PARAM)}
+    texts = {*_scalars(params.get("arguments"))} if given else set()
+    wrong += [name for name, value in given.items() if _read(value) not in texts]
+    return f"the header {wrong[0]} does not say what the body says" if wrong else None
+
+
+def _read(value: str) -> str | None:
+    text = read_header(value)
+    try:
+        return text if text is None else repr(float(text))
+    except ValueError:
+        return text
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    """Give each text and number in *value*, as `_read` reads it."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from _scalars(one)
+    elif isinstance(value, str | int | float):
+        yield _read(_text(value)) or ""
 
 
 def mismatch(frame: Frame, headers: Mapping[str, str]) -> str | None:

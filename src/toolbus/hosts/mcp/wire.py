@@ -77,10 +77,16 @@ class Reply:
         """Whether the body is a stream of events."""
         return self.headers.get("content-type", "").lower().startswith("text/event-stream")
 
+    @property
+    def is_coded(self) -> bool:
+        """Whether the body is compressed, though we ask for it as it is."""
+        codings = [value for name, value in self.fields if name.lower() == "content-encoding"]
+        return any(one.strip().lower() not in {"", "identity"} for one in codings)
+
     async def body(self, limit: int) -> bytes:
         """Return the body; raises `FrameTooLongError` beyond *limit* bytes."""
         pieces, size = [], 0
-        async for piece in self._pieces():
+        async for piece in self.pieces():
             pieces.append(piece)
             size += len(piece)
             if size > limit:
@@ -90,7 +96,7 @@ class Reply:
     async def events(self, limit: int) -> AsyncIterator[Event]:
         """Give the events of a stream as they come; raises `FrameTooLongError` as `body` does."""
         cutter = Events(limit)
-        async for piece in self._pieces():
+        async for piece in self.pieces():
             for event in cutter.feed(piece):
                 yield event
 
@@ -98,7 +104,8 @@ class Reply:
         """Leave the rest of the body unread."""
         self._writer.close()
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Give the body as it comes."""
         chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
         try:
             async for piece in self._chunks() if chunked else self._counted():

@@ -36,7 +36,7 @@ async def test_what_comes_during_a_write_is_written_too():
     await asyncio.wait_for(following, 30)
 
     assert b"".join(visit.written) == (
-        b"id: 1-0\ndata: \n\nid: 1-1\ndata: a\n\nid: 1-2\ndata: b\n\nid: 1-3\ndata: c\n\n"
+        b"id: 1-0\ndata:\n\nid: 1-1\ndata: a\n\nid: 1-2\ndata: b\n\nid: 1-3\ndata: c\n\n"
     )
 
 

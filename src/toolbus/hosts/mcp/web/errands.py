@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
@@ -31,7 +32,13 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.web.visits import Visit
     from toolbus.hosts.mcp.wire import Reply
 
+logger = logging.getLogger("toolbus")
+
 _NO_ANSWER = "the server has ended its answer without one"
+_FAILED = "the proxy has failed, and its log says how"
+_LEGS = 16
+"""How many requests of one visit are under way at the server at the same time."""
+
 _OK, _ELSEWHERE, _BAD = 200, 300, 400
 
 
@@ -42,13 +49,13 @@ class Errand:
     What the proxy asks in between, a list of tools or a call once more, goes its own way.
     """
 
-    def __init__(self, visit: Visit, client: Client, server: Upstream) -> None:
-        self.visit, self.client, self._server = visit, client, server
-        self.frame = read_frame(visit.body) if visit.method == "POST" else None
+    def __init__(self, visit: Visit, frame: Frame | None, client: Client, server: Upstream) -> None:
+        self.visit, self.frame, self.client, self._server = visit, frame, client, server
         self.own = _requests(self.frame, visit.body)
         head = 400 if self.frame is None else 202, ()
-        judged = client.session.judging
-        self.response = Response(visit, head, len(self.own), judged=judged)
+        self._judged = client.session.judging
+        self.response = Response(visit, head, len(self.own), judged=self._judged)
+        self._turns = asyncio.Semaphore(_LEGS)
         self._legs: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
         self._reading: dict[asyncio.Task[Any] | None, Event] = {}
@@ -123,8 +130,9 @@ class Errand:
 
     def _start(self, frame: Frame | None, line: bytes) -> None:
         asked = frame.id if frame is not None and frame.is_request else None
-        # What is judged goes on written anew, so it is not known by its bytes.
-        first = self._main is None and (not self.own or asked in self.own)
+        # A batch of which nothing is judged is one request; what the proxy asks by itself is none.
+        single = frame is not None and bool(self.own)
+        first = self._main is None and (asked in self.own or not single)
         task = asyncio.create_task(self._fetch(frame, line, first=first))
         self._legs[object() if asked is None else asked] = task
         if first:
@@ -132,8 +140,11 @@ class Errand:
 
     async def _fetch(self, frame: Frame | None, line: bytes, *, first: bool) -> None:
         try:
-            problem = await self._passed(frame, line, first=first)
+            async with self._turns:
+                problem = await self._passed(frame, line, first=first)
             await self._close_open(frame, problem, first=first)
+        except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
+            self.response.break_off(error)
         finally:
             if first:
                 self.response.over = True
@@ -143,19 +154,28 @@ class Errand:
         """Return why there is no answer, if there is none."""
         try:
             schema = None if line is self.visit.body else self._schema(frame)
-            reply = await self._server.send(self.visit, frame, line, schema)
+            judged = self._judged
+            reply = await self._server.send(self.visit, frame, line, schema, judged=judged)
             try:
+                if reply.is_coded and judged:
+                    raise WireError("the server compressed its answer, so nobody can judge it")
                 if first:
                     self.client.met(self, reply)
+                if reply.is_coded:
+                    return await self._pass_coded(reply)
                 if reply.is_stream and reply.status == _OK:
                     return await self._take_stream(frame, reply, first=first)
                 return await self._take_body(frame, reply, first=first)
             finally:
                 reply.close()
         except (WireError, FrameTooLongError) as error:
-            if first:
-                self.response.fail()
-            return str(error)
+            problem = str(error)
+        except Exception:
+            logger.exception("what the server said could not be taken")
+            problem = _FAILED
+        if first:
+            self.response.fail()
+        return problem
 
     def _schema(self, frame: Frame | None) -> Mapping[str, Any] | None:
         name = params_of(frame).get("name")
@@ -172,8 +192,17 @@ class Errand:
             await self.visit.room()
         return _NO_ANSWER
 
+    async def _pass_coded(self, reply: Reply) -> str:
+        """Pass on a body in which nobody can look for answers."""
+        self.response.left = 0
+        self.response.begin((reply.status, passed(reply.fields)))
+        async for piece in reply.pieces():
+            self.visit.put(piece)
+            await self.visit.room()
+        return _NO_ANSWER
+
     async def _take_event(self, event: Event) -> None:
-        frame = read_frame(event.data)
+        frame = read_frame(event.data) if event.data else None
         if not event.data:
             self.response.put(b"", event)
         elif frame is not None and frame.is_answer:
@@ -196,9 +225,9 @@ class Errand:
             self.response.put(line, event)
             return
         elif not open_ and not session.judging:
-            self.response.put(event.data, event)
+            self.response.put(event.data or b"", event)
             return
-        await session.from_server(event.data)
+        await session.from_server(event.data or b"")
 
     async def _take_body(self, frame: Frame | None, reply: Reply, *, first: bool) -> str:
         status, body = reply.status, await reply.body(self._server.limits.frame)
@@ -229,8 +258,12 @@ class Errand:
                 response.left -= 1
             else:
                 await session.from_server(error_frame(frame.id, SERVER_GONE, problem))
-        elif first and response.failed:
-            response.fail(error_frame(None, SERVER_GONE, problem))
+        elif first:
+            if frame is None and self.own:
+                # What of a batch has no answer by now gets none.
+                response.left = 0
+            if response.failed:
+                response.fail(error_frame(None, SERVER_GONE, problem))
 
     async def _leave(self) -> None:
         self._gone = True

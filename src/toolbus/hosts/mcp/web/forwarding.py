@@ -11,11 +11,13 @@ from toolbus.hosts.mcp.revisions import (
     REVISION,
     is_patient,
     is_stateless,
+    marked,
     mirrored,
     params_of,
     routing,
 )
 from toolbus.hosts.mcp.texts import CALL
+from toolbus.hosts.mcp.web.headers import upward
 from toolbus.hosts.mcp.wire import Waits, send
 
 if TYPE_CHECKING:
@@ -57,15 +59,26 @@ class Upstream(NamedTuple):
     guarded: bool = False
 
     async def send(
-        self, visit: Visit, frame: Frame | None, line: bytes, schema: Mapping[str, Any] | None
+        self,
+        visit: Visit,
+        frame: Frame | None,
+        line: bytes,
+        schema: Mapping[str, Any] | None,
+        *,
+        judged: bool,
     ) -> Reply:
         """Send *line*, *frame*, in the place of *visit*; raises `WireError`.
 
-        *schema* is that of the tool which it calls, if that is known.
+        *schema* is that of the tool which it calls, if that is known; *judged* says that the server
+        must not be able to read anything else in it.
         """
         headers = [*self._headers(visit), ("accept-encoding", "identity")]
+        headers = upward(headers) if judged else headers
         if line is not visit.body and is_stateless(visit.headers):
             headers = _mirroring(headers, frame, schema)
+        elif judged and not is_stateless(visit.headers):
+            # They mean nothing there, and handlers may have rewritten what they repeat.
+            headers = [one for one in headers if not _repeats(one[0])]
         waits = Waits(head=None if is_patient(frame) else self.limits.silence)
         return await send(self._url(visit), visit.method, headers, line, waits)
 
@@ -93,6 +106,10 @@ def identity(fields: Iterable[tuple[str, str]]) -> Hashable:
     )
 
 
+def _repeats(name: str) -> bool:
+    return name in {METHOD, NAME} or name.startswith(PARAM)
+
+
 def _mirroring(
     headers: list[tuple[str, str]], frame: Frame | None, schema: Mapping[str, Any] | None
 ) -> list[tuple[str, str]]:
@@ -100,7 +117,7 @@ def _mirroring(
     said = routing(frame)
     if schema is not None:
         arguments = params_of(frame).get("arguments")
-        said |= mirrored(schema, arguments if isinstance(arguments, dict) else {})
+        said |= mirrored(marked(schema), arguments)
     kept = [one for one in headers if one[0] not in {REVISION, METHOD, NAME}]
     if schema is not None or (METHOD in said and said[METHOD] != CALL):
         kept = [one for one in kept if not one[0].startswith(PARAM)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
+from toolbus.hosts.mcp.web.checks import check_headers
 from toolbus.hosts.mcp.web.visits import RefusedVisitError, Visit
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._\-]+)(?::[0-9]{1,5})?"
+_IS_HOST, _IS_ORIGIN = re.compile(_HOST), re.compile(rf"https?://{_HOST}")
+"""As browsers and clients write them: RFC 9110, 7.2, and RFC 6454, 6.1."""
 
 
 class Rules(NamedTuple):
@@ -40,6 +44,7 @@ class Rules(NamedTuple):
         if self.token is not None and not self._knows(visit.headers.get("authorization", "")):
             shown = [("www-authenticate", 'Bearer realm="toolbus"')]
             raise RefusedVisitError(401, "a bearer token is needed", shown)
+        check_headers(visit)
         # Who was led here by a page under a name of its own would show that name.
         if not self._is_host(visit.headers.get("host", "")):
             raise RefusedVisitError(403, "this Host is not allowed; see --allow-host")
@@ -55,20 +60,16 @@ class Rules(NamedTuple):
         return same and scheme.lower() == "bearer"
 
     def _is_host(self, host: str) -> bool:
-        host = host.lower()
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        return name in _LOOPBACK or bool({host, name} & self.hosts)
+        found = _IS_HOST.fullmatch(host.lower())
+        return found is not None and (
+            found["name"] in _LOOPBACK or bool({found[0], found["name"]} & self.hosts)
+        )
 
     def _is_origin(self, origin: str | None) -> bool:
         if origin is None or origin.lower() in self.origins:
             return True
-        try:
-            url = urlsplit(origin.lower())
-        except ValueError:
-            return False
-        name = url.netloc if url.netloc.endswith("]") else url.netloc.partition(":")[0]
-        name = "[::1]" if url.netloc.startswith("[::1]") else name
-        return url.scheme in {"http", "https"} and name in _LOOPBACK
+        found = _IS_ORIGIN.fullmatch(origin.lower())
+        return found is not None and found["name"] in _LOOPBACK
 
 
 class Back(Protocol):
@@ -100,9 +101,10 @@ class Front:
             await visit.read(self._rules.body, self._rules.seconds)
             await self._serve(visit)
         except RefusedVisitError as error:
-            # What is left of its body nobody reads.
-            closing = [*error.fields, ("connection", "close")]
-            await visit.refuse(RefusedVisitError(error.status, error.reason, closing))
+            # What is left of its body is read for a while, so that it comes to read the answer.
+            error.fields = (*error.fields, ("connection", "close"))
+            slow = error.status == 408  # noqa: PLR2004 - HTTP's
+            await visit.refuse(error, linger=0.0 if slow else self._rules.seconds)
         except ConnectionResetError:
             return
 

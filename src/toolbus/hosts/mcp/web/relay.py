@@ -7,9 +7,10 @@ from collections import OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from toolbus.hosts.mcp.frames import SERVER_GONE, error_frame
+from toolbus.hosts.mcp.frames import SERVER_GONE, error_frame, read_frame
 from toolbus.hosts.mcp.revisions import SESSION, is_stateless
 from toolbus.hosts.mcp.session import Session
+from toolbus.hosts.mcp.web.checks import check_judged, check_method
 from toolbus.hosts.mcp.web.clients import Client
 from toolbus.hosts.mcp.web.errands import Errand
 from toolbus.hosts.mcp.web.forwarding import identity
@@ -39,15 +40,19 @@ class Relay:
 
     async def take(self, visit: Visit) -> None:
         """Answer *visit*; being cancelled means that the client has gone."""
+        check_method(visit)
+        frame = read_frame(visit.body) if visit.method == "POST" else None
         self._make_room()
         client = self._clients.get(visit.headers.get(SESSION, ""))
+        if self._proxy.judging if client is None else client.session.judging:
+            check_judged(visit, frame)
         key = None
         if client is None:
             client = Client(Session(self._proxy, _to_client, _to_server), self._keep)
             if is_stateless(visit.headers) and client.session.judging:
                 key = identity(visit.fields)
                 self._listings.lend(key, client.session)
-        errand = Errand(visit, client, self._server)
+        errand = Errand(visit, frame, client, self._server)
         task = asyncio.current_task()
         _errand.set(errand)
         self._visits[task] = errand

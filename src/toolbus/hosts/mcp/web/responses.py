@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from toolbus.hosts.mcp.frames import read_batch, read_frame
-from toolbus.hosts.mcp.sse import on_one_line, rewrite_event, write_event
+from toolbus.hosts.mcp.sse import rewrite_event, unbroken, write_event
+from toolbus.hosts.mcp.web.headers import back
 from toolbus.hosts.mcp.web.visits import JSON, STREAM_FIELDS
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ _OK, _BAD, _BAD_GATEWAY = 200, 400, 502
 class Response:
     """The answer to *visit*, complete when *left* answers are there and the server's is *over*.
 
-    *head* is its status and headers. *came* is what handlers were shown of a body, and the body:
-    if they leave it, the client gets that. What is for nobody does not pass them if they *judge*.
+    *head* is its status and headers. *came* is what the session was shown of a body, and the body:
+    if it leaves that, the client gets the body. If it is *judged*, nothing passes as it came: the
+    client gets what the session says, in events and under headers that are written here.
     """
 
     def __init__(self, visit: Visit, head: Head, left: int, *, judged: bool) -> None:
@@ -34,12 +36,15 @@ class Response:
         self.came: tuple[bytes, bytes] | None = None
         self._line: bytes | None = None
         self._ready = asyncio.Event()
+        self._broken: Exception | None = None
 
     async def send(self) -> None:
-        """Send it as it comes, or at once if it does not come as a stream."""
+        """Send it as it comes, or at once if it does not come as a stream; raises what broke it."""
         await self._ready.wait()
+        if self._broken is not None:
+            raise self._broken
         if self.streams:
-            await self._visit.begin(*self.head)
+            await self._visit.begin(*self._begun())
             await self._visit.flow()
         else:
             await self._visit.answer(*self._whole())
@@ -49,6 +54,13 @@ class Response:
         if not self._ready.is_set():
             self.streams, self.head = True, head
             self._ready.set()
+
+    def break_off(self, error: Exception) -> None:
+        """Have `send` raise *error*; a stream that has begun can only end."""
+        self._broken = error
+        if self.streams:
+            self._visit.finish()
+        self._ready.set()
 
     def fail(self, line: bytes | None = None) -> None:
         """Say that the server has not answered; a stream that has begun can only say *line*."""
@@ -76,15 +88,16 @@ class Response:
         self.check()
 
     def put(self, line: bytes, event: Event | None) -> None:
-        """Write *line* to the stream as *event* came, or with what it says besides its data."""
+        """Write *line* to the stream as *event* came, or with what it says besides its data.
+
+        Without a *line* it says where the stream is.
+        """
         if event is None:
-            self._visit.put(write_event(on_one_line(line)))
-        elif line == event.data and not (self._judged and event.comments):
+            self._visit.put(write_event(unbroken(line)))
+        elif line == (event.data or b"") and not self._judged:
             self._visit.put(event.raw)
-        elif line or event.bare:
-            self._visit.put(rewrite_event(event, on_one_line(line)))
         else:
-            self._visit.put(b":\n\n")
+            self._visit.put(rewrite_event(event, line or (None if event.data else event.data)))
 
     def check(self) -> None:
         """End it if it is complete."""
@@ -94,11 +107,23 @@ class Response:
             self._visit.finish()
         self._ready.set()
 
+    def _begun(self) -> Head:
+        status, fields = self.head
+        if not self._judged:
+            return status, fields
+        known = [one for one in back(fields) if one[0] not in dict(STREAM_FIELDS)]
+        return status, [*STREAM_FIELDS, *known]
+
     def _whole(self) -> tuple[int, Sequence[tuple[str, str]], bytes]:
         (status, fields), line = self.head, self._line
         came, body = self.came or (b"", b"")
-        if line is None or line == came:
+        if self._judged:
+            fields = back(fields)
+            line = b"" if line is None else line
+        elif line is None or line == came:
             return status, fields, body
+        if not line:
+            return status, fields, b""
         said = read_frame(line)
         failed = said is not None and said.failed and status >= _BAD
         if self._asked and not failed:

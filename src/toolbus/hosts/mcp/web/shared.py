@@ -24,6 +24,7 @@ from toolbus.hosts.mcp.frames import (
 from toolbus.hosts.mcp.processes import Process, ended, start
 from toolbus.hosts.mcp.revisions import (
     CANCELLED,
+    HEADER_MISMATCH,
     cancelled_id,
     mismatch,
     params_of,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-HEADER_MISMATCH = -32020
 _STATUS = {-32700: 400, -32600: 400, -32602: 400, -32601: 404} | dict.fromkeys(
     (HEADER_MISMATCH, -32021, -32022), 400
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ToolbusError
@@ -22,16 +23,27 @@ STREAM_FIELDS = (
     ("cache-control", "no-cache, no-transform"),
     ("x-accel-buffering", "no"),
 )
-_LINGER = 2**23
 _ROOM = 2**20
 """How many bytes wait at most for a slow client, before who writes them has to wait."""
 
 
 class RefusedVisitError(ToolbusError):
-    """A request gets the HTTP *status* and a *reason*, and goes no further."""
+    """A request gets the HTTP *status* and a *reason*, and goes no further.
 
-    def __init__(self, status: int, reason: str, fields: Fields = ()) -> None:
+    *own* is its JSON-RPC id, if that is known, and *code* that of the error.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        fields: Fields = (),
+        *,
+        own: Any = None,
+        code: int = INVALID_REQUEST,
+    ) -> None:
         self.status, self.reason, self.fields = status, reason, tuple(fields)
+        self.own, self.code = own, code
         super().__init__(status, reason)
 
     def __str__(self) -> str:
@@ -51,11 +63,18 @@ class Visit:
         self.headers = dict(self.fields)
         self.body = b""
         self.begun = False
+        self._more = True
         self._receive, self._send = receive, send
         self._waiting: deque[bytes] = deque()
         self._size, self._last = 0, False
         self._wake, self._room = asyncio.Event(), asyncio.Event()
         self._room.set()
+
+    @property
+    def is_preflight(self) -> bool:
+        """Whether a browser asks what a page of another origin may do."""
+        asked = {"origin", "access-control-request-method"}
+        return self.method == "OPTIONS" and asked <= self.headers.keys()
 
     def accepts(self, kind: str) -> bool:
         """Tell whether the client takes *kind*, a media type."""
@@ -80,23 +99,28 @@ class Visit:
 
     async def read(self, limit: int, seconds: float) -> None:
         """Read the body; raises `RefusedVisitError` for one that is too long or too slow."""
-        pieces, size, more = [], 0, True
+        if int(self.headers.get("content-length", 0)) > limit:
+            raise RefusedVisitError(413, f"a body may have {limit} bytes")
+        pieces, size = [], 0
         try:
             async with asyncio.timeout(seconds):
-                # Who sends too much for a while gets an answer instead of a broken connection.
-                while more and size <= limit + _LINGER:
-                    message = await self._receive()
-                    if message["type"] != "http.request":
-                        raise ConnectionResetError
-                    if size <= limit:
-                        pieces.append(message.get("body", b""))
-                    size += len(message.get("body", b""))
-                    more = message.get("more_body", False)
+                while self._more:
+                    pieces.append(await self._piece())
+                    size += len(pieces[-1])
+                    if size > limit:
+                        raise RefusedVisitError(413, f"a body may have {limit} bytes")
         except TimeoutError:
             raise RefusedVisitError(408, f"the body took more than {seconds:g} s") from None
-        if size > limit:
-            raise RefusedVisitError(413, f"a body may have {limit} bytes")
-        self.body = b"".join(pieces)
+        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _piece(self) -> bytes:
+        """Return the next piece of the body."""
+        message = await self._receive()
+        if message["type"] != "http.request":
+            raise ConnectionResetError
+        self._more = message.get("more_body", False)
+        body: bytes = message.get("body", b"")
+        return body
 
     async def left(self) -> None:
         """Wait until the client has gone; its body has been read."""
@@ -109,10 +133,21 @@ class Visit:
         await self.begin(status, [*fields, *sized])
         await self.write(body, more=False)
 
-    async def refuse(self, error: RefusedVisitError) -> None:
-        """Send *error*, as JSON-RPC says that something is wrong with no request in particular."""
-        said = error_frame(None, INVALID_REQUEST, error.reason).strip()
-        await self.answer(error.status, [("content-type", JSON), *error.fields], said)
+    async def refuse(self, error: RefusedVisitError, linger: float = 0.0) -> None:
+        """Send *error*, as JSON-RPC says it.
+
+        What is left of the body is read for *linger* seconds: a connection that is closed with
+        something unread is reset, and the client may never see the answer.
+        """
+        said = error_frame(error.own, error.code, error.reason).strip()
+        length = ("content-length", str(len(said)))
+        await self.begin(error.status, [("content-type", JSON), length, *error.fields])
+        await self.write(said)
+        with suppress(TimeoutError, ConnectionResetError):
+            async with asyncio.timeout(linger):
+                while linger and self._more:
+                    await self._piece()
+        await self.write(b"", more=False)
 
     async def begin(self, status: int, fields: Fields) -> None:
         """Send the head of the answer."""
