@@ -257,7 +257,7 @@ async def test_fifty_megabytes_pass(tmp_path, environment, quiet):
         session = {name: one for name, one in headers.items() if name == "mcp-session-id"}
         _, over_http = await post(url, asked, session.items())
 
-    wrote = b'{"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "%s"}]}}'
+    wrote = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%s"}]}}'
     assert over_pipes == wrote % words + b"\n"
     assert code == 0
     assert wrote % words in over_http
