@@ -31,13 +31,13 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile(LEVEL)
+settings.load_profile("full" if LEVEL == "long" else LEVEL)
 
 
 @pytest.fixture(scope="session")
 def thorough() -> bool:
-    """Tell whether the full suite runs: `TOOLBUS_TESTS=full`."""
-    return LEVEL == "full"
+    """Tell whether the full suite runs: `TOOLBUS_TESTS=full`, or `long`, which takes hours."""
+    return LEVEL != "quick"
 
 
 def synchronous(function):

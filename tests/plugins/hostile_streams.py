@@ -10,6 +10,7 @@ from hostile_frames import PLAIN, SECRET, answer
 
 ENDS = (b"\n", b"\n", b"\n", b"\r\n", b"\r\n", b"\r")
 NO_ENDS = (b"\x0b", b"\x0c", b"\x1c", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\x00")
+CHARSETS = ("utf-8", "UTF-8", "utf-7", "utf-16", "gbk", "shift_jis", '"utf-8"', "latin1")
 MARK = b"\xef\xbb\xbf"
 
 
@@ -36,6 +37,24 @@ def reply(seed):
     elif coding == "deflate":
         stream = zlib.compress(stream, 0)
     return Reply("text/event-stream", coding, tuple(cut(random, stream)))
+
+
+def header(seed):
+    """Return the headers, as a dict, that a client adds to the request of *seed*."""
+    random = Random(f"header {seed}")
+    if random.random() < 0.8:
+        return {}
+    named = random.choice(
+        (
+            ("content-type", f"application/json; charset={random.choice(CHARSETS)}"),
+            ("content-encoding", random.choice(("gzip", "deflate", "br", "identity", "x"))),
+            ("mcp-name", random.choice(("read", "delete_everything", ""))),
+            ("mcp-method", random.choice(("tools/call", "ping"))),
+            ("mcp-protocol-version", random.choice(("2026-07-28", "2025-03-26", "2025-11-25"))),
+            ("x-http-method-override", random.choice(("PUT", "GET"))),
+        )
+    )
+    return dict([named])
 
 
 def cut(random, data):

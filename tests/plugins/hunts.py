@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from hostile_frames import answer, request
-from hostile_streams import cut, reply
+from hostile_streams import cut, header, reply
 from judged_sessions import Judge, from_client, from_server
 from other_readers import READERS, read_by_all
 from reading_alike import lost, read_unshown, run_unjudged, unanswered
@@ -43,8 +43,24 @@ async def requests(seeds, go):
     readings = read_by_all("server", [(passed.server,) for *_, passed in plays], go)
     found = []
     for (seed, data, passed), read in zip(plays, readings, strict=True):
-        problems = (*run_unjudged(passed, read), *unanswered(data, passed))
+        lines = [line for line in data.split(b"\n") if line.strip()]
+        problems = (*run_unjudged(passed, read), *unanswered(lines, passed))
         found.append(Found(seed, problems, len(passed.judged), calls_in(read)))
+    return found
+
+
+async def posts(seeds, go):
+    """Let clients post hostile requests to a relay, and servers read what comes of them."""
+    judge = Judge()
+    async with Proxy([judge]) as proxy, relayed(proxy, judge) as relay:
+        plays = [await relay.post(request(seed), header(seed)) for seed in seeds]
+    readings = read_by_all("server", [(passed.server,) for passed in plays], go)
+    found = []
+    for seed, passed, read in zip(seeds, plays, readings, strict=True):
+        problems = list(run_unjudged(passed, read))
+        if passed.client is not None:
+            problems += unanswered([request(seed)], passed)
+        found.append(Found(seed, tuple(problems), len(passed.judged), calls_in(read)))
     return found
 
 

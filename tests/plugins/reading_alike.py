@@ -2,6 +2,7 @@
 
 import json
 import re
+from math import isfinite
 
 from hostile_frames import PLAIN, SECRET
 from judged_sessions import frames_of
@@ -105,38 +106,60 @@ def texts_of(value):
             yield from texts_of(one)
 
 
-def unanswered(data, passed):
-    """Yield which requests in *data*, what a client wrote, have not one answer each.
+def unanswered(lines, passed):
+    """Yield which requests in *lines*, what a client wrote, have not one answer each.
 
     A line that is no JSON is answered as well, with the id that it names.
     """
     answers = [one.get("id") for line in passed.client.split(b"\n") for one in frames_of(line)]
-    lines = [line for line in data.split(b"\n") if line.strip()]
     requests = [own for own in map(request_id, lines) if own is not None]
     for own in requests:
         said = sum(any(is_same(way, one) for way in ways(own)) for one in answers)
         if not requests.count(own) <= said <= len(lines):
             yield f"the request {own!r} has {said} answers"
+    if len(lines) == 1 and (named := ids_in(lines[0])) is not None:
+        for own in answers:
+            if own is not None and not any(is_same(own, one) for one in named):
+                yield f"there are answers to {own!r}, which nobody has asked"
+
+
+def ids_in(line):
+    """Return all ids that a frame names, None if it is no JSON to anybody, or no frame."""
+    found = []
+
+    def keep(pairs):
+        # The outermost object comes last.
+        found[:] = [value for name, value in pairs if name == "id"]
+        return dict(pairs)
+
+    try:
+        frame = json.loads(
+            line.decode("utf-8", "surrogatepass"), object_pairs_hook=keep, parse_int=integer
+        )
+    except (ValueError, RecursionError):
+        return None
+    return [way for own in found for way in ways(own)] if isinstance(frame, dict) else None
 
 
 def ways(own):
     """Return how the id *own* may be said: half a character also as what stands for one."""
     if not isinstance(own, str):
-        return {own}
+        return [own]
     joined = own.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-    return {own, joined, HALF.sub("\ufffd", own), HALF.sub("\ufffd", joined)}
+    return [own, joined, HALF.sub("\ufffd", own), HALF.sub("\ufffd", joined)]
 
 
 def request_id(line):
     """Return the id of the request in *line*, None if there is none or readers may differ."""
     try:
-        frame = json.loads(line.decode("utf-8", "surrogatepass"), object_pairs_hook=once)
+        text = line.decode("utf-8", "surrogatepass")
+        frame = json.loads(text, object_pairs_hook=once, parse_int=integer)
     except (ValueError, RecursionError):
         return None
     if not isinstance(frame, dict) or not isinstance(frame.get("method"), str):
         return None
     own = frame.get("id")
-    usual = type(own) in {int, str} and frame["method"].partition("/")[0] != "notifications"
+    usual = type(own) in {int, str} or (type(own) is float and isfinite(own))
     return own if usual and not {"result", "error"} & frame.keys() else None
 
 
@@ -145,3 +168,8 @@ def once(pairs):
     if len(pairs) != len({name.translate(ALIKE).lower() for name, _ in pairs}):
         raise ValueError("two members of one name")
     return dict(pairs)
+
+
+def integer(text):
+    """Return the number *text*; Python itself reads no integer of very many digits."""
+    return int(text) if len(text) < 1_000 else float(text)

@@ -1,37 +1,39 @@
-"""The proxy as a relay, between a server that writes what it likes and a client that reads on."""
+"""The proxy as a relay: between hostile bodies and a server, hostile answers and a client."""
 
 import asyncio
 import json
 import zlib
 from contextlib import asynccontextmanager
 
-from judged_sessions import TOOLS, Passed
+from judged_sessions import TOOLS, Passed, frames_of
 from toolbus.hosts.mcp import Limits, read_url
 from toolbus.hosts.mcp.web.forwarding import Upstream
 from toolbus.hosts.mcp.web.relay import Relay
-from toolbus.hosts.mcp.web.visits import Visit
+from toolbus.hosts.mcp.web.visits import RefusedVisitError, Visit
 
-SECONDS = 30
+SECONDS = 10
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
 class Relayed:
-    """A relay of *proxy* in front of a server that gives *reply*, one of `hostile_streams`."""
+    """A *relay* in front of a server that gives a reply of `hostile_streams`, else an empty one."""
 
     def __init__(self, judge):
-        self._judge, self.reply = judge, None
+        self._judge, self._reply, self._bodies = judge, None, []
         self.relay = None
 
     async def serve(self, reader, writer):
         """Answer one request, and close."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         size = int(head.partition("content-length: ")[2].partition("\r\n")[0] or 0)
-        body = json.loads(await reader.readexactly(size) or b"{}")
-        if body.get("method") == "tools/list":
-            listed = {"jsonrpc": "2.0", "id": body["id"], "result": {"tools": TOOLS}}
-            await self._write(writer, "application/json", "", [json.dumps(listed).encode()])
+        body = await reader.readexactly(size)
+        self._bodies.append(body)
+        frame = next(iter(frames_of(body)), {})
+        if self._reply is not None and frame.get("method") != "tools/list":
+            await self._write(writer, *self._reply)
         else:
-            await self._write(writer, *self.reply)
+            answer = {"jsonrpc": "2.0", "id": frame.get("id"), "result": {"tools": TOOLS}}
+            await self._write(writer, "application/json", "", [json.dumps(answer).encode()])
         writer.close()
 
     async def _write(self, writer, kind, coding, pieces):
@@ -49,17 +51,34 @@ class Relayed:
 
     async def answer(self, own, reply):
         """Let the server answer the call *own* with *reply*; return what passed, and its kind."""
-        self._judge.forget()
-        self.reply = reply
+        self._begin(reply)
         params = {"name": "read", "arguments": {}}
         call = {"jsonrpc": "2.0", "id": own, "method": "tools/call", "params": params}
-        head, body = await self._visit(json.dumps(call).encode())
-        judged, texts = list(self._judge.calls), frozenset(self._judge.texts)
+        head, body = await self._visit(json.dumps(call).encode(), JSON)
         named = {name.decode().lower(): value.decode("latin-1") for name, value in head}
         data = decoded(body, named.get("content-encoding", ""))
-        return named.get("content-type", ""), Passed(judged, texts, b"", data)
+        return named.get("content-type", ""), self._passed(data)
 
-    async def _visit(self, body):
+    async def post(self, body, headers):
+        """Let a client post *body*; return what passed, to the client None if it was refused."""
+        self._begin(None)
+        try:
+            _, answer = await self._visit(body, JSON | headers)
+        except RefusedVisitError:
+            answer = None
+        except TimeoutError:
+            answer = b""
+        return self._passed(answer)
+
+    def _begin(self, reply):
+        self._judge.forget()
+        self._reply, self._bodies = reply, []
+
+    def _passed(self, data):
+        judge = self._judge
+        return Passed(list(judge.calls), frozenset(judge.texts), b"\n".join(self._bodies), data)
+
+    async def _visit(self, body, named):
         sent, fields, taken = [], [], asyncio.Event()
 
         async def receive():
@@ -72,7 +91,7 @@ class Relayed:
             fields.extend(message.get("headers", ()))
             sent.append(message.get("body", b""))
 
-        headers = [(name.encode(), value.encode()) for name, value in JSON.items()]
+        headers = [(name.encode(), value.encode()) for name, value in named.items()]
         scope = {"method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
         visit = Visit(scope, receive, send)
         await visit.read(2**24, SECONDS)

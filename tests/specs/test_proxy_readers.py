@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from hunts import answers, built_go, hunt, requests, streams
+from hunts import answers, built_go, hunt, posts, requests, streams
 from other_readers import READERS, commands, read
 
 LONG = os.environ.get("TOOLBUS_TESTS") == "long"
@@ -54,7 +54,15 @@ def test_no_reader_runs_what_was_not_judged(requested):
 def test_every_hostile_request_has_one_answer(requested):
     found = requested
 
-    assert problems(found, " answers") == []
+    assert [*problems(found, " answers"), *problems(found, " asked")] == []
+
+
+def test_a_relay_sends_on_what_was_judged(go):
+    with quiet():
+        found = asyncio.run(hunt(posts, SEEDS, go))
+
+    assert problems(found) == []
+    assert sum(one.read > 0 for one in found) > len(SEEDS) // 6
 
 
 def test_no_reader_reads_what_was_not_shown(go):
