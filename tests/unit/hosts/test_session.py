@@ -231,16 +231,40 @@ async def test_calls_wait_for_the_list_in_their_order(late):
         assert [one["id"] for one in wires.server] == [0, 1, 2]
 
 
-async def test_a_late_answer_to_a_cancelled_call_is_dropped():
-    async with wired(Watcher()) as wires:
-        wires.call(1)
+async def test_a_late_answer_to_a_cancelled_call_passes_the_handlers_once():
+    class Number(ToolAdapter):
+        def adapt_response(self, response, call):
+            return response.map_text(
+                lambda text: text.replace("late", f"late {call.arguments['n']}")
+            )
+
+    class Numbering(AgentComponent):
+        def __init__(self):
+            self.register_tool_adapter(Number())
+
+    async with wired(Numbering()) as wires:
+        for own in range(4):
+            wires.call(own, arguments={"n": own})
         await wires.listed("echo")
-        wires.ask(method="notifications/cancelled", params={"requestId": 1})
+        for own in range(4):
+            wires.ask(method="notifications/cancelled", params={"requestId": own})
         await turns()
-        await wires.tell(id=1, result={"content": []})
+        block = {"type": "text", "text": "late", "annotations": {"note": "late"}}
+        await wires.tell(id=0, error={"code": 0, "message": "too late"})
+        await wires.tell(id=1, result={"content": [block], "structuredContent": {"a": "late"}})
+        await wires.tell(id=2, result={"content": []})
+        await wires.tell(id=2, result={"content": []})
         await turns()
 
-        assert wires.client == []
+        assert {one["id"]: one.get("result", one.get("error")) for one in wires.client} == {
+            0: {"code": 0, "message": "too late 0"},
+            1: {
+                "content": [{**block, "text": "late 1", "annotations": {"note": "late 1"}}],
+                "structuredContent": {"a": "late 1"},
+            },
+            2: {"content": []},
+        }
+        assert len(wires.client) == 3
 
 
 class Asking(AgentComponent):

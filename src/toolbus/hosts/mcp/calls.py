@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 
 
 class CallOnBus:
-    """One call on its way, in *task*; `answer` returns the line for the client."""
+    """One call on its way, in *task*; `answer` returns the line for the client, for *send*."""
 
     task: asyncio.Task[None]
+    send: Callable[[bytes], object]
 
     def __init__(
         self, request: Request, ask: Ask, screen: Screen, keeper: Keeper, timeout: float | None

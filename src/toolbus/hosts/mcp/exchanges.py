@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
+from toolbus.hosts.mcp.frames import read_json
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from msgspec import Raw, UnsetType
+
     from toolbus.hosts.mcp.frames import Frame
+    from toolbus.messages import ToolCall
 
 _MOST_ABANDONED = 1_000
 """How many cancelled requests are remembered, whose answers may still come."""
+
+_MOST_TOKENS = 10_000
 
 
 class Answer(NamedTuple):
@@ -25,13 +32,17 @@ class Answer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request: *send* takes the line that answers it, or *future* the frame, for the proxy."""
+    """A request: *send* takes the line that answers it, or *future* the frame, for the proxy.
+
+    *call* is the tool call that the client has cancelled with it.
+    """
 
     id: Any
     method: str
     send: Callable[[bytes], object]
     future: asyncio.Future[Answer] | None = None
     params: Any = UNSET
+    call: ToolCall | None = None
 
 
 class Exchanges:
@@ -60,10 +71,13 @@ class Exchanges:
         asked = waiting[0] if waiting else self._abandoned.get(own)
         return None if asked is None else asked.method
 
-    def abandon(self, own: Any) -> Asked | None:
-        """Expect no answer any more to a request, though one may still come; return it."""
+    def abandon(self, own: Any, late: Asked | None = None) -> Asked | None:
+        """Expect no answer any more to a request, though one may still come; return it.
+
+        An answer that comes all the same is one to *late*, if that is given.
+        """
         if (asked := self._take(own)) is not None:
-            self._abandoned[own] = asked
+            self._abandoned[own] = late or asked
             if len(self._abandoned) > _MOST_ABANDONED:
                 self._abandoned.popitem(last=False)
         return asked
@@ -82,6 +96,33 @@ class Exchanges:
         asked = [one for waiting in self._open.values() for one in waiting]
         self._open.clear()
         return asked
+
+
+class Tokens:
+    """The last texts by which the client wants to be told of progress: no others are its business.
+
+    Numbers say nothing to anybody.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    def learn(self, line: bytes, params: Raw | UnsetType) -> None:
+        """Take the token of a request with *params*, if it has one, from its *line*."""
+        if params is UNSET or b'"progressToken"' not in line:
+            return
+        match read_json(params):
+            case {"_meta": {"progressToken": str(token)}}:
+                self._known[token] = None
+                if len(self._known) > _MOST_TOKENS:
+                    self._known.popitem(last=False)
+
+    def holds(self, params: Raw | UnsetType) -> bool:
+        """Tell whether the *params* of a notification name no token but one of these."""
+        match None if params is UNSET else read_json(params):
+            case {"progressToken": str(token)}:
+                return token in self._known
+        return True
 
 
 class Batch:

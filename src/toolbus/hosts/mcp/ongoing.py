@@ -75,8 +75,9 @@ class Calls:
         call = self._by_id[frame.id] = CallOnBus(
             request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
         )
+        call.send = send
         self._under_way.add(call)
-        call.task = Begun(self._run(call, send)).task
+        call.task = Begun(self._run(call)).task
 
     def pop(self, own: Any) -> CallOnBus | None:
         """Return the call with the client's id *own*, which is not to be found by it any more."""
@@ -87,8 +88,8 @@ class Calls:
         for call in tuple(self._under_way):
             call.stop()
 
-    async def _run(self, call: CallOnBus, send: Send) -> None:
-        request = call.request
+    async def _run(self, call: CallOnBus) -> None:
+        request, send = call.request, call.send
         try:
             offer = await self._offering.offer(request)
             tools = ServerTools(self._offering.specs, offer, call, self._proxy.tools)

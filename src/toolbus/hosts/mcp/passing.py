@@ -51,7 +51,9 @@ class Passing:
         kind, raw = said(frame)
         try:
             if kind == "error":
-                body = await self._screen.body(ERROR, raw, name=asked.method)
+                body = await self._screen.body(ERROR, raw, name=asked.method, call=asked.call)
+            elif asked.call is not None:
+                body = await self._screen.result(asked.call, raw)
             elif asked.method == LIST:
                 body = await self._relisted(asked, raw)
             elif asked.method in _RECORDED:

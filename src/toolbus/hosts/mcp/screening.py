@@ -11,7 +11,7 @@ from toolbus.admission import admit
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
 from toolbus.fields import with_sound
 from toolbus.hosts.mcp.frames import read_json
-from toolbus.hosts.mcp.texts import see
+from toolbus.hosts.mcp.texts import CALL, see
 from toolbus.hosts.mcp.words import HANDSHAKES, LIST
 from toolbus.ids import new_id
 from toolbus.immutable import EMPTY, thaw
@@ -97,6 +97,21 @@ class Screen:
             if lost and method not in _LOSSLESS:
                 raise Refused("a handler left nothing of it but text")
             return seen.body(left, left.structured)
+
+    async def result(self, call: ToolCall, raw: Raw) -> Any:
+        """Return the result *raw* of *call* as handlers leave it, or `UNCHANGED`.
+
+        For one that comes when nothing waits for it any more. Raises `Refused`.
+        """
+        with _closed(call.name):
+            seen = see(CALL, read_json(raw))
+            left = await self._show(call, seen.response, None)
+            rest = UNCHANGED
+            if seen.rest is not None and not seen.bare:
+                rest = await self.rest(call.name, seen.rest, call.arguments)
+            if rest is UNCHANGED and is_same(left, seen.response):
+                return UNCHANGED
+            return seen.result(left, seen.rest if rest is UNCHANGED else rest)
 
     async def recorded(self, transcript: Transcript, method: str, raw: Raw, params: Any) -> Any:
         """Do as `body` does, and append it to *transcript* as the answer to a call of *method*."""

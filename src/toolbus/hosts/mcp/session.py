@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from toolbus.eager import Begun
 from toolbus.hosts.mcp.asking import can_elicit
 from toolbus.hosts.mcp.canonical import Refusal, from_client, from_server
-from toolbus.hosts.mcp.exchanges import Asked, Batch
+from toolbus.hosts.mcp.exchanges import Asked, Batch, Tokens
 from toolbus.hosts.mcp.frames import (
     SERVER_GONE,
     Frame,
@@ -28,7 +28,7 @@ from toolbus.hosts.mcp.ongoing import Calls
 from toolbus.hosts.mcp.passing import Passing
 from toolbus.hosts.mcp.questions import Questions
 from toolbus.hosts.mcp.screening import Screen
-from toolbus.hosts.mcp.texts import ERROR
+from toolbus.hosts.mcp.texts import CALL, ERROR
 from toolbus.ids import new_id
 from toolbus.lifecycle.approvals import Approvals
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     Send = Callable[[bytes], object]
 
 logger = logging.getLogger("toolbus")
+
+PROGRESS = "notifications/progress"
 
 
 class Session:
@@ -60,6 +62,7 @@ class Session:
             proxy, self.scope, questions, offering=offering, screen=screen, keeper=keeper
         )
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._tokens = Tokens()
 
     def from_client(self, line: bytes, send: Send | None = None) -> None:
         """Take a line of the client; *send* takes what answers it, if not all goes one way."""
@@ -92,9 +95,12 @@ class Session:
             return self._take_no_frame(line)
         if frame.is_answer:
             return self._take_answer(frame, line)
-        if self.judging:
+        if not self.judging:
+            self._to_client(line)
+        elif frame.method != PROGRESS or self._tokens.holds(frame.params):
             return self._passing.words(frame, line)
-        self._to_client(line)
+        else:
+            logger.warning("the server told of progress by a token that nobody gave; dropped")
         return None
 
     def is_open(self, own: Any) -> bool:
@@ -143,6 +149,7 @@ class Session:
             if made.wants_answer:
                 send(error_frame(made.id, made.code, f"the frame is refused: {made.reason}"))
         elif (frame := read_frame(made)) is not None:
+            self._tokens.learn(made, frame.params)
             self._take_request(frame, made, send)
 
     def _take_unread(self, line: bytes, send: Send) -> None:
@@ -187,12 +194,17 @@ class Session:
         self._to_server(line)
 
     def _take_cancellation(self, frame: Frame, line: bytes) -> None:
-        """Pass it on; a call that has not come to the server ends here."""
+        """Pass it on; a call that has not come to the server ends here.
+
+        A server may still answer a call that it has cancelled, and the client wait for that.
+        """
         params = _params(frame)
         own = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(own, str | int):
             own = None
-        call, forwarded = self._calls.pop(own), self._asked.abandon(own)
+        call = self._calls.pop(own)
+        late = None if call is None else Asked(own, CALL, call.send, call=call.request.call)
+        forwarded = self._asked.abandon(own, late)
         if call is None or forwarded is not None:
             self._to_server(line)
         if call is not None:

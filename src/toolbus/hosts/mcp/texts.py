@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from toolbus.hosts.mcp.words import HANDSHAKES, LIST, Slot, find_words
+from toolbus.hosts.mcp.words import HANDSHAKES, LIST, Place, Slot, find_words
 from toolbus.immutable import thaw
 from toolbus.messages import (
     AudioPart,
@@ -64,7 +64,7 @@ class Seen(NamedTuple):
     response: ToolResponse
     rest: Any
     kept: dict[str, Any]
-    words: tuple[Slot, ...] = ()
+    words: tuple[Place, ...] = ()
 
     @property
     def bare(self) -> bool:
