@@ -16,16 +16,40 @@ NO_NUMBERS = (
 TEXTS = (
     *(b"\\ud83d", b"\\ude00", b"\\ude00\\ud83d", b"\\ud83d\\ude00", b"\xf0\x9f\x98\x80"),
     *(b"\\u0000", b"\\n", b"\\r", b"\\r\\n", b"\\u0085", b"\\u2028", b"\\/", b"\\u00e9", b"\x7f"),
-    *(b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xef\xbb\xbf", b"\xe2\x80\x8b", b"e\xcc\x81"),
+    *(
+        b"\xc2\x85",
+        b"\xe2\x80\xa8",
+        b"\xe2\x80\xa9",
+        b"\xef\xbb\xbf",
+        b"\xe2\x80\x8b",
+        b"e\xcc\x81",
+    ),
 )
 NO_TEXTS = (
-    *(b"\xed\xa0\xbd", b"\xed\xa0\xbd\xed\xb8\x80", b"\xc0\xaf", b"\xff", b"\xe2\x82", b"\xf5\x80\x80\x80"),
+    *(
+        b"\xed\xa0\xbd",
+        b"\xed\xa0\xbd\xed\xb8\x80",
+        b"\xc0\xaf",
+        b"\xff",
+        b"\xe2\x82",
+        b"\xf5\x80\x80\x80",
+    ),
     *(b"\x00", b"\n", b"\r", b"\x0b", b"\x0c", b"\x1e", b"\t", b"\\'", b"\\x41", b"\\ud83", b"\\"),
 )
 """Bytes between quotes: what JSON allows there, and what it does not, or is no UTF-8."""
 
 SPACES = (b" ", b"\t", b"\r", b"\r", b"\r\r", b"\r\t")
-NO_SPACES = (b"\n", b"\r\n", b"\x0b", b"\x0c", b"\xc2\x85", b"\xe2\x80\xa8", b"\xc2\xa0", b"\x00", b"\xef\xbb\xbf")
+NO_SPACES = (
+    b"\n",
+    b"\r\n",
+    b"\x0b",
+    b"\x0c",
+    b"\xc2\x85",
+    b"\xe2\x80\xa8",
+    b"\xc2\xa0",
+    b"\x00",
+    b"\xef\xbb\xbf",
+)
 ALIKE = {"s": "\u017f", "k": "\u212a", "K": "\u212a", "S": "\u017f"}
 
 
@@ -126,6 +150,11 @@ def odd_number(random):
 def odd_text(random):
     """Return what some reader takes for a part of a text, mostly rightly."""
     return random.choice(TEXTS if random.random() < 0.8 else NO_TEXTS)
+
+
+def quoted(random):
+    """Return an odd text in its quotes."""
+    return b'"' + random.choice((b"", b"a")) + odd_text(random) + b'"'
 
 
 def varied(random, name):

@@ -1,4 +1,4 @@
-"""Hostile streams of server-sent events, drawn from a seed, cut anywhere; and bodies that are none."""
+"""Hostile streams of server-sent events, drawn from a seed, cut anywhere; and other bodies."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ def reply(seed):
     random = Random(f"reply {seed}")
     if random.random() < 0.12:
         given = answer(seed)
-        body = given.data.replace(b'"7"', b"%d" % seed).replace(b':7', b":%d" % seed)
+        body = given.data.replace(b'"7"', b"%d" % seed).replace(b":7", b":%d" % seed)
         return Reply("application/json", "", tuple(cut(random, body)))
     stream = Stream(random, seed).written()
     coding = random.choice(("", "", "", "", "", "", "", "", "gzip", "deflate", "identity", "x-odd"))
@@ -115,13 +115,17 @@ class Stream:
     def _carried(self, frame):
         """Return the lines that carry *frame* as data."""
         random = self._random
-        name = random.choice((b"data: ",) * 6 + (b"data:", b"data:  ", b"data:\t", b" data: ", b"Data: "))
+        name = random.choice(
+            (b"data: ",) * 6 + (b"data:", b"data:  ", b"data:\t", b" data: ", b"Data: ")
+        )
         parts = [frame]
         if random.random() < 0.25:
             signs = frame.split(b", ")
             parts = [one + b", " for one in signs[:-1]] + signs[-1:]
         if random.random() < 0.1:
-            parts.insert(random.randrange(len(parts) + 1), random.choice((b"", b" ", b"\x0b", MARK)))
+            parts.insert(
+                random.randrange(len(parts) + 1), random.choice((b"", b" ", b"\x0b", MARK))
+            )
         joined = b"".join([name + one + self._end() for one in parts])
         if random.random() < 0.05:
             joined = b"event: " + random.choice((b"message", b"", b"other")) + self._end() + joined
@@ -130,10 +134,14 @@ class Stream:
     def _line(self):
         """Return a line that carries no data, as it seems."""
         random = self._random
-        value = random.choice((b"1", b"", b"a\x00b", b"e-1", b"99999999", b"-5", b"1_0", b"\xff", b"x y"))
+        value = random.choice(
+            (b"1", b"", b"a\x00b", b"e-1", b"99999999", b"-5", b"1_0", b"\xff", b"x y")
+        )
         if random.random() < 0.5:
             value = self._hiding(value)
-        name = random.choice((b"id", b"id", b"event", b"retry", b"", b"x", b"data", MARK + b"id", b"id "))
+        name = random.choice(
+            (b"id", b"id", b"event", b"retry", b"", b"x", b"data", MARK + b"id", b"id ")
+        )
         return name + random.choice((b":", b": ", b"")) + value + self._end()
 
     def _hiding(self, value):

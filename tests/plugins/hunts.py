@@ -86,7 +86,9 @@ async def streams(seeds, go):
         plays = [(seed, *await relay.answer(seed, reply(seed))) for seed in seeds]
     found = []
     for mode in ("stream", "body"):
-        some = [one for one in plays if (mode == "stream") == one[1].startswith("text/event-stream")]
+        some = [
+            one for one in plays if (mode == "stream") == one[1].startswith("text/event-stream")
+        ]
         pieces = [tuple(cut(Random(seed), passed.client)) or (b"",) for seed, _, passed in some]
         for (seed, _, passed), read in zip(some, read_by_all(mode, pieces, go), strict=True):
             problems = tuple(read_unshown(passed, read, [seed]))

@@ -47,6 +47,10 @@ def read_by_all(mode, cases, go=None):
     with ThreadPoolExecutor(len(named)) as pool:
         found = pool.map(lambda command: read(command, mode, cases), named.values())
     return [
-        {f"{name} {way}": said for name, ways in zip(named, one, strict=True) for way, said in ways.items()}
+        {
+            f"{name} {way}": said
+            for name, ways in zip(named, one, strict=True)
+            for way, said in ways.items()
+        }
         for one in zip(*found, strict=True)
     ]

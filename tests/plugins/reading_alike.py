@@ -67,7 +67,7 @@ def read_unshown(passed, readings, asked):
 
 
 def lost(data, passed, asked):
-    """Yield what is wrong if *data* is a sound result for one of *asked*, and the client has none."""
+    """Yield what is wrong if *data* is a sound result for *asked*, and the client has none."""
     # Numbers that no double holds and what is nested deeply the proxy may refuse.
     if LONG.search(data) or data.count(b"{") + data.count(b"[") > 100:
         return

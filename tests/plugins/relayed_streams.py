@@ -3,7 +3,7 @@
 import asyncio
 import json
 import zlib
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from judged_sessions import TOOLS, Passed, frames_of
 from toolbus.hosts.mcp import Limits, read_url
@@ -44,10 +44,8 @@ class Relayed:
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         writer.write(b"0\r\n\r\n")
         # Whoever has heard enough goes.
-        try:
+        with suppress(ConnectionError):
             await writer.drain()
-        except ConnectionError:
-            pass
 
     async def answer(self, own, reply):
         """Let the server answer the call *own* with *reply*; return what passed, and its kind."""
@@ -66,8 +64,6 @@ class Relayed:
             _, answer = await self._visit(body, JSON | headers)
         except RefusedVisitError:
             answer = None
-        except TimeoutError:
-            answer = b""
         return self._passed(answer)
 
     def _begin(self, reply):
@@ -85,7 +81,7 @@ class Relayed:
             if not taken.is_set():
                 taken.set()
                 return {"type": "http.request", "body": body, "more_body": False}
-            await asyncio.Event().wait()
+            return await asyncio.Event().wait()
 
         async def send(message):
             fields.extend(message.get("headers", ()))
@@ -95,8 +91,11 @@ class Relayed:
         scope = {"method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
         visit = Visit(scope, receive, send)
         await visit.read(2**24, SECONDS)
-        async with asyncio.timeout(SECONDS):
-            await self.relay.take(visit)
+        try:
+            async with asyncio.timeout(SECONDS):
+                await self.relay.take(visit)
+        except TimeoutError:
+            raise AssertionError(f"no answer to {body[:1000]!r} under {named}") from None
         return fields, b"".join(sent)
 
 

@@ -1,8 +1,8 @@
 """What `go/reader.go` reads, without Go: as `python_reader.py`; Go's own results prove it.
 
 Go's `encoding/json` finds the member of a struct that has the name, else the first that has it
-without case (U+017F is an s, U+212A a k); null leaves what stands there; of two members the last counts,
-and objects become one; each byte that is no UTF-8, and half a pair, is U+FFFD.
+without case (U+017F is an s, U+212A a k); null leaves what stands there; of two members the last
+counts, and objects become one; each byte that is no UTF-8, and half a pair, is U+FFFD.
 """
 
 import codecs
@@ -161,7 +161,9 @@ def call_of(params):
     called = {"name": one.get("name", ""), "arguments": one.get("arguments")}
     if fill(params, DECLARED, declared):
         arguments = declared.get("arguments", {})
-        called["typed"] = {name: arguments[name] for name in arguments if arguments[name] is not None}
+        called["typed"] = {
+            name: arguments[name] for name in arguments if arguments[name] is not None
+        }
     return called
 
 
@@ -172,9 +174,9 @@ def seen(one):
     for name in ("params", "result", "error"):
         if name in one:
             _attempt(lambda name=name: said.__setitem__(name, plain(one[name])))
-    if one.get("method") == "tools/call" and "params" in one:
-        if (called := call_of(one["params"])) is not None:
-            said["call"] = called
+    called = call_of(one["params"]) if "params" in one else None
+    if called is not None and one.get("method") == "tools/call":
+        said["call"] = called
     return said
 
 
@@ -201,7 +203,7 @@ def by_body(data):
     try:
         read(found, parse(data))
     except ValueError:
-        pass
+        return []
     return found
 
 
@@ -233,15 +235,11 @@ def by_decoder(data):
 def by_events(data):
     found, said, name = [], [], b""
     for line in data.split(b"\n")[:-1]:
-        line = line.rstrip(b"\r")
-        field, _, value = line.partition(b":")
+        field, _, value = line.rstrip(b"\r").partition(b":")
         value = value.removeprefix(b" ")
-        if not line:
+        if not line.rstrip(b"\r"):
             if said and name in {b"", b"message"}:
-                try:
-                    read(found, parse(b"\n".join(said)))
-                except ValueError:
-                    pass
+                found += by_body(b"\n".join(said))
             said, name = [], b""
         elif field == b"data":
             said.append(value)

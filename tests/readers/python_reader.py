@@ -1,7 +1,7 @@
 """What the official Python SDK reads: each line of input is bytes, each of output what they say.
 
-A line is `server`, `client`, `stream` or `body`, and the bytes, in hex, a stream's in pieces. The answer
-is a JSON object: by each way of reading, the list of messages.
+A line is `server`, `client`, `stream` or `body`, and the bytes, in hex, a stream's in pieces. The
+answer is a JSON object: by each way of reading, the list of messages.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import io
 import json
 import logging
 import sys
+from contextlib import suppress
 
 import anyio
 import httpx2
@@ -61,11 +62,8 @@ def read(message):
 
 async def by_server(data):
     """Read as `stdio_server` does."""
-    found = []
     async with stdio_server(Lines(data), anyio.wrap_file(io.StringIO())) as (lines, answers):
-        async for one in lines:
-            if not isinstance(one, Exception):
-                found.append(read(one.message))
+        found = [read(one.message) async for one in lines if not isinstance(one, Exception)]
         await answers.aclose()
     return found
 
@@ -138,10 +136,8 @@ def messages(events):
     found = []
     for name, data in events:
         if name == "message" and data:
-            try:
+            with suppress(ValueError):
                 found.append(read(jsonrpc_message_adapter.validate_json(data, by_name=False)))
-            except ValueError:
-                pass
     return found
 
 

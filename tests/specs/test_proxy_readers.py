@@ -23,11 +23,11 @@ def go(tmp_path_factory):
 @pytest.fixture(scope="module")
 def requested(go):
     """Return what the hunt among requests has found."""
-    with quiet():
+    with Quiet():
         return asyncio.run(hunt(requests, SEEDS, go))
 
 
-class quiet:
+class Quiet:
     """Keeps the log of a hunt, which says a hundred thousand times what is wrong, to itself."""
 
     def __enter__(self):
@@ -58,7 +58,7 @@ def test_every_hostile_request_has_one_answer(requested):
 
 
 def test_a_relay_sends_on_what_was_judged(go):
-    with quiet():
+    with Quiet():
         found = asyncio.run(hunt(posts, SEEDS, go))
 
     assert problems(found) == []
@@ -66,7 +66,7 @@ def test_a_relay_sends_on_what_was_judged(go):
 
 
 def test_no_reader_reads_what_was_not_shown(go):
-    with quiet():
+    with Quiet():
         found = asyncio.run(hunt(answers, SEEDS, go))
 
     assert problems(found) == []
@@ -74,7 +74,7 @@ def test_no_reader_reads_what_was_not_shown(go):
 
 
 def test_event_streams_are_read_as_judged(go):
-    with quiet():
+    with Quiet():
         found = asyncio.run(hunt(streams, SEEDS, go))
 
     assert problems(found) == []

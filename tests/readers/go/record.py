@@ -1,4 +1,4 @@
-"""Write `results.jsonl`, what Go reads: `python tests/readers/go/record.py`, with Go and the tests."""
+"""Write `results.jsonl`, what Go reads: `python tests/readers/go/record.py`, where Go is."""
 
 import json
 import sys
@@ -19,12 +19,28 @@ KNOWN = {
     "server": (
         *('{"METHOD":"tools/call","params":{}}', '{"method":"a","Method":"b","mEthod":"c"}'),
         *('{"Method":"a","method":"b"}', '{"method":"a","method":null}', '{"method":7,"id":1}'),
-        *('{"method":"a","id":{"a":1,"a":2}}', '{"method":"a","id":1e400}', "null", "[]", "7", '"a"'),
+        *(
+            '{"method":"a","id":{"a":1,"a":2}}',
+            '{"method":"a","id":1e400}',
+            "null",
+            "[]",
+            "7",
+            '"a"',
+        ),
         *('{"method":"tools/call","param\u017f":{"name":"x"}}', '{"method":"tools/call"}'),
         *('[{"method":"a"},{"method":"b"}]', '[[{"method":"a"}]]', '{"method":"a"}{"method":"b"}'),
-        *('{"method":"a"} 7 {"method":"b"}', '{"method":"a"},{"method":"b"}', '\ufeff{"method":"a"}'),
+        *(
+            '{"method":"a"} 7 {"method":"b"}',
+            '{"method":"a"},{"method":"b"}',
+            '\ufeff{"method":"a"}',
+        ),
         *("\u2028" + '{"method":"a"}\u2028', "\x0b" + '{"method":"a"}\x0c', '{"method":"a",}'),
-        *('{"method":"a"}\r\n{"method":"b"}\n', '{"method":\r"a"}', '{"method":"a\tb"}', '{"method":NaN}'),
+        *(
+            '{"method":"a"}\r\n{"method":"b"}\n',
+            '{"method":\r"a"}',
+            '{"method":"a\tb"}',
+            '{"method":NaN}',
+        ),
         CALL % '{"name":"x","NAME":"y","arguments":{"a":1,"a":2}}',
         CALL % '{"name":"x","arguments":{"a":{"b":1}},"arguments":{"a":{"c":2},"d":3}}',
         CALL % '{"arguments":{"path":1,"Path":2,"tas\u212a":3,"ta\u017fk":4,"KEY":null}}',
@@ -37,8 +53,16 @@ KNOWN = {
         CALL % '{"name":"x","arguments":{"n":123456789012345678,"m":-0,"o":1e22,"p":1.0}}',
     ),
     "client": (
-        *('{"id":1,"result":{},"RESULT":{"a":1}}', '{"id":1,"result":1e999}', '{"id":1,"error":null}'),
-        *('{"id":1,"re\u017fult":{}}', '{"id":1,"result":{"a":1,"A":2}}', '{"ID":1,"id":2,"Id":null}'),
+        *(
+            '{"id":1,"result":{},"RESULT":{"a":1}}',
+            '{"id":1,"result":1e999}',
+            '{"id":1,"error":null}',
+        ),
+        *(
+            '{"id":1,"re\u017fult":{}}',
+            '{"id":1,"result":{"a":1,"A":2}}',
+            '{"ID":1,"id":2,"Id":null}',
+        ),
     ),
     "stream": (
         *('data: {"id":1}\n\n', 'data: {"id":1}\r\n\r\n', 'data: {"id":1}\r\r', 'data: {"id":1}\n'),
