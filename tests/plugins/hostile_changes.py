@@ -125,11 +125,11 @@ def _more(random, frame, _):
 
 
 def _other_id(random, frame, _):
-    frame.put("id", random.choice(IDS))
+    frame.put("id", tree(random.choice(IDS)))
 
 
 def _other_version(random, frame, _):
-    frame.put("jsonrpc", random.choice(VERSIONS))
+    frame.put("jsonrpc", tree(random.choice(VERSIONS)))
 
 
 def _both(random, frame, make):

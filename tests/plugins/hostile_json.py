@@ -75,7 +75,9 @@ class Members(list):
 
 
 def tree(value):
-    """Return the JSON *value* with its objects as `Members`."""
+    """Return the JSON *value* with its objects as `Members`, all of it new."""
+    if isinstance(value, Members):
+        return Members([(name, tree(one)) for name, one in value])
     if isinstance(value, dict):
         return Members([(name, tree(one)) for name, one in value.items()])
     return [tree(one) for one in value] if isinstance(value, list) else value
