@@ -16,12 +16,25 @@ if TYPE_CHECKING:
 _PDEATHSIG = 1
 
 
+_WATCH = 'read -r _ || kill -s KILL -- "-$0"'
+"""Waits for a line; the end of its input without one says that we are gone."""
+
+
 class Launched(NamedTuple):
-    """A server that runs, and its pipes: the *source* of what it says, the *sink* to it."""
+    """A server that runs, and its pipes: the *source* of what it says, the *sink* to it.
+
+    *watch* ends it, and what it started, if we are killed: that no process can do itself.
+    """
 
     process: subprocess.Popen[bytes]
     source: int
     sink: int
+    watch: subprocess.Popen[bytes]
+
+    def release(self) -> None:
+        """Let nobody watch it any more: it has ended."""
+        with suppress(OSError, ValueError):
+            self.watch.communicate(b"\n")
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to what it has started."""
@@ -49,7 +62,18 @@ def launch(command: Sequence[str]) -> Launched:
     finally:
         os.close(its_input)
         os.close(its_output)
-    return Launched(process, source, sink)
+    return Launched(process, source, sink, _watch(process.pid))
+
+
+def _watch(group: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - our own words
+        ["/bin/sh", "-c", _WATCH, str(group)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # A signal for all of our group is not for it.
+        process_group=0,
+    )
 
 
 def _end_with_parent() -> Callable[[], None] | None:

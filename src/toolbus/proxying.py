@@ -128,8 +128,10 @@ async def _serve(
         if options.listening is not None:
             return await _listen(proxy, command, limits, options.listening)
         if (url := _url_of(command)) is not None:
-            from toolbus.hosts.mcp import run_remote  # noqa: PLC0415 - not for all
-
+            try:
+                from toolbus.hosts.mcp import run_remote  # noqa: PLC0415 - h11 is an extra
+            except ImportError as error:
+                raise UsageError(str(error)) from error
             token = os.environ.get(TOKEN)
             return await run_remote(proxy, url, limits, token=token, output=output)
         with _told(command):

@@ -129,8 +129,7 @@ async def perform(play, options, environment):
                 wire.write(json.dumps(play.call(fault=play.dice.choice(slips))).encode())
         end = play.dice.choice([*ENDS, *LEAVES])
         patient = await finish(play, wire, end, judged=judged)
-        # A proxy that is killed takes the server along, but not what that has started.
-        pids = play.log()["pid"][: 1 if end == "kill proxy" else 2]
+        pids = play.log()["pid"][:2]
         problems = [f"after {end}: {one}" for one in judge(play, wire, patient=patient)]
         rest = [f"after {end}: left {pid}" for pid in await left(pids)]
     return problems + rest
@@ -218,6 +217,67 @@ async def test_two_hundred_faults_have_an_end(tmp_path, environment, quiet, thor
 
     assert [problem for _, problems in plays for problem in problems] == []
     assert sum(faults for faults, _ in plays) >= 200
+
+
+STUBBORN = """\
+import os, signal, sys, time
+print(os.getpid(), file=open("stubborn.pid", "a", buffering=1))
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+print('{"jsonrpc":"2.0","id":"list","result":{"tools":[]}}', flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["pipes", "http"])
+async def test_a_killed_proxy_leaves_no_grandchildren(tmp_path, environment, listens):
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    pids = tmp_path / "stubborn.pid"
+    command = ["--", "/bin/sh", "-c", f"{sys.executable} stubborn.py; true"]
+    front = [*PROXY, *(["--listen", "0"] if listens else [])]
+    wire = wired([*front, *command], env=environment, cwd=tmp_path, stderr=-1)
+    async with wire as wire:
+        if listens:
+            said = await wire.process.stderr.readline()
+            url = re.search(rb"listening on (\S+)", said)[1].decode()
+            hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}
+            asking = asyncio.create_task(post(url, json.dumps(hello).encode()))
+        else:
+            await wire.ask("list", "tools/list")
+        async with asyncio.timeout(60):
+            while not (pids.exists() and pids.read_text().strip()):
+                await asyncio.sleep(0.01)
+        wire.process.kill()
+        await wire.process.wait()
+        rest = await left([int(one) for one in pids.read_text().split()])
+        if listens:
+            await asyncio.wait([asking])
+            asking.exception()
+
+    assert rest == []
+
+
+async def test_a_signal_has_its_name(tmp_path, environment):
+    (tmp_path / "dying.py").write_text(
+        "import os, sys\n"
+        "for line in sys.stdin:\n"
+        "    if '\"ping\"' in line: os.kill(os.getpid(), 11)\n"
+        '    print(\'{"jsonrpc":"2.0","id":0,"result":{}}\', flush=True)\n'
+    )
+    server = ["--", sys.executable, tmp_path / "dying.py"]
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+    async with wired([*PROXY, *server], env=environment) as wire:
+        over_pipes = await wire.ask(1, "ping")
+    async with wired([*PROXY, "--listen", "0", *server], env=environment, stderr=-1) as wire:
+        url = re.search(rb"listening on (\S+)", await wire.process.stderr.readline())[1].decode()
+        hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}
+        headers, _ = await post(url, json.dumps(hello).encode())
+        session = {name: one for name, one in headers.items() if name == "mcp-session-id"}
+        _, over_http = await post(url, json.dumps(ping).encode(), session.items())
+
+    for one in (over_pipes, json.loads(over_http)):
+        assert "was killed by signal 11 (SIGSEGV" in one["error"]["message"]
 
 
 async def post(url, body, headers=()):

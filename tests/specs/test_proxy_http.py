@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -230,11 +231,14 @@ def raw():
         seen = []
 
         async def serve(reader, writer):
-            try:
-                head = await reader.readuntil(b"\r\n\r\n")
-            except asyncio.IncompleteReadError:
-                writer.close()
-                return
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                while await serve_one(reader, writer):
+                    pass
+            writer.close()
+
+        async def serve_one(reader, writer):
+            """Answer a request; tell whether the answer has an end of its own."""
+            head = await reader.readuntil(b"\r\n\r\n")
             lines = head.decode("latin-1").split("\r\n")
             pairs = [line.split(": ", 1) for line in lines[1:] if line]
             headers = [(name.lower(), value) for name, value in pairs]
@@ -242,10 +246,11 @@ def raw():
             body = await reader.readexactly(int(length))
             seen.append((lines[0].split()[0], headers, body))
             said = take(lines[0].split()[0], dict(headers), body)
-            writer.write(said if isinstance(said, bytes) else await said(reader, writer))
-            with suppress(ConnectionError):
-                await writer.drain()
-            writer.close()
+            said = said if isinstance(said, bytes) else await said(reader, writer)
+            writer.write(said)
+            await writer.drain()
+            length = re.match(rb"HTTP/1.1 .*?\r\ncontent-length: (\d+)\r\n", said, re.DOTALL)
+            return length and int(length[1]) == len(said.partition(b"\r\n\r\n")[2])
 
         server = await asyncio.start_server(serve, "127.0.0.1", limit=2**27)
         async with server:
@@ -297,6 +302,18 @@ def test_without_uvicorn_the_extra_is_named(command, here, tmp_path):
     served = command("proxy", "--", "true", PYTHONPATH=source)
 
     assert (refused.returncode, served.returncode) == (2, 0)
+    assert "install `toolbus[http]`" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_without_h11_the_extra_is_named(command, tmp_path):
+    (tmp_path / "site/h11").mkdir(parents=True)
+    (tmp_path / "site/h11/__init__.py").write_text("raise ImportError('there is none')\n")
+    source = f"{tmp_path / 'site'}{os.pathsep}{Path(sys.modules['toolbus'].__file__).parents[1]}"
+
+    refused = command("proxy", "--", "http://127.0.0.1:9/mcp", PYTHONPATH=source)
+
+    assert refused.returncode == 2
     assert "install `toolbus[http]`" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
@@ -1018,6 +1035,138 @@ async def test_a_refused_batch_has_an_answer(raw, listening):
     assert [one.json()["error"]["message"] for one in got[:2]] == ["no batch"] * 2
     assert "broke off" in got[3].json()["error"]["message"]
     assert "cannot be reached" in got[4].json()["error"]["message"]
+
+
+# --- its connections ----------------------------------------------------------------------------
+
+PEM = Path(__file__).parents[1] / "servers/localhost.pem"
+"""A certificate for this machine, with its key: no secret, for nobody else trusts it."""
+
+
+@asynccontextmanager
+async def keeping(take, *, secure=False):
+    """Run a server that keeps connections; give its address, and the requests of each of them.
+
+    *take* gets how many came before on the connection, the method and the body; what it returns is
+    the answer, None to close the connection without one, and a tuple to close it afterwards.
+    """
+    connections = []
+
+    async def serve(reader, writer):
+        mine = []
+        connections.append(mine)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+                found = re.search(r"content-length: (\d+)", head)
+                body = await reader.readexactly(int(found[1]) if found else 0)
+                mine.append((head.split()[0].upper(), body))
+                said = take(len(mine) - 1, *mine[-1])
+                if said is None:
+                    break
+                writer.write(said if isinstance(said, bytes) else said[0])
+                await writer.drain()
+                if not isinstance(said, bytes):
+                    break
+        writer.close()
+        mine.append("closed")
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if secure else None
+    if context is not None:
+        context.load_cert_chain(PEM)
+    server = await asyncio.start_server(serve, "127.0.0.1", limit=2**27, ssl=context)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http{'s' if secure else ''}://127.0.0.1:{port}/mcp", connections
+
+
+def served(_number, _method, body):
+    """Answer like a server, every second time with an event."""
+    asked = json.loads(body or b"{}")
+    if "id" not in asked:
+        return answer(status="202 Accepted")
+    content = [{"type": "text", "text": str(asked["id"])}]
+    result = {"tools": [], "content": content, "capabilities": {}, "protocolVersion": "2025-11-25"}
+    if asked["id"] in {"list", *range(0, 1000, 2)}:
+        return answer(frame(asked["id"], result=result))
+    said = event(id=asked["id"], result=result)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+    return head + b"\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(said), said)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+async def test_one_connection_serves_a_hundred_calls(
+    listening, handlers, here, environment, secure
+):
+    trusted = {"SSL_CERT_FILE": str(PEM)}
+    async with keeping(served, secure=secure) as (url, connections):
+        async with listening(*handlers, "--", url, **trusted) as web:
+            relayed = [await web.text(own, "echo") for own in range(100)]
+        proxy = [sys.executable, "-m", "toolbus", "proxy", *handlers, "--", url]
+        async with wired(proxy, cwd=here, env=environment | trusted) as wire:
+            piped = [await wire.ask(own, "tools/call", {"name": "echo"}) for own in range(100)]
+
+    assert relayed == [str(own) for own in range(100)]
+    assert [one["result"]["content"][0]["text"] for one in piped] == relayed
+    calls = [sum("tools/call" in str(asked) for asked in one) for one in connections]
+    assert calls == [100, 100]
+
+
+async def test_a_stale_connection_is_noticed(listening):
+    async with (
+        keeping(lambda *asked: (served(*asked),)) as (url, connections),
+        listening("--", url) as web,
+    ):
+        got = []
+        for own in range(20):
+            got.append(await web.text(own, "echo"))
+            await until(lambda: all(one[-1] == "closed" for one in connections))
+
+    assert got == [str(own) for own in range(20)]
+    assert [len(one) for one in connections] == [2] * 20
+
+
+async def test_no_effect_comes_twice(listening):
+    def take(number, method, body):
+        closes = number == 1 and (method == "GET" or b'"id": 2' in body)
+        return None if closes else served(number, method, body)
+
+    async with keeping(take) as (url, connections), listening("--", url) as web:
+        first = await web.post(call(1, "echo"))
+        failed = await web.post(call(2, "echo"))
+        again = await web.post(call(3, "echo"))
+        streamed = await web.http.get(web.url, headers={"accept": "text/event-stream"})
+        last = await web.post(call(4, "echo"))
+    seen = [[asked[0] for asked in one if asked != "closed"] for one in connections]
+
+    assert [one.status_code for one in (first, failed, again, streamed, last)] == [
+        200, 502, 200, 202, 200,
+    ]  # fmt: skip
+    assert "broke off" in failed.json()["error"]["message"]
+    assert seen == [["POST", "POST"], ["POST", "GET"], ["GET", "POST"]]
+
+
+async def test_answers_stay_with_their_requests(listening, handlers):
+    def take(number, method, body):
+        asked = json.loads(body or b"{}")
+        said = served(number, method, body)
+        more = answer(frame(asked.get("id"), result={"content": [], "tools": []}))
+        return said + more * (asked.get("id") in {5, 6, 7})
+
+    async with keeping(take) as (url, _), listening(*handlers, "--", url) as web:
+
+        async def ask(own):
+            asking = asyncio.create_task(web.answer(own, "echo"))
+            if own % 5 == 4:
+                await asyncio.sleep(0)
+                asking.cancel()
+                return None
+            return (await asking)["result"]["content"][0]["text"]
+
+        got = [await ask(own) for own in range(20)]
+        got += await asyncio.gather(*[ask(own) for own in range(20, 60)])
+
+    assert got == [None if own % 5 == 4 else str(own) for own in range(60)]
 
 
 # --- the bridge ---------------------------------------------------------------------------------

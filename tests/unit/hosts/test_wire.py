@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from toolbus.hosts.mcp import read_url
+from toolbus.hosts.mcp.connections import WireError
 from toolbus.hosts.mcp.frames import FrameTooLongError
 from toolbus.hosts.mcp.remote import Remote
 from toolbus.hosts.mcp.sse import on_one_line
 from toolbus.hosts.mcp.stdio import Limits
-from toolbus.hosts.mcp.wire import Waits, WireError, send
+from toolbus.hosts.mcp.wire import Waits, Wire
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 
@@ -34,7 +35,7 @@ async def answering(*answers):
 
 @asynccontextmanager
 async def got(url):
-    reply = await send(url, "GET", [("x-more", "1")], b"", Waits(5, 5))
+    reply = await Wire().send(url, "GET", [("x-more", "1")], b"", Waits(5, 5))
     yield reply
     reply.close()
     await asyncio.sleep(0)
@@ -105,7 +106,7 @@ async def test_an_event_without_end_is_an_error():
 async def test_what_is_no_http_is_an_error(answer):
     async with answering(answer) as (url, _):
         with pytest.raises(WireError):
-            await send(url, "GET", [], b"", Waits(5, 5))
+            await Wire().send(url, "GET", [], b"", Waits(5, 5))
 
 
 @pytest.mark.parametrize("text", ["server", "ftp://x/y", "http://", "npx", "https:///x"])

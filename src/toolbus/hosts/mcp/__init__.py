@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolbus.hosts.mcp.addresses import read_url
     from toolbus.hosts.mcp.listening import Listening, is_loopback
     from toolbus.hosts.mcp.proxy import Proxy
     from toolbus.hosts.mcp.remote import run_remote
     from toolbus.hosts.mcp.stdio import Limits, run_stdio
-    from toolbus.hosts.mcp.wire import read_url
 
 # Loaded when it is asked for: a proxy begins without most of it.
 _PLACES = {
@@ -18,7 +18,7 @@ _PLACES = {
     "Listening": "listening",
     "Proxy": "proxy",
     "is_loopback": "listening",
-    "read_url": "wire",
+    "read_url": "addresses",
     "run_remote": "remote",
     "run_stdio": "stdio",
 }

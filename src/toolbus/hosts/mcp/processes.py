@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
+FAILED = "the proxy has failed, and its log says how"
+"""Why there is no answer, if it is our fault."""
+
 _REST = 0.5
 """Seconds of silence after which a server that has ended will say no more."""
 
@@ -107,7 +110,7 @@ class Process:
         except Exception:
             # Whoever waits for an answer is to be told, whatever it was.
             logger.exception("what the server said could not be taken")
-            return "the proxy has failed, and its log says how"
+            return FAILED
         if lines.left.strip():
             logger.warning("the server ended within a frame of %d bytes", len(lines.left))
         return ""
@@ -124,6 +127,7 @@ class Process:
         """Leave nothing of it behind."""
         self.signal(signal.SIGKILL)
         await self._ended
+        self._launched.release()
         await self._sink.close(0)
         with suppress(OSError):
             os.close(self._launched.source)
@@ -174,5 +178,14 @@ def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
 
 def ended(code: int, why: str) -> str:
     """Return what is said of a request that a server left open: *why* it was ended, or its code."""
-    reason = why or f"the server ended with exit code {code}"
+    reason = why or f"the server {_worded(code)}"
     return f"{reason}; the request has no answer, and may have had effects"
+
+
+def _worded(code: int) -> str:
+    """Return what the exit code of a process says; beyond 128 it is what a signal leaves."""
+    try:
+        name = signal.Signals(code - 128).name
+    except ValueError:
+        return f"ended with exit code {code}"
+    return f"was killed by signal {code - 128} ({name}, exit code {code})"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from toolbus.hosts.mcp.connections import WireError
 from toolbus.hosts.mcp.frames import (
     SERVER_GONE,
     Frame,
@@ -19,6 +20,7 @@ from toolbus.hosts.mcp.frames import (
 )
 from toolbus.hosts.mcp.mirrors import Mirrors
 from toolbus.hosts.mcp.pipes import open_output
+from toolbus.hosts.mcp.processes import FAILED
 from toolbus.hosts.mcp.revisions import (
     REVISION,
     SESSION,
@@ -31,17 +33,18 @@ from toolbus.hosts.mcp.revisions import (
 from toolbus.hosts.mcp.session import Session
 from toolbus.hosts.mcp.sse import on_one_line
 from toolbus.hosts.mcp.stdio import Limits, listening, pass_requests
-from toolbus.hosts.mcp.wire import Reply, Waits, WireError, send
+from toolbus.hosts.mcp.wire import Reply, Waits, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from urllib.parse import SplitResult
 
     from toolbus.hosts.mcp.proxy import Proxy
 
 logger = logging.getLogger("toolbus")
 
-FAILED = "the proxy has failed, and its log says how"
+_REST = 0.5
+"""Seconds in which a stream has to end after its answer, so that its connection is kept."""
 
 _RESUMES = 10
 """How often a stream that broke off is taken up again for one request."""
@@ -101,7 +104,7 @@ class Remote:
     def __init__(self, url: SplitResult, limits: Limits, token: str | None) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._mirrors = Mirrors()
+        self._mirrors, self._wire = Mirrors(), Wire()
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}
         self._listener: asyncio.Task[None] | None = None
@@ -148,7 +151,8 @@ class Remote:
             with suppress(WireError, TimeoutError):
                 async with asyncio.timeout(self._limits.grace):
                     headers = self._headers.items()
-                    (await send(self._url, "DELETE", headers, b"", Waits())).close()
+                    (await self._send("DELETE", headers, b"", Waits())).close()
+        self._wire.close()
 
     async def _post(self, frame: Frame | None, line: bytes) -> None:
         asks = frame is not None and frame.is_request
@@ -185,7 +189,13 @@ class Remote:
             **self._headers,
             **self._repeated(frame),
         }
-        return await send(self._url, "POST", headers.items(), line, self._waits(frame))
+        return await self._send("POST", headers.items(), line, self._waits(frame))
+
+    async def _send(
+        self, method: str, headers: Iterable[tuple[str, str]], body: bytes, waits: Waits
+    ) -> Reply:
+        said = [*headers, ("accept-encoding", "identity")]
+        return await self._wire.send(self._url, method, said, body, waits)
 
     def _repeated(self, frame: Frame | None) -> dict[str, str]:
         """Return the headers that repeat what *frame* says; only stateless revisions have any."""
@@ -224,6 +234,7 @@ class Remote:
                     if event.data:
                         await self._take_line(frame, on_one_line(event.data) + b"\n")
                         if own is not UNSET and _answers(event.data, frame):
+                            await reply.finish(_REST)
                             return
             reply.close()
             if last is None:
@@ -248,7 +259,7 @@ class Remote:
 
     async def _get(self, more: dict[str, str]) -> Reply:
         headers = {"accept": "text/event-stream", **self._headers, **more}
-        return await send(self._url, "GET", headers.items(), b"", Waits())
+        return await self._send("GET", headers.items(), b"", Waits())
 
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:
         if frame is not None and frame.method == "initialize":

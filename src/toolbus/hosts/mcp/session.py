@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -14,6 +15,7 @@ from toolbus.hosts.mcp.asking import can_elicit
 from toolbus.hosts.mcp.canonical import Refusal, from_client, from_server
 from toolbus.hosts.mcp.exchanges import Asked, Batch, Tokens
 from toolbus.hosts.mcp.frames import (
+    INTERNAL_ERROR,
     SERVER_GONE,
     Frame,
     error_frame,
@@ -255,7 +257,7 @@ class Session:
         elif not self.judging and (asked is not None or frame.id is None):
             (self._to_client if asked is None else asked.send)(line)
         elif asked is not None:
-            self._begin(self._passing.answer(asked, frame, line))
+            self._begin(self._passing.answer(asked, frame, line), asked)
         elif frame.id is None:
             return self._passing.answer(Asked(None, ERROR, self._to_client), frame, line)
         else:
@@ -265,15 +267,17 @@ class Session:
             )
         return None
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None], asked: Asked) -> None:
         task = Begun(work).task
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, asked))
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, asked: Asked, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a frame could not be handled", exc_info=error)
+            line = error_frame(asked.id, INTERNAL_ERROR, "the proxy has failed; see its log")
+            self._questions.give(asked, line)
 
 
 def _wants_answer(made: bytes | Refusal) -> bool:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 from the client's side: one request a connection, its answer piece by piece."""
+"""HTTP/1.1 from the client's side: connections that are kept, and answers piece by piece."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ import asyncio
 import functools
 import socket
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import SplitResult, urlsplit
 
-from toolbus.errors import ToolbusError
+from toolbus.hosts.mcp.addresses import authority
+from toolbus.hosts.mcp.connections import Connection, WireError
 from toolbus.hosts.mcp.frames import FrameTooLongError
 from toolbus.hosts.mcp.sse import Events
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable
+    from urllib.parse import SplitResult
 
+    from toolbus.hosts.mcp.connections import Head
     from toolbus.hosts.mcp.sse import Event
 
-_HEAD = 2**16
-_PIECE = 2**16
-_BODILESS = {204, 304}
+_MOST_KEPT = 100
+_SAFE = frozenset({"GET", "HEAD"})
+"""What may be asked again, since it has no effects: RFC 9110, 9.2.1."""
+
+_PROBATION = 0.01
+"""Seconds after which the first connection to a server must still be there."""
+
 _SO_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 """Seconds and tries until a peer that vanished counts as gone, where the system can say so."""
-
-
-class WireError(ToolbusError):
-    """An HTTP server cannot be reached, or what it says is no HTTP, for *reason*."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class Waits(NamedTuple):
@@ -43,34 +39,17 @@ class Waits(NamedTuple):
     head: float | None = None
 
 
-def read_url(text: str) -> SplitResult | None:
-    """Return *text* as an address of a server, None if it is none."""
-    url = urlsplit(text)
-    return url if url.scheme in {"http", "https"} and url.hostname else None
-
-
-def authority(url: SplitResult) -> str:
-    """Return the server's name and port as the header `Host` says them."""
-    return url.netloc.rpartition("@")[2]
-
-
 class Reply:
     """The answer to a request: *status*, *fields* as they came, and the body.
 
     *headers* are the fields by lower-case name; of several of one name the last.
     """
 
-    def __init__(
-        self,
-        status: int,
-        fields: Sequence[tuple[str, str]],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        self.status, self.fields = status, fields
-        self.bodiless = status in _BODILESS
-        self.headers = {name.lower(): value for name, value in fields}
-        self._reader, self._writer = reader, writer
+    def __init__(self, head: Head, connection: Connection, wire: Wire) -> None:
+        self.status, self.fields = head
+        self.headers = dict(self.fields)
+        self._connection: Connection | None = connection
+        self._wire = wire
 
     @property
     def is_stream(self) -> bool:
@@ -80,7 +59,7 @@ class Reply:
     @property
     def is_coded(self) -> bool:
         """Whether the body is compressed, though we ask for it as it is."""
-        codings = [value for name, value in self.fields if name.lower() == "content-encoding"]
+        codings = [value for name, value in self.fields if name == "content-encoding"]
         return any(one.strip().lower() not in {"", "identity"} for one in codings)
 
     async def body(self, limit: int) -> bytes:
@@ -91,7 +70,7 @@ class Reply:
             size += len(piece)
             if size > limit:
                 raise FrameTooLongError(limit)
-        return b"".join(pieces)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def events(self, limit: int) -> AsyncIterator[Event]:
         """Give the events of a stream as they come; raises `FrameTooLongError` as `body` does."""
@@ -100,69 +79,135 @@ class Reply:
             for event in cutter.feed(piece):
                 yield event
 
-    def close(self) -> None:
-        """Leave the rest of the body unread."""
-        self._writer.close()
-
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes."""
-        chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
-        try:
-            async for piece in self._chunks() if chunked else self._counted():
-                yield piece
-        except (OSError, ValueError) as error:
-            raise WireError("the server broke off its answer") from error
-
-    async def _counted(self) -> AsyncIterator[bytes]:
-        length = "0" if self.bodiless else self.headers.get("content-length", "")
-        left = int(length) if length.isdigit() else None
-        while left != 0:
-            piece = await self._reader.read(_PIECE if left is None else min(_PIECE, left))
-            if not piece:
-                if left:
-                    raise WireError("the server broke off its answer")
-                return
-            left = None if left is None else left - len(piece)
+        """Give the body as it comes; raises `WireError`."""
+        while self._connection is not None and (piece := await self._connection.piece()):
             yield piece
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        while size := int((await self._reader.readline()).partition(b";")[0], 16):
-            while size:
-                piece = await self._reader.read(min(size, _PIECE))
-                if not piece:
-                    raise WireError("the server broke off its answer")
-                size -= len(piece)
-                yield piece
-            await self._reader.readline()
+    async def finish(self, seconds: float) -> None:
+        """Drop what is left of the body, if it ends within *seconds*: so the connection is kept."""
+        with suppress(WireError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for _ in self.pieces():
+                    pass
+
+    def close(self) -> None:
+        """Leave the rest of the body unread; without a rest the connection is kept."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._wire.release(connection)
 
 
-async def send(
-    url: SplitResult,
-    method: str,
-    headers: Iterable[tuple[str, str]],
-    body: bytes,
-    waits: Waits,
-) -> Reply:
-    """Send a request, and return the answer when its head is there; raises `WireError`."""
-    name = authority(url)
-    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    own = [("host", name), ("connection", "close"), ("content-length", str(len(body)))]
-    said = "".join([f"{key}: {value}\r\n" for key, value in (*own, *headers)]).encode("latin-1")
-    reader, writer = await _connect(url, name, waits.connect)
-    try:
-        async with asyncio.timeout(waits.head):
-            writer.write(b"%b HTTP/1.1\r\n%b\r\n" % (f"{method} {path}".encode(), said) + body)
-            await writer.drain()
-            reply = await _read_head(reader, writer)
-            reply.bodiless = reply.bodiless or method == "HEAD"
-            return reply
-    except BaseException as error:
-        writer.close()
-        if isinstance(error, TimeoutError):
-            raise WireError(f"{name} gave no answer within {waits.head:g} s") from error
-        if isinstance(error, OSError | asyncio.IncompleteReadError | asyncio.LimitOverrunError):
-            raise WireError(f"{name} broke off: {type(error).__name__}") from error
-        raise
+class Wire:
+    """Sends requests, and keeps the connections that their answers leave behind."""
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, str], list[tuple[Connection, asyncio.TimerHandle]]] = {}
+        self._places: dict[Connection, tuple[str, str]] = {}
+        self._lasting: set[tuple[str, str]] = set()
+        self._hasty: set[tuple[str, str]] = set()
+
+    async def send(
+        self,
+        url: SplitResult,
+        method: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        waits: Waits,
+    ) -> Reply:
+        """Send a request, and return the answer when its head is there; raises `WireError`.
+
+        What may have come to the server is not sent again, unless that is safe.
+        """
+        said = [("host", authority(url)), ("content-length", str(len(body))), *headers]
+        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        while True:
+            connection = await self._take(url) or await self._connect(url, waits.connect)
+            try:
+                async with asyncio.timeout(waits.head):
+                    head = await connection.ask(method, target, said, body)
+                    return Reply(head, connection, self)
+            except BaseException as error:
+                again = connection.used and connection.silent and method in _SAFE
+                self._drop(connection)
+                if isinstance(error, TimeoutError):
+                    reason = f"{authority(url)} gave no answer within {waits.head:g} s"
+                    raise WireError(reason) from error
+                if not (again and isinstance(error, WireError)):
+                    raise
+
+    def release(self, connection: Connection) -> None:
+        """Keep *connection* for the next request, or end it."""
+        place = self._places.get(connection)
+        if place is None or place in self._hasty or not connection.rest() or self._is_full():
+            self._drop(connection)
+            return
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(connection.fresh, self._expire, connection)
+        self._idle.setdefault(place, []).append((connection, timer))
+
+    def close(self) -> None:
+        """End all connections that nobody uses."""
+        for kept in self._idle.values():
+            for connection, timer in kept:
+                timer.cancel()
+                self._drop(connection)
+        self._idle.clear()
+
+    def _is_full(self) -> bool:
+        return sum(map(len, self._idle.values())) >= _MOST_KEPT
+
+    async def _take(self, url: SplitResult) -> Connection | None:
+        """Return a connection that waits for a request, None if there is none."""
+        place = url.scheme, url.netloc
+        kept = self._idle.get(place, [])
+        while kept:
+            connection, timer = kept.pop()
+            timer.cancel()
+            if place not in self._lasting:
+                await self._prove(place, connection)
+            if not connection.is_stale():
+                return connection
+            self._drop(connection)
+        return None
+
+    async def _prove(self, place: tuple[str, str], connection: Connection) -> None:
+        """Find out whether the server closes its connections and does not say so.
+
+        A request could come in between, and then nobody would know whether it had effects.
+        """
+        try:
+            await asyncio.sleep(_PROBATION)
+        except asyncio.CancelledError:
+            self._drop(connection)
+            raise
+        (self._hasty if connection.is_stale() else self._lasting).add(place)
+
+    def _expire(self, connection: Connection) -> None:
+        kept = self._idle.get(self._places[connection], [])
+        kept[:] = [one for one in kept if one[0] is not connection]
+        self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        self._places.pop(connection, None)
+        connection.close()
+
+    async def _connect(self, url: SplitResult, seconds: float) -> Connection:
+        name, secure = authority(url), url.scheme == "https"
+        context = _context() if secure else None
+        host, port = url.hostname or "", url.port or (443 if secure else 80)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                transport, connection = await loop.create_connection(
+                    lambda: Connection(name), host, port, ssl=context
+                )
+        except (OSError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            raise WireError(f"{name} cannot be reached: {reason}") from error
+        _keep_alive(transport.get_extra_info("socket"))
+        self._places[connection] = url.scheme, url.netloc
+        return connection
 
 
 @functools.cache
@@ -171,39 +216,9 @@ def _context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-async def _connect(
-    url: SplitResult, name: str, seconds: float
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    secure = url.scheme == "https"
-    context = _context() if secure else None
-    host, port = url.hostname or "", url.port or (443 if secure else 80)
-    try:
-        async with asyncio.timeout(seconds):
-            reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=_HEAD)
-    except (OSError, TimeoutError) as error:
-        reason = str(error) or "no answer in time"
-        raise WireError(f"{name} cannot be reached: {reason}") from error
-    _keep_alive(writer.get_extra_info("socket"))
-    return reader, writer
-
-
 def _keep_alive(connection: socket.socket) -> None:
     """Have the system ask now and then whether the peer of a silent connection is still there."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _SO_KEEPALIVE.items():
         if (number := getattr(socket, option, None)) is not None:
             connection.setsockopt(socket.IPPROTO_TCP, number, value)
-
-
-async def _read_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Reply:
-    while True:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        words = head[0].split(" ", 2)
-        if not words[0].startswith("HTTP/1.") or not words[1:2] or not words[1].isdigit():
-            raise WireError("the server does not speak HTTP/1.1")
-        # An interim answer is followed by the real one.
-        if words[1][0] != "1":
-            break
-    pairs = [line.partition(":") for line in head[1:] if line]
-    fields = [(name.strip(), value.strip()) for name, _, value in pairs]
-    return Reply(int(words[1]), fields, reader, writer)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
+from toolbus.hosts.mcp.connections import WireError
 from toolbus.hosts.mcp.frames import (
     SERVER_GONE,
     Frame,
@@ -17,11 +18,11 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     write_frame,
 )
+from toolbus.hosts.mcp.processes import FAILED
 from toolbus.hosts.mcp.revisions import cancelled_id, is_stateless, params_of
 from toolbus.hosts.mcp.sse import nameless
 from toolbus.hosts.mcp.web.forwarding import passed
 from toolbus.hosts.mcp.web.responses import Response
-from toolbus.hosts.mcp.wire import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _NO_ANSWER = "the server has ended its answer without one"
-_FAILED = "the proxy has failed, and its log says how"
 _LEGS = 16
 """How many requests of one visit are under way at the server at the same time."""
 
@@ -172,7 +172,7 @@ class Errand:
             problem = str(error)
         except Exception:
             logger.exception("what the server said could not be taken")
-            problem = _FAILED
+            problem = FAILED
         if first:
             self.response.fail()
         return problem

@@ -18,7 +18,7 @@ from toolbus.hosts.mcp.revisions import (
 )
 from toolbus.hosts.mcp.texts import CALL
 from toolbus.hosts.mcp.web.headers import upward
-from toolbus.hosts.mcp.wire import Waits, send
+from toolbus.hosts.mcp.wire import Waits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.mcp.frames import Frame
     from toolbus.hosts.mcp.stdio import Limits
     from toolbus.hosts.mcp.web.visits import Visit
-    from toolbus.hosts.mcp.wire import Reply
+    from toolbus.hosts.mcp.wire import Reply, Wire
 
 _HOPS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"}
@@ -47,12 +47,13 @@ server's place; `Origin` passes, and is judged by both. What was compressed nobo
 
 
 class Upstream(NamedTuple):
-    """The server at *url*.
+    """The server at *url*, over *wire*.
 
     *token* goes to it with requests that bring no credentials of their own; *guarded* says that
     those which they bring are for the proxy, and none of the server's business.
     """
 
+    wire: Wire
     url: SplitResult
     limits: Limits
     token: str | None = None
@@ -80,7 +81,7 @@ class Upstream(NamedTuple):
             # They mean nothing there, and handlers may have rewritten what they repeat.
             headers = [one for one in headers if not _repeats(one[0])]
         waits = Waits(head=None if is_patient(frame) else self.limits.silence)
-        return await send(self._url(visit), visit.method, headers, line, waits)
+        return await self.wire.send(self._url(visit), visit.method, headers, line, waits)
 
     def _url(self, visit: Visit) -> SplitResult:
         queries = [one for one in (self.url.query, visit.query) if one]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.hosts.mcp.frames import REFUSED, error_frame, read_batch, read_frame, read_json
-from toolbus.hosts.mcp.processes import ended
+from toolbus.hosts.mcp.processes import FAILED, ended
 from toolbus.hosts.mcp.revisions import HANDSHAKE, cancelled_id, params_of
 from toolbus.hosts.mcp.session import Session
 from toolbus.hosts.mcp.sse import on_one_line
@@ -115,6 +115,9 @@ class Hosted:
             code = await self._process.end(self._limits.grace, at_once=bool(why))
             self.session.server_gone(ended(code, why))
             await self.session.settle(self._limits.grace)
+        except Exception:
+            logger.exception("the session of a client cannot go on")
+            self.session.server_gone(FAILED)
         finally:
             for stream in self._streams.values():
                 stream.end()

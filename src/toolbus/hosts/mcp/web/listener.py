@@ -10,6 +10,7 @@ from toolbus.hosts.mcp.web.forwarding import Upstream
 from toolbus.hosts.mcp.web.front import Rules
 from toolbus.hosts.mcp.web.relay import Relay
 from toolbus.hosts.mcp.web.serving import bind, serve
+from toolbus.hosts.mcp.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ async def run_listener(
     most, idle = listening.sessions, listening.idle
     back: Bridge | Relay
     if isinstance(server, SplitResult):
-        upstream = Upstream(server, limits, token, guarded=shown is not None)
+        upstream = Upstream(Wire(), server, limits, token, guarded=shown is not None)
         back = Relay(proxy, upstream, most=most, idle=idle)
     else:
         back = Bridge(proxy, server, limits, most=most, idle=idle)

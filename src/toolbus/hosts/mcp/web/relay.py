@@ -89,6 +89,7 @@ class Relay:
             self._forget(client)
         if self._closing:
             await asyncio.wait(self._closing)
+        self._server.wire.close()
 
     def _keep(self, client: Client, own: str) -> None:
         client.id = own

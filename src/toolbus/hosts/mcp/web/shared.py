@@ -21,7 +21,7 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     write_frame,
 )
-from toolbus.hosts.mcp.processes import Process, ended, start
+from toolbus.hosts.mcp.processes import FAILED, Process, ended, start
 from toolbus.hosts.mcp.revisions import (
     CANCELLED,
     HEADER_MISMATCH,
@@ -170,7 +170,12 @@ class Shared:
             self._listings.forget()
             code = await process.end(self._limits.grace, at_once=bool(why))
             self._gone(ended(code, why))
+        except Exception:
+            logger.exception("the process for stateless requests cannot go on")
+            self._gone(FAILED)
         finally:
+            if self._process is process:
+                self._process = None
             await process.kill()
 
     def _gone(self, reason: str) -> None:
