@@ -10,6 +10,7 @@ from toolbus.hosts.mcp import Limits, read_url
 from toolbus.hosts.mcp.web.forwarding import Upstream
 from toolbus.hosts.mcp.web.relay import Relay
 from toolbus.hosts.mcp.web.visits import RefusedVisitError, Visit
+from toolbus.hosts.mcp.wire import Wire
 
 SECONDS = 10
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -115,7 +116,7 @@ async def relayed(proxy, judge):
     found = Relayed(judge)
     async with await asyncio.start_server(found.serve, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
-        upstream = Upstream(read_url(f"http://127.0.0.1:{port}/mcp"), Limits())
+        upstream = Upstream(Wire(), read_url(f"http://127.0.0.1:{port}/mcp"), Limits())
         found.relay = Relay(proxy, upstream, most=100, idle=10)
         try:
             yield found
