@@ -8,8 +8,8 @@ from typing import NamedTuple
 from hostile_changes import CALL, CHANGES, DAMAGES, IDS, SECRET
 from hostile_json import NO_SPACES, SPACES, Members, Raw, Writer, odd_number, quoted, tree
 
-DENIED, PLAIN = "delete_everything", "PLAIN"
-"""A tool that no server may run, and what stands in texts that a client may read."""
+DENIED, HIDDEN, PLAIN = "delete_everything", "hidden", "PLAIN"
+"""Tools that no server may run, no client be told of; what stands in texts that it may read."""
 
 NAMES = ("read", "write", "read", "run", DENIED, "Read", "read ", "réad", "r\0ad", "")
 METHODS = ("ping", "resources/read", "prompts/get", "tools/list", "notifications/cancelled")
@@ -37,6 +37,7 @@ def answer(seed):
     return Answer(((own, asked),), data)
 
 
+TOLD = ("read", HIDDEN)
 READ, LIST, PROMPT = "resources/read", "tools/list", "prompts/get"
 
 
@@ -90,7 +91,8 @@ def _result(random, asked, text, more):
         return {"description": more, "messages": [{"role": "user", "content": block}]}
     if asked == LIST:
         schema = {"type": "object", "properties": {"a": {"type": "string", "description": more}}}
-        return {"tools": [{"name": "read", "description": text, "inputSchema": schema}]}
+        tools = [{"name": name, "description": text, "inputSchema": schema} for name in TOLD]
+        return {"tools": random.sample(tools, random.randrange(1, 3))}
     if random.random() < 0.1:
         more = [more, Raw(random.choice((odd_number(random), quoted(random))))]
     return {"content": [block], "structuredContent": {"said": more}}

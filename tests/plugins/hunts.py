@@ -5,11 +5,11 @@ import subprocess
 from random import Random
 from typing import NamedTuple
 
-from hostile_frames import answer, request
+from hostile_frames import LIST, answer, request
 from hostile_streams import cut, header, reply
 from judged_sessions import Judge, from_client, from_server
 from other_readers import READERS, read_by_all
-from reading_alike import lost, read_unshown, run_unjudged, unanswered
+from reading_alike import listed, lost, read_unshown, run_unjudged, unanswered
 from relayed_streams import relayed
 from toolbus.hosts.mcp import Proxy
 
@@ -75,6 +75,8 @@ async def answers(seeds, go):
     for (seed, said, passed), read in zip(plays, readings, strict=True):
         asked = [own for own, _ in said.asked]
         problems = (*read_unshown(passed, read, asked), *lost(said.data, passed, asked))
+        if said.asked[0][1] == LIST:
+            problems = (*problems, *listed(read))
         found.append(Found(seed, problems, len(passed.texts), sum(map(len, read.values()))))
     return found
 

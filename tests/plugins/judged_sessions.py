@@ -4,8 +4,8 @@ import asyncio
 import json
 from typing import NamedTuple
 
-from hostile_frames import DENIED, SECRET
-from toolbus import AgentComponent, Deny, ToolAdapter, events, guard
+from hostile_frames import DENIED, HIDDEN, SECRET
+from toolbus import AgentComponent, Deny, ToolAdapter, events, guard, on
 from toolbus.hosts.mcp.frames import Lines
 from toolbus.hosts.mcp.session import Session
 from toolbus.immutable import thaw
@@ -31,7 +31,7 @@ class Redact(ToolAdapter):
 
 
 class Judge(AgentComponent):
-    """Denies a tool, and a path wherever it stands; *calls* holds name, arguments, verdict."""
+    """Denies a tool, hides another, and denies a path; *calls* holds name, arguments, verdict."""
 
     def __init__(self):
         self.calls, self.texts = [], set()
@@ -40,6 +40,10 @@ class Judge(AgentComponent):
     def forget(self):
         self.calls.clear()
         self.texts.clear()
+
+    @on(events.TOOLS_PROVIDE)
+    def hide(self, ctx):
+        return tuple([spec for spec in ctx.value if spec.name != HIDDEN])
 
     @guard(events.TOOL_CALL_BEFORE)
     def judge(self, ctx):

@@ -4,7 +4,7 @@ import json
 import re
 from math import isfinite
 
-from hostile_frames import PLAIN, SECRET
+from hostile_frames import HIDDEN, PLAIN, SECRET
 from judged_sessions import frames_of
 
 HALF = re.compile("[\ud800-\udfff]")
@@ -64,6 +64,18 @@ def read_unshown(passed, readings, asked):
                 yield f"{way} reads an answer to {own!r}, which nobody asked or has its answer"
             else:
                 open_.remove(own)
+
+
+def listed(readings):
+    """Yield who is told, by the answer to `tools/list`, of a tool that was hidden."""
+    for way, messages in readings.items():
+        for message in messages:
+            result = message.get("result")
+            tools = result.get("tools") if isinstance(result, dict) else None
+            items = tools if isinstance(tools, list) else []
+            names = [one.get("name") for one in items if isinstance(one, dict)]
+            if HIDDEN in [*names, *message.get("listed", ())]:
+                yield f"{way} reads that there is a tool {HIDDEN!r}"
 
 
 def lost(data, passed, asked):

@@ -36,6 +36,7 @@ class Members(NamedTuple):
 
 
 RAW, ANY, TEXT, MAP = "raw", "any", "text", "map"
+LIST = {"tools": [{"name": TEXT}]}
 CALL = {"name": TEXT, "arguments": MAP}
 DECLARED = {"arguments": {"path": ANY, "key": ANY, "task": ANY}}
 MESSAGE = {
@@ -82,6 +83,8 @@ def scan(text, at=0):
 def parse(data, trimmed=None):
     """Return the one JSON value in *data*; raises `ValueError`."""
     text = data.decode("utf-8", "each").strip(trimmed or SPACE)
+    if text.count("[") + text.count("{") > DEEPEST:
+        raise ValueError("nested too deeply")
     value, end = scan(text)
     if skip(text, end) < len(text):
         raise ValueError("more than one value")
@@ -124,6 +127,8 @@ def fill(node, fields, into):
 def _put(node, kind, name, into):
     if isinstance(kind, dict):
         return fill(node, kind, into.setdefault(name, {}))
+    if isinstance(kind, list):
+        return _fill_all(node, kind[0], name, into)
     if kind == RAW:
         into[name] = node
     elif kind == ANY:
@@ -144,6 +149,19 @@ def _put(node, kind, name, into):
         done = [_attempt(lambda k=k, v=v: given.__setitem__(k, plain(v))) for k, v in node.pairs]
         return all(done)
     return True
+
+
+def _fill_all(node, fields, name, into):
+    if node is None:
+        into.pop(name, None)
+        return True
+    if not isinstance(node, list):
+        return False
+    # What stood at a place stays there, as far as nothing else is said.
+    before = into.get(name, [])
+    now = into[name] = [before[i] if i < len(before) else {} for i in range(len(node))]
+    fits = [fill(one, fields, place) for one, place in zip(node, now, strict=True)]
+    return all(fits)
 
 
 def _attempt(write):
@@ -167,6 +185,13 @@ def call_of(params):
     return called
 
 
+def listed(result):
+    one = {}
+    if not fill(result, LIST, one):
+        return []
+    return [tool.get("name", "") for tool in one.get("tools", ())]
+
+
 def seen(one):
     said = {"id": one.get("id")}
     if one.get("method"):
@@ -174,6 +199,9 @@ def seen(one):
     for name in ("params", "result", "error"):
         if name in one:
             _attempt(lambda name=name: said.__setitem__(name, plain(one[name])))
+    names = listed(one["result"]) if "result" in one else []
+    if names:
+        said["listed"] = names
     called = call_of(one["params"]) if "params" in one else None
     if called is not None and one.get("method") == "tools/call":
         said["call"] = called

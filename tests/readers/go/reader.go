@@ -51,6 +51,23 @@ type whole struct {
 
 type object = map[string]any
 
+type list struct {
+	Tools []struct {
+		Name string `json:"name"`
+	} `json:"tools"`
+}
+
+func namesIn(result json.RawMessage) []string {
+	var one list
+	names := []string{}
+	if json.Unmarshal(result, &one) == nil {
+		for _, tool := range one.Tools {
+			names = append(names, tool.Name)
+		}
+	}
+	return names
+}
+
 func add(said object, name string, raw json.RawMessage) {
 	var value any
 	if raw != nil && json.Unmarshal(raw, &value) == nil {
@@ -85,6 +102,9 @@ func seen(one message) object {
 	add(said, "params", one.Params)
 	add(said, "result", one.Result)
 	add(said, "error", one.Error)
+	if names := namesIn(one.Result); len(names) > 0 {
+		said["listed"] = names
+	}
 	if one.Method == "tools/call" {
 		if called := callOf(one.Params); called != nil {
 			said["call"] = called
