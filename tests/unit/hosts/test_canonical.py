@@ -84,10 +84,10 @@ def test_brackets_in_a_text_are_not_deep():
 @pytest.mark.parametrize(
     ("number", "fine"),
     [
-        (b"9007199254740992", True),
-        (b"1152921504606846976", True),
-        (b"9007199254740993", False),
-        (b"-9007199254740993", False),
+        (b"9007199254740991", True),
+        (b"-9007199254740991", True),
+        (b"9007199254740992", False),
+        (b"-9007199254740992", False),
         (b"1" + b"0" * 400, False),
         (b"0.1", True),
         (b"0.10", True),
@@ -172,7 +172,7 @@ def test_a_server_says_no_prose_where_names_stand(name):
 def test_names_are_folded_letter_by_letter(name):
     assert len(fold(name)) == len(name)
     assert fold(fold(name)) == fold(name)
-    assert fold("\u017f\u212a") == fold("sk")
+    assert fold("\u017f\u212a\u0131") == fold("ski")
 
 
 KEYS = ['"a"', '"b"', r'"\u0061"', r'"c\""', '""', '":"']

@@ -16,8 +16,8 @@ PROTOTYPE = "__proto__"
 
 _NO_PROTOTYPE = f"no member may be called {PROTOTYPE!r}"
 
-_EXACT = 2**53
-"""Up to here every integer is a double of its own."""
+_MOST = 2**53 - 1
+"""JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, integers share a double with others."""
 
 
 class FlawError(ToolbusError):
@@ -51,17 +51,19 @@ class Shape(NamedTuple):
 
 
 def fold(name: str) -> str:
-    """Return *name* as Go's `encoding/json` compares it: by the simple folding of Unicode."""
+    """Return *name* as readers compare it that mind no case: Go's `encoding/json`, and Java.
+
+    That is the simple folding of Unicode, and the dotless i as well.
+    """
     return name.lower() if name.isascii() else "".join(map(_fold_letter, name))
 
 
 @cache
 def _fold_letter(letter: str) -> str:
-    # Python folds some letters to several (ß to ss), which the simple folding never does.
-    for folded in (letter.casefold(), letter.lower()):
-        if len(folded) == 1:
-            return folded
-    return letter
+    # Some letters have several in the other case (ß, SS), which the simple folding never does.
+    upper = letter.upper()
+    lower = (upper if len(upper) == 1 else letter).lower()
+    return lower if len(lower) == 1 else letter
 
 
 def squeeze(name: str) -> str:
@@ -121,16 +123,7 @@ def _check_names(members: dict[str, Any]) -> None:
 
 
 def _is_exact(value: Any) -> bool:
-    if type(value) is int:
-        return -_EXACT <= value <= _EXACT or _is_double(value)
-    return type(value) is not Digits
-
-
-def _is_double(value: int) -> bool:
-    try:
-        return int(float(value)) == value
-    except OverflowError:
-        return False
+    return -_MOST <= value <= _MOST if type(value) is int else type(value) is not Digits
 
 
 def drop_prototypes(value: Any) -> Any:

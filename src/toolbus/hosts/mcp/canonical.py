@@ -93,7 +93,10 @@ class _RangeError(ValueError):
 
 
 def from_client(line: bytes) -> bytes | Refusal:
-    """Return the client's frame in *line* as it may go on to a server, or why it may not."""
+    """Return the client's frame in *line* as it may go on to a server, or why it may not.
+
+    That is *line* itself, if it is so already.
+    """
     try:
         frame = _read(line, _client)
     except _Unreadable as error:
@@ -105,7 +108,8 @@ def from_client(line: bytes) -> bytes | Refusal:
         _check_params(frame)
     except FlawError as error:
         return _refused(frame, str(error))
-    return _written(frame)
+    written = _written(frame)
+    return line if line == written else written
 
 
 def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> bytes | Refusal:

@@ -17,7 +17,8 @@ REFUSED, SERVER_GONE = -32001, -32000
 """Codes of errors; the last two are of the range that JSON-RPC 2.0 leaves to servers."""
 
 _KEYS = (str, int, float)
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\s*:)?|[][{}]|-?\d+(?:\.\d+)?')
+# A text without an end goes to the end: else each quote in it would be tried as a beginning.
+_TOKEN = re.compile(rb'(?s)"(?:[^"\\]|\\.)*+(?:"(?:\s*+:)?|\\?\Z)|[][{}]|-?\d+(?:\.\d+)?')
 _OPENING, _CLOSING = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
 _CUTS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
 """What some readers take for the end of a line, and JSON lets stand in a text."""

@@ -80,6 +80,11 @@ class Session:
         else:
             self._take_unread(line, send)
 
+    def as_judged(self, line: bytes) -> bytes:
+        """Return a line of the client as it goes on if no handler changes what it says."""
+        made = from_client(line) if self.judging else line
+        return line if isinstance(made, Refusal) else made
+
     async def from_server(self, line: bytes) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
         if (rest := self.hear(line)) is not None:

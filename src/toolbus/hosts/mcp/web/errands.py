@@ -73,6 +73,8 @@ class Errand:
         """Answer the visit; being cancelled means that the client has gone."""
         try:
             if self.visit.method == "POST":
+                # So that what goes on is known by being this, as long as no handler changes it.
+                self.visit.body = self.client.session.as_judged(self.visit.body)
                 self.client.session.from_client(self.visit.body, self.answer)
             else:
                 self._start(None, self.visit.body)
