@@ -58,7 +58,8 @@ def read_unshown(passed, readings, asked):
             if "method" in message or not {"result", "error"} & message.keys():
                 continue
             own = message.get("id")
-            if own is None:
+            # Nobody can tell what an error without an id is about.
+            if own is None and "result" not in message:
                 continue
             if not any(is_same(own, one) for one in open_):
                 yield f"{way} reads an answer to {own!r}, which nobody asked or has its answer"
