@@ -49,6 +49,29 @@ async def requests(seeds, go):
     return found
 
 
+async def bare(seeds, _):
+    """Let clients write hostile requests where nobody judges; a byte that changes is a problem."""
+    found = []
+    async with Proxy() as proxy:
+        for seed in seeds:
+            data = request(seed)
+            passed = await from_client(proxy, Judge(), data)
+            problems = [] if passed.server == data else [f"other bytes: {passed.server[:200]!r}"]
+            if is_text(data):
+                problems += unanswered([one for one in data.split(b"\n") if one.strip()], passed)
+            found.append(Found(seed, tuple(problems), read=len(passed.client)))
+    return found
+
+
+def is_text(data):
+    """Tell whether *data* is UTF-8; else readers make different ids of the same bytes."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 async def posts(seeds, go):
     """Let clients post hostile requests to a relay, and servers read what comes of them."""
     judge = Judge()

@@ -46,7 +46,7 @@ def is_same(one, other):
         return len(one) == len(other) and all(map(is_same, one, other))
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
-    return one == other
+    return one == other or (one != one and other != other)  # noqa: PLR0124 - NaN alone does so
 
 
 def read_unshown(passed, readings, asked):

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from hunts import answers, built_go, hunt, posts, requests, streams
+from hunts import answers, bare, built_go, hunt, posts, requests, streams
 from other_readers import READERS, commands, read
 
 LONG = os.environ.get("TOOLBUS_TESTS") == "long"
@@ -79,6 +79,14 @@ def test_event_streams_are_read_as_judged(go):
 
     assert problems(found) == []
     assert sum(one.judged > 0 and one.read > 0 for one in found) > len(SEEDS) // 2
+
+
+def test_without_handlers_hostile_bytes_pass():
+    with Quiet():
+        found = asyncio.run(hunt(bare, SEEDS))
+
+    assert problems(found) == []
+    assert sum(one.read > 0 for one in found) > len(SEEDS) // 3
 
 
 def test_the_model_reads_as_go_does():
