@@ -31,6 +31,7 @@ FILES = (
     "tap",
     "replay",
     "proxy",
+    "relay",
     "redaction",
     "personal",
     "shortening",

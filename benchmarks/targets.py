@@ -137,6 +137,11 @@ TARGETS: tuple[Target, ...] = (
         )
         for name in (_PROXY, _JUDGED)
     ],
+    Target(
+        "what a relay adds to a call, against a TCP forwarder",
+        *("relay", ("over no proxy", "toolbus relay"), ("over no proxy", "TCP forwarder")),
+        *("≤", 2.0),
+    ),
     *[
         Target(
             f"the start, {name}, against a forwarder's",

@@ -161,8 +161,9 @@ async def _listen(
         raise UsageError(f"cannot start {command[0]!r}: there is no such program")
     token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
     if shown is None and not is_loopback(listening.host):
-        if token is not None or url is None:
-            raise UsageError(f"who is not on this machine needs a token: set {LISTEN_TOKEN}")
+        if not listening.open:
+            ways = f"set {LISTEN_TOKEN}, or let everybody in with --open"
+            raise UsageError(f"who is not on this machine needs a token: {ways}")
         logger.warning("everybody who reaches %s may use the proxy", listening.host)
     try:
         return await run_listener(

@@ -167,9 +167,10 @@ def listening(here, environment):
     """Return a context manager: a proxy with *options* that listens, and a client of it."""
 
     @asynccontextmanager
-    async def run(*options, **variables):
+    async def run(*options, host="127.0.0.1", **variables):
+        where = ["--listen", f"{host}:0"]
         process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-m", "toolbus", "proxy", "--listen", "0", *map(str, options)],
+            *[sys.executable, "-m", "toolbus", "proxy", *where, *map(str, options)],
             cwd=here,
             env=environment | variables,
             stdin=asyncio.subprocess.DEVNULL,
@@ -177,7 +178,9 @@ def listening(here, environment):
             stderr=asyncio.subprocess.PIPE,
         )
         said = await asyncio.wait_for(process.stderr.readline(), 30)
-        found = re.fullmatch(rb"toolbus: listening on (http://127.0.0.1:\d+/\S*)\n", said)
+        if b"everybody" in said:
+            said = await asyncio.wait_for(process.stderr.readline(), 30)
+        found = re.fullmatch(rb"toolbus: listening on (http://[0-9.]+:\d+/\S*)\n", said)
         assert found, said + await process.stderr.read()
         async with httpx2.AsyncClient(timeout=60, limits=httpx2.Limits()) as http:
             web = Web(found[1].decode(), http)
@@ -1557,6 +1560,68 @@ async def test_without_a_token_credentials_pass(raw, listening, token):
     assert none == (None if token is None else "Bearer proxy-4242")
 
 
+@pytest.mark.parametrize("kind", ["command", "address"])
+async def test_an_open_host_needs_a_token(command, listening, kind):
+    server = [sys.executable, ODD, "odd.log"] if kind == "command" else ["http://127.0.0.1:9/mcp"]
+
+    refused = command("proxy", "--listen", "0.0.0.0:0", "--", *server)
+    codes = []
+    for options, variables in ((["--open"], {}), ([], {"TOOLBUS_LISTEN_TOKEN": "t-4242"})):
+        async with listening(*options, "--", *server, host="0.0.0.0", **variables) as web:
+            codes.append((await web.end())[0])
+
+    assert refused.returncode == 2
+    assert "TOOLBUS_LISTEN_TOKEN" in refused.stderr
+    assert "--open" in refused.stderr
+    assert codes == [0, 0]
+
+
+async def said_to(url, data):
+    """Return all that the proxy says to the bytes *data* until it closes the connection."""
+    port = int(re.search(r":(\d+)/", url)[1])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    try:
+        return await asyncio.wait_for(reader.read(), 30)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("kind", ["relay", "bridge"])
+async def test_headers_are_read_strictly(raw, listening, saying, here, kind):
+    forbidden = [
+        "origin: http://[::1].evil.example", "origin: http://[::1]evil",
+        "origin: http://localhost:x@evil.example", "origin: http://localhost@evil.example",
+        "origin: http://localhost/x", "origin: http://localhost:123456", "origin: http://localhost:",
+    ]  # fmt: skip
+    hosts = ["localhost:x", "localhost:", "[::1]x", "x@localhost", "localhost/x", "localhost:1:1"]
+    twice = [
+        "origin: http://localhost\r\norigin: http://localhost",
+        "transfer-encoding: chunked",
+        "content-type: application/json",
+        "mcp-session-id: a\r\nMcp-Session-Id: b",
+        "authorization: Bearer a\r\nauthorization: Bearer b",
+    ]
+    body = frame(1, "ping")
+
+    def request(more="", host="localhost"):
+        head = f"POST /mcp HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+        return f"{head}content-length: {len(body)}\r\n{more}\r\n\r\n".encode() + body
+
+    async with raw(lambda *_: answer(frame(1, result={}))) as (url, seen):
+        server = [url] if kind == "relay" else saying
+        async with listening("--patience", "3", "--", *server) as web:
+            got = [await said_to(web.url, request(one)) for one in forbidden]
+            got += [await said_to(web.url, request("x: y", host=one)) for one in hosts]
+            bad = [await said_to(web.url, request(one)) for one in twice]
+            bad.append(await said_to(web.url, request("host: localhost")))
+
+    assert {one.split(b" ")[1] for one in got} == {b"403"}
+    assert {one.split(b" ")[1] for one in bad} == {b"400"}
+    assert not seen
+    assert not (here / "saying.log").exists()
+
+
 async def test_wrong_requests_have_their_status(listening, saying):
     async with listening("--", *saying) as web:
         await web.begin()
@@ -1659,6 +1724,34 @@ async def test_who_is_slow_or_long_goes(listening, raw, saying):
     assert all(b" 404 " in one.split(b"\r\n")[0] for one in ends[4:6])
     assert ends[6] == b"reset" or b" 400 " in ends[6].split(b"\r\n")[0]
     assert (long.status_code, unsaid, begun.status_code) == (413, 413, 200)
+
+
+async def test_too_long_a_body_is_told(listening, saying):
+    head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    size = 50 * 2**20
+    async with listening("--max-frame", "1", "--", *saying) as web:
+        port = int(web.url.rpartition(":")[2].removesuffix("/mcp"))
+
+        async def status(*pieces):
+            """Return the status that comes after all *pieces* were sent."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            line = await asyncio.wait_for(reader.readline(), 30)
+            writer.close()
+            return int(line.split()[1])
+
+        chunk = b"%x\r\n%b\r\n" % (2**20, b" " * 2**20)
+        got = [
+            await status(head + b"content-length: 10000000000\r\n\r\n"),
+            await status(head + b"content-length: %d\r\n\r\n" % size, *[b" " * 2**20] * 50),
+            await status(head + b"transfer-encoding: chunked\r\n\r\n", *[chunk] * 50, b"0\r\n\r\n"),
+        ]
+        begun = await web.begin()
+
+    assert got == [413, 413, 413]
+    assert begun.status_code == 200
 
 
 # --- many and much ------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ TABLES = {
     "import": {"import", "installed"},
     "the tap": {"tap", "digest"},
     "the proxy": {"proxy", "proxy_start", "proxy_memory"},
+    "the relay": {"relay"},
 }
 BESIDE_US = {
     "observe_sync": {"blinker", "psygnal", "pluggy", "pyee", "django", "strands-agents"},

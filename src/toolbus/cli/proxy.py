@@ -33,8 +33,9 @@ token that stands in the environment as TOOLBUS_PROXY_TOKEN.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only
-this machine can reach it, unless a host is given; clients must then show, as a
-bearer token, what stands in the environment as TOOLBUS_LISTEN_TOKEN."""
+this machine can reach it, unless a host is given. Clients must show, as a bearer
+token, what stands in the environment as TOOLBUS_LISTEN_TOKEN; in front of others
+than this machine it must be set, or --open lets everybody in."""
 
 
 def command() -> Command:
@@ -98,6 +99,9 @@ def _add_http(parser: Parser) -> None:
     group.add_argument(
         "--listen", type=_address, metavar="[HOST:]PORT", help="be an HTTP server (0: any port)"
     )
+    group.add_argument(
+        "--open", action="store_true", help="let in whoever reaches HOST, without a token"
+    )
     group.add_argument("--path", type=_path, default="/mcp", help="where MCP is (/mcp)")
     group.add_argument(
         "--allow-host",
@@ -141,6 +145,7 @@ def _listening(found: argparse.Namespace) -> Listening | None:
         idle=found.idle,
         sessions=found.max_sessions,
         seconds=found.patience,
+        open=found.open,
     )
 
 

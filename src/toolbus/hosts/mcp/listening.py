@@ -11,7 +11,8 @@ class Listening(NamedTuple):
 
     *hosts* and *origins* are allowed besides those of loopback. A session that is *idle* so many
     seconds is over, and there are at most so many *sessions*. A client has so many *seconds* to
-    send a request, and to read on in an answer.
+    send a request, and to read on in an answer. If it is *open*, whoever reaches the host comes in
+    without a token.
     """
 
     host: str = "127.0.0.1"
@@ -22,6 +23,7 @@ class Listening(NamedTuple):
     idle: float = 1_800.0
     sessions: int = 100
     seconds: float = 30.0
+    open: bool = False
 
 
 def is_loopback(host: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
+from toolbus.eager import Begun
 from toolbus.hosts.mcp.connections import WireError
 from toolbus.hosts.mcp.frames import (
     SERVER_GONE,
@@ -61,7 +62,7 @@ class Errand:
         self._reading: dict[asyncio.Task[Any] | None, Event] = {}
         self._envelope: Event | None = None
         self._heir: Errand | None = None
-        self._resumable = self._gone = False
+        self._resumable = self._gone = self._begun = False
 
     @property
     def listens(self) -> bool:
@@ -134,11 +135,13 @@ class Errand:
         asked = frame.id if frame is not None and frame.is_request else None
         # A batch of which nothing is judged is one request; what the proxy asks by itself is none.
         single = frame is not None and bool(self.own)
-        first = self._main is None and (asked in self.own or not single)
-        task = asyncio.create_task(self._fetch(frame, line, first=first))
+        first = not self._begun and (asked in self.own or not single)
+        if first:
+            self._begun, self.response.over = True, False
+        task = Begun(self._fetch(frame, line, first=first)).task
         self._legs[object() if asked is None else asked] = task
         if first:
-            self._main, self.response.over = task, False
+            self._main = task
 
     async def _fetch(self, frame: Frame | None, line: bytes, *, first: bool) -> None:
         try:

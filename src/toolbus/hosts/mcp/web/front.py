@@ -6,14 +6,14 @@ import asyncio
 import hmac
 import logging
 import re
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from toolbus.eager import Begun
 from toolbus.hosts.mcp.web.checks import check_headers
 from toolbus.hosts.mcp.web.visits import RefusedVisitError, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from toolbus.hosts.mcp.web.visits import Receive, Send
 
@@ -114,18 +114,26 @@ class Front:
         self._rules.check(visit)
 
     async def _serve(self, visit: Visit) -> None:
-        work = asyncio.create_task(self._back.take(visit))
-        left = asyncio.create_task(visit.left())
+        work = asyncio.current_task()
+        assert work is not None  # noqa: S101 - this is a coroutine
+        left = Begun(_cancel_if_left(visit, work)).task
         try:
-            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            work.cancel()
-            left.cancel()
-            await asyncio.wait({work, left})
-        error = None if work.cancelled() else work.exception()
-        if isinstance(error, RefusedVisitError):
+            await self._back.take(visit)
+        except RefusedVisitError as error:
             await visit.refuse(error)
-        elif error is not None:
-            logger.error("a request could not be served", exc_info=error)
+        except asyncio.CancelledError:
+            if not (left.done() and work.uncancel() == 0):
+                raise
+        except Exception:
+            logger.exception("a request could not be served")
             if not visit.begun:
                 await visit.refuse(RefusedVisitError(500, "the proxy has failed; see its log"))
+        finally:
+            left.cancel()
+
+
+async def _cancel_if_left(visit: Visit, work: asyncio.Task[Any]) -> None:
+    """Cancel *work* for *visit* when its client goes before it has its answer."""
+    await visit.left()
+    if not visit.ended:
+        work.cancel()

@@ -133,14 +133,21 @@ class _Server(uvicorn.Server):
 class _Protocol(H11Protocol):
     """A connection that is closed if a request takes too long to come, or an answer to be read."""
 
+    _flush: Callable[[], None]
     _timer: asyncio.TimerHandle | None = None
     _reads: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        gathering: Any = _Gathering(transport, self.loop)
+        self._flush = gathering.flush
+        super().connection_made(gathering)
         # So we are told of the first byte that the system does not take, not of the 65,536th.
         transport.set_write_buffer_limits(0)
         self._timer = self.loop.call_later(self.timeout_keep_alive, self._close_silent)
+
+    def on_response_complete(self) -> None:
+        self._flush()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -182,6 +189,35 @@ class _Protocol(H11Protocol):
         self._timer = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+class _Gathering:
+    """A transport that sends at once what is written in one turn: a head, a body and their end."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._waiting: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if data:
+            if not self._waiting:
+                self._loop.call_soon(self.flush)
+            self._waiting.append(data)
+
+    def flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        # Joining what is long costs more than sending it by itself.
+        if sum(map(len, waiting)) < _HEAD:
+            waiting = [b"".join(waiting)]
+        for data in filter(None, waiting):
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
 
 
 def _unread(transport: Any) -> int:

@@ -62,7 +62,7 @@ class Visit:
         ]
         self.headers = dict(self.fields)
         self.body = b""
-        self.begun = False
+        self.begun = self.ended = False
         self._more = True
         self._receive, self._send = receive, send
         self._waiting: deque[bytes] = deque()
@@ -160,6 +160,7 @@ class Visit:
     async def write(self, data: bytes, *, more: bool = True) -> None:
         """Send a piece of the body, the last one if there is no *more*."""
         if data or not more:
+            self.ended = not more
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     def put(self, data: bytes) -> None:
