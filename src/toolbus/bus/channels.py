@@ -177,7 +177,9 @@ class Channel:
 
     def _route(self, verb: Verb, value: Any, scope: Scope, *more: Any) -> Any:
         """Dispatch to the audience of who speaks."""
-        audience = self.audience(scope)
+        audience = None if scope.lineage else self._audiences.get(scope.agent_id)
+        if audience is None:
+            audience = self.audience(scope)
         tapped = scope.session_id in self._tapped
         plans = audience.tapped if tapped else audience.plain
         plan = plans.get(verb)

@@ -130,10 +130,19 @@ class Taps:
         return tap.wish not in self._wishes
 
 
+class Readers(NamedTuple):
+    """The *taps* that read the records of a session with its *own*, and what they want in them."""
+
+    own: tuple[Tap, ...]
+    taps: tuple[Tap, ...]
+    digests: bool
+    values: bool
+
+
 class Recording:
     """Makes the records of one plan: for the *general* taps, and those of a dispatch's session."""
 
-    __slots__ = ("_bindings", "_digests", "_event", "_general", "_sessions")
+    __slots__ = ("_bindings", "_digests", "_event", "_general", "_known", "_sessions")
 
     def __init__(
         self,
@@ -145,18 +154,26 @@ class Recording:
     ) -> None:
         self._event, self._bindings, self._general = event, bindings, general
         self._sessions, self._digests = sessions, digests
+        self._known = self._read_by(())
 
     def begin(self, value: object, scope: Scope) -> Trace:
         """Begin a trace of a dispatch."""
-        taps = self._general
-        if (own := self._sessions.get(scope.session_id)) is not None:
-            handled = bool(self._bindings)
-            taps += tuple([tap for tap in own if tap.wish.covers(self._event, handled=handled)])
-        values = digests = False
-        for tap in taps:
-            values, digests = values or tap.values, digests or tap.digests
-        weighing = self._digests if digests else None
-        return Trace(self._event.name, value, scope, weighing, values=values, readers=taps)
+        own = self._sessions.get(scope.session_id, ())
+        known = self._known
+        if own is not known.own:
+            # Most speakers have one session, so this is asked once.
+            known = self._known = self._read_by(own)
+        digests = self._digests if known.digests else None
+        name = self._event.name
+        return Trace(name, value, scope, digests, values=known.values, readers=known.taps)
+
+    def _read_by(self, own: tuple[Tap, ...]) -> Readers:
+        """Return who reads the records of a session with *own* taps."""
+        handled = bool(self._bindings)
+        more = tuple([tap for tap in own if tap.wish.covers(self._event, handled=handled)])
+        taps = self._general + more
+        digests, values = any(tap.digests for tap in taps), any(tap.values for tap in taps)
+        return Readers(own, taps, digests, values)
 
     def finished(self, trace: Trace, context: EventContext[Any]) -> None:
         """Give the record of *trace*, of a dispatch that came to its end, to the taps."""

@@ -22,10 +22,6 @@ class Held:
     def __init__(self, handler: Handler, when: Handler | None) -> None:
         self.handler, self.when = handler, when
 
-    def __call__(self, context: EventContext[Any]) -> Any:
-        """Do what the handler does."""
-        return self.handler(context)
-
 
 def reference(handler: Any, on_end: Callable[[], object]) -> weakref.ref[Any]:
     """Return a weak reference to *handler*; *on_end* is called when it is dead."""
@@ -43,8 +39,8 @@ def can_be_weak(handler: Any) -> bool:
 
 
 def calling(target: weakref.ref[Any], *, is_async: bool) -> Handler:
-    """Return what calls *target* if it lives; else it returns None."""
-    return partial(_await_weak if is_async else _call_weak, target)
+    """Return what calls *target*, a handler or a `Held` one, if it lives; else it gives None."""
+    return partial(_call_weak, target, _nothing if is_async else _none)
 
 
 def asking(target: weakref.ref[Held]) -> Handler:
@@ -52,14 +48,21 @@ def asking(target: weakref.ref[Held]) -> Handler:
     return partial(_ask_weak, target)
 
 
-def _call_weak(target: weakref.ref[Any], context: EventContext[Any]) -> Any:
+def _call_weak(
+    target: weakref.ref[Any], otherwise: Callable[[], Any], context: EventContext[Any]
+) -> Any:
     handler = target()
-    return None if handler is None else handler(context)
+    if type(handler) is Held:
+        handler = handler.handler
+    return otherwise() if handler is None else handler(context)
 
 
-async def _await_weak(target: weakref.ref[Any], context: EventContext[Any]) -> Any:
-    handler = target()
-    return None if handler is None else await handler(context)
+def _none() -> None:
+    pass
+
+
+async def _nothing() -> None:
+    """Do nothing; an async handler is awaited, also a dead one."""
 
 
 def _ask_weak(target: weakref.ref[Held], context: EventContext[Any]) -> Any:
