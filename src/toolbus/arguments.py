@@ -41,7 +41,7 @@ def check_store(store: Any) -> None:
             raise RegistrationError(f"store {store!r}", reason)
 
 
-def check_components(components: Iterable[Any]) -> tuple[AgentComponent, ...]:
+def check_components(components: Any) -> tuple[AgentComponent, ...]:
     """Return *components*; raises `RegistrationError` for what is none among them."""
     if not isinstance(components, Iterable):
         raise RegistrationError("components", f"expected several, in a list, not {components!r}")
