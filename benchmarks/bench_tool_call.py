@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.harness import Contender, Figure, Rig, table
@@ -71,7 +70,7 @@ def ours(name: str, *, adapters: int, ledger: bool) -> Contender:
         await store.append("s-1", Stored(message=message))
 
     transcript = Transcript(bus, "s-1", write)
-    runner = ToolRunner(bus, tools, scope, append=partial(transcript.append, sheltered=True))
+    runner = ToolRunner(bus, tools, scope, append=transcript.enter)
     names = {"call": runner.call, "arguments": {"value": 1}}
     return Contender(name, 'await call("noop", arguments)', names)
 

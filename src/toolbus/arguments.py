@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from toolbus.adapting import ToolAdapter
@@ -29,7 +29,7 @@ def check_model(model: Any) -> None:
 
 def check_store(store: Any) -> None:
     """Raise `RegistrationError` for what is no `Store`."""
-    if isinstance(store, str | Path):
+    if isinstance(store, str | PathLike):
         reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
         raise RegistrationError(f"store {str(store)!r}", reason)
     if isinstance(store, type):
@@ -41,7 +41,7 @@ def check_store(store: Any) -> None:
             raise RegistrationError(f"store {store!r}", reason)
 
 
-def check_components(components: Iterable[Any]) -> tuple[AgentComponent, ...]:
+def check_components(components: Any) -> tuple[AgentComponent, ...]:
     """Return *components*; raises `RegistrationError` for what is none among them."""
     if not isinstance(components, Iterable):
         raise RegistrationError("components", f"expected several, in a list, not {components!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.dispatch.failures import answerable
@@ -136,10 +137,10 @@ def current_grace() -> Grace | None:
     return _current.get()
 
 
-def check_grace(seconds: object) -> float:
+def check_grace(seconds: Any) -> float:
     """Return *seconds*; raises `RegistrationError` for what is no bound."""
-    if type(seconds) in {int, float} and 0 <= seconds < float("inf"):  # type: ignore[operator]
-        return float(seconds)  # type: ignore[arg-type]
+    if type(seconds) in {int, float} and 0 <= seconds < inf:
+        return float(seconds)
     raise RegistrationError("grace", f"expected a number of seconds, got {seconds!r}")
 
 

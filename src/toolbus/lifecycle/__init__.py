@@ -84,7 +84,8 @@ class ToolRunner(Means):
             clock=clock,
         )
         self._append, self._sheltered = append or partial(admit, bus), sheltered
-        self._ids, self._told = ids, set() if told is None else told
+        self._ids = ids
+        self._told: set[str] = set() if told is None else told
         self._under_way: list[CallInProgress] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:

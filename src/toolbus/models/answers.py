@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -23,6 +22,8 @@ def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> T
     refuses (NaN, an integer beyond 64 bits), stays as text in `ToolCall.raw`: the call ends as
     `invalid_arguments`, unless a handler makes arguments of it. Half a character becomes U+FFFD.
     """
+    import json  # noqa: PLC0415 - slow to import, and an agent needs the rest of this file
+
     call_id, name = mend_text(call_id), mend_text(name)
     try:
         said = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
