@@ -37,27 +37,27 @@ class Ends:
         else:
             self.asked.append(frame["id"])
 
-    def _later(self, own, result):
-        line = json.dumps({"jsonrpc": "2.0", "id": own, "result": result}).encode() + b"\n"
+    def _later(self, request_id, result):
+        line = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode() + b"\n"
         loop = asyncio.get_running_loop()
         loop.call_soon(lambda: asyncio.ensure_future(self.session.from_server(line)))
 
-    def answer(self, own):
-        self._later(own, {"content": [{"type": "text", "text": "done"}]})
+    def answer(self, request_id):
+        self._later(request_id, {"content": [{"type": "text", "text": "done"}]})
 
     async def call(self, *names):
         """Send calls; wait until the server has them all."""
-        for own in names:
+        for request_id in names:
             params = {"name": "echo", "arguments": {}}
-            frame = {"jsonrpc": "2.0", "id": own, "method": "tools/call", "params": params}
+            frame = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
             self.session.from_client(json.dumps(frame).encode() + b"\n")
         await until(lambda: set(names) <= {*self.asked, *self.answers})
 
     async def done(self, *names):
         """Let calls begin and end."""
         await self.call(*names)
-        for own in names:
-            self.answer(own)
+        for request_id in names:
+            self.answer(request_id)
         await until(lambda: set(names) <= set(self.answers))
 
 
@@ -85,8 +85,8 @@ async def test_a_call_and_its_answer_take_one_commit_if_the_server_is_quick(tmp_
         await both.done(0)
         before = store.commits
 
-        for own in range(1, 11):
-            await both.done(own)
+        for request_id in range(1, 11):
+            await both.done(request_id)
 
         # A slow machine may let one wait so long that its call is written alone.
         assert 10 <= store.commits - before < 20
