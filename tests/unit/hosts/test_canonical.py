@@ -68,9 +68,11 @@ def test_what_cannot_be_said_names_whom_to_tell(line, own, kind):
         assert (made.id, made.kind) == (own, kind)
 
 
-@pytest.mark.parametrize("depth", [197, 198, 199, 5_000, 100_000])
-def test_how_deep_a_frame_may_be_is_no_matter_of_the_interpreter(depth):
-    line = b'{"id":1,"method":"x","params":{"a":%s}}' % (b"[" * depth + b"]" * depth)
+@pytest.mark.parametrize("inside", [b"", b'"\\ud83d"', b"1.5"])
+@pytest.mark.parametrize("depth", [197, 198, 199, 950, 5_000, 100_000])
+def test_how_deep_a_frame_may_be_is_no_matter_of_the_interpreter(depth, inside):
+    deep = b"[" * depth + inside + b"]" * depth
+    line = b'{"id":1,"method":"x","params":{"a":%s}}' % deep
 
     for made in (from_client(line), from_server(line, nothing)):
         assert isinstance(made, Refusal) is (depth > 198)

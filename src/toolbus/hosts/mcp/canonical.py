@@ -12,17 +12,13 @@ that is safe: members that no handler takes for what some reader takes them are 
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from decimal import Decimal
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from toolbus.errors import ToolbusError
 from toolbus.hosts.mcp.alike import (
     PROTOTYPE,
     Digits,
@@ -39,8 +35,8 @@ from toolbus.hosts.mcp.frames import (
     read_frame,
     write_line,
 )
+from toolbus.hosts.mcp.parsing import HALF, UnreadableError, parse
 from toolbus.hosts.mcp.shapes import ASKED, ERROR, SAID
-from toolbus.immutable import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -53,11 +49,6 @@ _CALL = "tools/call"
 _METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
 """What the methods and the ids of servers look like: they are no place for prose."""
-
-_HALF = re.compile("[\ud800-\udfff]")
-_SURE = 15
-"""So many digits a double always keeps."""
-
 
 Kind = Literal["request", "notification", "answer", "unknown"]
 
@@ -80,26 +71,14 @@ class Refusal(NamedTuple):
         return self.kind in {"request", "unknown"}
 
 
-class _Unreadable(ToolbusError):
-    """A line is no JSON that all readers could read, for *reason*."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
-class _RangeError(ValueError):
-    """A number is beyond what a double can say."""
-
-
 def from_client(line: bytes) -> bytes | Refusal:
     """Return the client's frame in *line* as it may go on to a server, or why it may not.
 
     That is *line* itself, if it is so already.
     """
     try:
-        frame = _read(line, _client)
-    except _Unreadable as error:
+        frame = parse(line, digits=True)
+    except UnreadableError as error:
         return _unreadable(line, error)
     try:
         if not frame.keys() <= _MEMBERS:
@@ -118,8 +97,8 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> bytes | 
     *method_of* returns the method of the request with an id, which tells what an answer means.
     """
     try:
-        frame = _read(line, _server)
-    except _Unreadable as error:
+        frame = parse(line)
+    except UnreadableError as error:
         return _unreadable(line, error)
     try:
         _check_form(frame)
@@ -135,97 +114,6 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> bytes | 
     return written
 
 
-# --- reading -----------------------------------------------------------------------------------
-
-
-def _read_number(text: str) -> float:
-    value = float(text)
-    if len(text) <= _SURE and "e" not in text and "E" not in text:
-        return value
-    if not isfinite(value):
-        raise _RangeError
-    if value and Decimal(text) == Decimal(repr(value)):
-        return value
-    if not value and not re.search(r"[1-9]", re.split("[eE]", text)[0]):
-        return value
-    exact = Digits(value)
-    exact.digits = text
-    return exact
-
-
-def _finite(text: str) -> float:
-    if not isfinite(value := float(text)):
-        raise _RangeError
-    return value
-
-
-_client = msgspec.json.Decoder(float_hook=_read_number)
-_server = msgspec.json.Decoder()
-
-
-def _read(line: bytes, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any]:
-    try:
-        value = decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = _read_leniently(line, _read_number if decoder is _client else _finite)
-    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _is_deep(value):
-        raise _Unreadable(f"it is nested deeper than {MAX_DEPTH}")
-    if type(value) is not dict:
-        raise _Unreadable("it is no object")
-    return value
-
-
-def _read_leniently(line: bytes, number: Callable[[str], float]) -> Any:
-    try:
-        value = json.loads(line.decode(), parse_float=number, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise _Unreadable(f"it is nested deeper than {MAX_DEPTH}") from None
-    except UnicodeDecodeError:
-        raise _Unreadable("it is no UTF-8") from None
-    except _RangeError:
-        raise _Unreadable("a number in it is beyond what readers can hold") from None
-    except ValueError:
-        raise _Unreadable("it is no JSON") from None
-    mended = _mend(value)
-    if type(value) is dict and "id" in value:
-        mended["id"] = value["id"]
-    return mended
-
-
-def _refuse_constant(name: str) -> Any:
-    raise _Unreadable(f"{name} is no JSON")
-
-
-def _mend(value: Any) -> Any:
-    match value:
-        case str():
-            return _HALF.sub("\ufffd", value)
-        case dict():
-            return {_mend(name): _mend(inner) for name, inner in value.items()}
-        case list():
-            return [_mend(one) for one in value]
-    return value
-
-
-def _is_deep(value: Any) -> bool:
-    """Tell whether *value* has more than `MAX_DEPTH` levels; how deep a stack may be is no matter.
-
-    Interpreters differ in how many levels they read.
-    """
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        inner: list[Any] = []
-        for one in level:
-            if type(one) is dict:
-                inner += one.values()
-            elif type(one) is list:
-                inner += one
-        if not inner:
-            return False
-        level = inner
-    return any(type(one) in {dict, list} for one in level)
-
-
 # --- judging -----------------------------------------------------------------------------------
 
 
@@ -233,7 +121,7 @@ def _check_form(frame: dict[str, Any]) -> None:
     own, answers = frame.get("id"), "result" in frame or "error" in frame
     if not _is_id(own):
         raise FlawError("an id is a text or a number")
-    if type(own) is str and _HALF.search(own):
+    if type(own) is str and HALF.search(own):
         raise FlawError("an id is a text of whole characters")
     if "method" not in frame:
         if not answers:
@@ -311,7 +199,7 @@ def _refused(frame: dict[str, Any], reason: str) -> Refusal:
     return Refusal(own, _kind(frame.keys()), INVALID_REQUEST, reason)
 
 
-def _unreadable(line: bytes, error: _Unreadable) -> Refusal:
+def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
     own, names = outline(line)
     code = PARSE_ERROR if read_frame(line) is None else INVALID_REQUEST
     return Refusal(own, _kind(names), code, error.reason)

@@ -89,15 +89,15 @@ def read_frame(line: bytes | Raw) -> Frame | None:
 def _read_leniently(line: bytes | Raw) -> Frame | None:
     try:
         value = json.loads(bytes(line).decode(errors="replace"))
+        if not isinstance(value, dict) or not isinstance(value.get("method", ""), str):
+            return None
+        members: dict[str, Any] = {
+            name: Raw(json.dumps(value[name]).encode())
+            for name in ("params", "result", "error")
+            if name in value
+        }
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or not isinstance(value.get("method", ""), str):
-        return None
-    members: dict[str, Any] = {
-        name: Raw(json.dumps(value[name]).encode())
-        for name in ("params", "result", "error")
-        if name in value
-    }
     return Frame(id=value.get("id", UNSET), method=value.get("method", UNSET), **members)
 
 
