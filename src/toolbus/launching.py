@@ -32,9 +32,12 @@ class Launched(NamedTuple):
     watch: subprocess.Popen[bytes]
 
     def release(self) -> None:
-        """Let nobody watch it any more: it has ended."""
+        """Let nobody watch it any more: it has ended. Somebody has to wait for *watch* then."""
+        sink = self.watch.stdin
         with suppress(OSError, ValueError):
-            self.watch.communicate(b"\n")
+            if sink is not None:
+                sink.write(b"\n")
+                sink.close()
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to what it has started."""

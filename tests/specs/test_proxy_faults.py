@@ -349,3 +349,42 @@ async def test_memory_stays_flat_over_calls(tmp_path, environment, quiet):
         after = held(wire.process.pid)
 
     assert after - before < 8 * 1024
+
+
+@pytest.mark.parametrize("judged", [False, True], ids=["plain", "judged"])
+async def test_a_large_body_leaves_nothing_behind(environment, quiet, judged):
+    async def serve(reader, writer):
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(re.search(rb"content-length: (\d+)", head)[1])
+                asked = json.loads(await reader.readexactly(length))
+                size = asked["params"].get("arguments", {}).get("size", 0)
+                content = [{"type": "text", "text": "x" * size}]
+                result = {"content": content, "tools": []}
+                said = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+                body = json.dumps(said).encode()
+                told = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                writer.write(told + b"content-length: %d\r\n\r\n" % len(body) + body)
+                await writer.drain()
+        writer.close()
+
+    def call(size, text=""):
+        arguments = {"size": size, "text": text}
+        params = {"name": "echo", "arguments": arguments}
+        frame = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        return json.dumps(frame).encode()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", limit=2**28)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    front = [*PROXY, *(["--timeout", "60", *quiet[2:]] if judged else []), "--listen", "0"]
+    async with server, wired([*front, "--", url], env=environment, stderr=-1) as wire:
+        relay = re.search(rb"listening on (\S+)", await wire.process.stderr.readline())[1].decode()
+        await post(relay, call(1))
+        before = held(wire.process.pid)
+        await post(relay, call(100 * 2**20))
+        await post(relay, call(1, "x" * 100 * 2**20))
+        await post(relay, call(1))
+        after = held(wire.process.pid)
+
+    assert after - before < 64 * 1024

@@ -1836,6 +1836,26 @@ async def test_fifty_megabytes_pass(raw, listening, handlers, saying):
     assert kinds == ["application/json", "text/event-stream"]
 
 
+async def test_a_batch_comes_in_portions(raw, listening, policy):
+    under_way, most = [0], [0]
+
+    def take(_method, _headers, body):
+        async def wait(_reader, _writer):
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
+            await asyncio.sleep(0.01)
+            under_way[0] -= 1
+            return answer(frame(json.loads(body)["id"], result={}))
+
+        return wait
+
+    async with raw(take) as (url, _), listening(*policy(), "--", url) as web:
+        got = await web.post(b"[" + b",".join(frame(own, "ping") for own in range(200)) + b"]")
+
+    assert sorted(one["id"] for one in got.json()) == list(range(200))
+    assert 2 <= most[0] <= 16
+
+
 # --- the end ------------------------------------------------------------------------------------
 
 STUBBORN = """\

@@ -6,7 +6,9 @@ from msgspec import UNSET
 from toolbus.hosts.mcp.frames import read_frame
 from toolbus.hosts.mcp.revisions import (
     cancelled_id,
+    contradiction,
     is_stateless,
+    marked,
     mismatch,
     params_of,
     read_header,
@@ -68,3 +70,33 @@ def test_a_cancellation_names_its_request(body, own):
     assert cancelled_id(read_frame(body)) == own
     assert cancelled_id(None) is UNSET
     assert params_of(None) == {}
+
+
+CALL = '{"id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":"x","n":{"m":1}}}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "words"),
+    [
+        (CALL, {}, None),
+        (CALL, {"mcp-method": "tools/call", "mcp-name": "t", "mcp-param-a": "x"}, None),
+        (CALL, {"mcp-param-n": "1.0"}, None),
+        (CALL, {"mcp-name": "T"}, "mcp-name"),
+        (CALL, {"mcp-method": "ping"}, "mcp-method"),
+        (CALL, {"mcp-param-a": "y"}, "mcp-param-a"),
+        ("[]", {"mcp-method": "ping"}, "mcp-method"),
+        ('{"id":1,"method":"ping"}', {"mcp-name": "t"}, "mcp-name"),
+    ],
+)
+def test_headers_may_not_contradict(body, headers, words):
+    problem = contradiction(read_frame(body.encode()), headers)
+
+    assert problem is None if words is None else words in problem
+
+
+def test_a_deep_schema_has_an_end():
+    schema = {"x-mcp-header": "A"}
+    for _ in range(2_000):
+        schema = {"properties": {"a": schema}}
+
+    assert list(marked(schema)) == []

@@ -497,3 +497,18 @@ async def test_no_villain_breaks_a_session(play, judged):
         await wires.session.settle(5)
 
         assert {"jsonrpc": "2.0", "id": "last", "result": {"fine": True}} in wires.client
+
+
+async def test_an_answer_that_cannot_be_handled_is_an_error(caplog):
+    async def fail(*_):
+        raise LookupError("unforeseen")
+
+    async with wired(Watcher()) as wires:
+        wires.session._passing.answer = fail
+        wires.ask(id=1, method="ping")
+        await wires.tell(id=1, result={})
+        await turns()
+
+    assert [one["id"] for one in wires.client] == [1]
+    assert "failed" in wires.client[0]["error"]["message"]
+    assert "unforeseen" in caplog.text

@@ -1,7 +1,7 @@
 """HTTP as servers write it, and as they should not."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -22,9 +22,10 @@ async def answering(*answers):
     heads, left = [], list(answers)
 
     async def serve(reader, writer):
-        heads.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(left.pop(0) if len(left) > 1 else left[0])
-        await writer.drain()
+        with suppress(asyncio.IncompleteReadError):
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(left.pop(0) if len(left) > 1 else left[0])
+            await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1")
@@ -107,6 +108,18 @@ async def test_what_is_no_http_is_an_error(answer):
     async with answering(answer) as (url, _):
         with pytest.raises(WireError):
             await Wire().send(url, "GET", [], b"", Waits(5, 5))
+
+
+@pytest.mark.parametrize(
+    "header", [("x", "4242\r\nb: c"), ("x", "4242\0"), ("x y", "4242"), ("x", "4242\u20ac")]
+)
+async def test_what_is_no_header_is_not_sent(header):
+    async with answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):
+        with pytest.raises(WireError, match="forbids") as found:
+            await Wire().send(url, "GET", [header], b"", Waits(5, 5))
+
+    assert "4242" not in str(found.value)
+    assert heads == []
 
 
 @pytest.mark.parametrize("text", ["server", "ftp://x/y", "http://", "npx", "https:///x"])

@@ -49,6 +49,19 @@ class Head(NamedTuple):
     fields: Sequence[tuple[str, str]]
 
 
+def make_request(method: str, target: str, headers: Sequence[tuple[str, str]]) -> h11.Request:
+    """Return a request, with the length of its body among *headers*.
+
+    Raises `WireError` for what cannot be one.
+    """
+    try:
+        fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return h11.Request(method=method, target=target, headers=fields)
+    except (h11.LocalProtocolError, UnicodeEncodeError):
+        # What is wrong with it may be a secret, and the client's.
+        raise WireError("the request has a header or an address that HTTP forbids") from None
+
+
 class Connection(asyncio.Protocol):
     """A connection to the server *name*, which answers one request after another."""
 
@@ -65,21 +78,12 @@ class Connection(asyncio.Protocol):
         self.silent, self.used = True, False
         self.fresh = _FRESH
 
-    def ask(
-        self, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes
-    ) -> asyncio.Future[Head]:
-        """Send a request; return what gets the head of the answer, or the reason for none.
-
-        Raises `WireError` for a request that cannot be one; nothing of it was sent then.
-        """
-        try:
-            fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-            head = self._http.send(h11.Request(method=method, target=target, headers=fields))
-            rest = self._http.send(h11.Data(data=body)) or b""
-            end = self._http.send(h11.EndOfMessage()) or b""
-        except (h11.LocalProtocolError, UnicodeEncodeError):
-            # What is wrong with it may be a secret, and the client's.
-            raise WireError("the request has a header or an address that HTTP forbids") from None
+    def ask(self, request: h11.Request, body: bytes) -> asyncio.Future[Head]:
+        """Send a request; return what gets the head of the answer, or the reason for none."""
+        head = self._http.send(request)
+        rest = self._http.send(h11.Data(data=body)) or b""
+        end = self._http.send(h11.EndOfMessage()) or b""
+        fields = request.headers
         shown = [value.partition(b" ")[0].lower() for name, value in fields if name == _SHOWN]
         self._alone = any(one in _BOUND for one in shown)
         self._head = asyncio.get_running_loop().create_future()

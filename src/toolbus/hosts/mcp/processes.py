@@ -15,7 +15,6 @@ from toolbus.hosts.mcp.pipes import open_output, pour
 from toolbus.launching import launch
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Coroutine, Sequence
 
     from toolbus.hosts.mcp.pipes import Output
@@ -50,7 +49,7 @@ class Process:
 
     def __init__(self, launched: Launched, sink: Output) -> None:
         self._launched, self._sink = launched, sink
-        self._ended = _ending_of(launched.process)
+        self._ended = _ending_of(launched)
         self._heard, self._listens = 0, True
         self.write, self.drain, self.signal = sink.write, sink.drain, launched.signal
 
@@ -155,8 +154,8 @@ def _in_order(
     return take_all
 
 
-def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
-    """Return what is done when *process* has ended: a thread of its own waits for that.
+def _ending_of(launched: Launched) -> asyncio.Future[int]:
+    """Return what is done when a server has ended: a thread of its own waits for that.
 
     Those of the loop are few, and there may be a process for each client.
     """
@@ -168,9 +167,10 @@ def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
             ending.set_result(code)
 
     def wait() -> None:
-        code = process.wait()
+        code = launched.process.wait()
         with suppress(RuntimeError):  # The loop may have closed.
             loop.call_soon_threadsafe(tell, code)
+        launched.watch.wait()
 
     threading.Thread(target=wait, daemon=True).start()
     return ending

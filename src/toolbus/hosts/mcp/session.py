@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -262,9 +261,9 @@ class Session:
         elif not self.judging and (asked is not None or frame.id is None):
             (self._to_client if asked is None else asked.send)(line)
         elif asked is not None:
-            self._begin(self._passing.answer(asked, frame, line), asked)
+            self._begin(self._pass_answer(asked, frame, line))
         elif frame.id is None and frame.failed:
-            return self._passing.answer(Asked(None, ERROR, self._to_client), frame, line)
+            return self._pass_answer(Asked(None, ERROR, self._to_client), frame, line)
         else:
             logger.warning(
                 "the server answered %r, which nobody asked or it answered before; dropped",
@@ -272,17 +271,24 @@ class Session:
             )
         return None
 
-    def _begin(self, work: Coroutine[Any, Any, None], asked: Asked) -> None:
+    async def _pass_answer(self, asked: Asked, frame: Frame, line: bytes) -> None:
+        try:
+            await self._passing.answer(asked, frame, line)
+        except Exception:
+            # Whoever waits for an answer is to be told, whatever it was.
+            logger.exception("an answer of the server could not be handled")
+            reason = "the proxy has failed, and its log says how"
+            self._questions.give(asked, error_frame(asked.id, INTERNAL_ERROR, reason))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = Begun(work).task
         self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, asked))
+        task.add_done_callback(self._ended)
 
-    def _ended(self, asked: Asked, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a frame could not be handled", exc_info=error)
-            line = error_frame(asked.id, INTERNAL_ERROR, "the proxy has failed; see its log")
-            self._questions.give(asked, line)
 
 
 def _wants_answer(made: bytes | Refusal) -> bool:

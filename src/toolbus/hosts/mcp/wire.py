@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.hosts.mcp.addresses import authority
-from toolbus.hosts.mcp.connections import Connection, WireError
+from toolbus.hosts.mcp.connections import Connection, WireError, make_request
 from toolbus.hosts.mcp.frames import FrameTooLongError
 from toolbus.hosts.mcp.sse import Events
 
@@ -64,13 +64,13 @@ class Reply:
 
     async def body(self, limit: int) -> bytes:
         """Return the body; raises `FrameTooLongError` beyond *limit* bytes."""
-        pieces, size = [], 0
+        # One buffer that grows: what many pieces held, the system would not get back.
+        whole = bytearray()
         async for piece in self.pieces():
-            pieces.append(piece)
-            size += len(piece)
-            if size > limit:
+            whole += piece
+            if len(whole) > limit:
                 raise FrameTooLongError(limit)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return bytes(whole)
 
     async def events(self, limit: int) -> AsyncIterator[Event]:
         """Give the events of a stream as they come; raises `FrameTooLongError` as `body` does."""
@@ -121,11 +121,12 @@ class Wire:
         """
         said = [("host", authority(url)), ("content-length", str(len(body))), *headers]
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        request = make_request(method, target, said)
         while True:
             connection = await self._take(url) or await self._connect(url, waits.connect)
             try:
                 async with asyncio.timeout(waits.head):
-                    head = await connection.ask(method, target, said, body)
+                    head = await connection.ask(request, body)
                     return Reply(head, connection, self)
             except BaseException as error:
                 again = connection.used and connection.silent and method in _SAFE

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from toolbus.eager import Begun
 from toolbus.hosts.mcp.connections import WireError
@@ -17,13 +17,12 @@ from toolbus.hosts.mcp.frames import (
     error_frame,
     read_batch,
     read_frame,
-    write_frame,
 )
 from toolbus.hosts.mcp.processes import FAILED
 from toolbus.hosts.mcp.revisions import cancelled_id, is_stateless, params_of
 from toolbus.hosts.mcp.sse import nameless
 from toolbus.hosts.mcp.web.forwarding import passed
-from toolbus.hosts.mcp.web.responses import Response
+from toolbus.hosts.mcp.web.responses import Response, as_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -243,7 +242,7 @@ class Errand:
         answers = own is not None and said is not None and said.is_answer and said.id == own
         asked = own is not None or (frame is None and bool(self.own))
         whole = answers or (asked and status < _BAD)
-        line = body if whole else _as_error(own, said, body, status)
+        line = body if whole else as_error(own, said, body, status)
         if first:
             self.response.head = status, passed(reply.fields)
             self.response.came = line, body
@@ -278,6 +277,14 @@ class Errand:
         if legs:
             await asyncio.wait(legs)
         await self.client.left(self, resumable=self._resumable)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of what was said: timers hold the context they were made in, and that holds us."""
+        self.visit.body, self.frame, self._envelope = b"", None, None
+        self._legs.clear()
+        self._main = None
+        self.response.forget()
 
 
 def _requests(frame: Frame | None, body: bytes) -> list[Any]:
@@ -286,11 +293,3 @@ def _requests(frame: Frame | None, body: bytes) -> list[Any]:
         return [frame.id] if frame.is_request else []
     frames = [read_frame(one) for one in read_batch(body) or ()]
     return [one.id for one in frames if one is not None and one.is_request]
-
-
-def _as_error(own: Any, said: Frame | None, body: bytes, status: int) -> bytes:
-    """Return *body*, which answers nothing, as an error: so handlers see every text."""
-    if said is not None and said.failed:
-        return write_frame(id=own, error=Raw(said.error if said.error is not UNSET else b"null"))
-    text = body.decode(errors="replace")
-    return write_frame(id=own, error={"code": SERVER_GONE, "message": text, "data": status})

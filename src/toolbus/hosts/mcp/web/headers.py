@@ -70,10 +70,11 @@ def challenge(value: str) -> str:
 
 
 def _joined(said: list[str]) -> str:
-    """Return a list of schemes and parameters: only what follows a scheme begins without comma."""
+    """Return a list of schemes and parameters; only the first one of a scheme has no comma."""
     text = ""
     for before, one in zip(["", *said], said, strict=False):
-        text += one if not before else f", {one}" if "=" in before else f" {one}"
+        first = "=" in one and "=" not in before
+        text += one if not before else f" {one}" if first else f", {one}"
     return text
 
 

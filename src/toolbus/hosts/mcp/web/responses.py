@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from toolbus.hosts.mcp.frames import read_batch, read_frame
+from msgspec import UNSET, Raw
+
+from toolbus.hosts.mcp.frames import SERVER_GONE, read_batch, read_frame, write_frame
 from toolbus.hosts.mcp.sse import rewrite_event, unbroken, write_event
 from toolbus.hosts.mcp.web.headers import back
 from toolbus.hosts.mcp.web.visits import JSON, STREAM_FIELDS
@@ -13,12 +15,21 @@ from toolbus.hosts.mcp.web.visits import JSON, STREAM_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.hosts.mcp.frames import Frame
     from toolbus.hosts.mcp.sse import Event
     from toolbus.hosts.mcp.web.visits import Visit
 
     Head = tuple[int, Sequence[tuple[str, str]]]
 
 _OK, _BAD, _BAD_GATEWAY = 200, 400, 502
+
+
+def as_error(own: Any, said: Frame | None, body: bytes, status: int) -> bytes:
+    """Return *body*, which answers nothing, as an error: so handlers see every text."""
+    if said is not None and said.failed:
+        return write_frame(id=own, error=Raw(said.error if said.error is not UNSET else b"null"))
+    text = body.decode(errors="replace")
+    return write_frame(id=own, error={"code": SERVER_GONE, "message": text, "data": status})
 
 
 class Response:
@@ -98,6 +109,10 @@ class Response:
             self._visit.put(event.raw)
         else:
             self._visit.put(rewrite_event(event, line or (None if event.data else event.data)))
+
+    def forget(self) -> None:
+        """Let go of what was sent."""
+        self.came = self._line = None
 
     def check(self) -> None:
         """End it if it is complete."""

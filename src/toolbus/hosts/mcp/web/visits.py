@@ -101,17 +101,17 @@ class Visit:
         """Read the body; raises `RefusedVisitError` for one that is too long or too slow."""
         if int(self.headers.get("content-length", 0)) > limit:
             raise RefusedVisitError(413, f"a body may have {limit} bytes")
-        pieces, size = [], 0
+        # One buffer that grows: what many pieces held, the system would not get back.
+        whole = bytearray()
         try:
             async with asyncio.timeout(seconds):
                 while self._more:
-                    pieces.append(await self._piece())
-                    size += len(pieces[-1])
-                    if size > limit:
+                    whole += await self._piece()
+                    if len(whole) > limit:
                         raise RefusedVisitError(413, f"a body may have {limit} bytes")
         except TimeoutError:
             raise RefusedVisitError(408, f"the body took more than {seconds:g} s") from None
-        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.body = bytes(whole)
 
     async def _piece(self) -> bytes:
         """Return the next piece of the body."""
