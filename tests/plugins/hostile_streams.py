@@ -3,6 +3,7 @@
 import gzip
 import json
 import zlib
+from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
@@ -58,14 +59,11 @@ def header(seed):
 
 
 def cut(random, data):
-    """Yield *data* in pieces."""
-    most = random.choice((1, 3, 20, 200, 10_000))
-    while data:
-        size = random.randrange(1, most + 1)
-        if len(data) > 400 and most < 200:
-            size += 40
-        yield data[:size]
-        data = data[size:]
+    """Yield *data* in pieces, some of them of one byte."""
+    places = {random.randrange(len(data) + 1) for _ in range(random.choice((0, 1, 3, 12)))}
+    places |= {place + 1 for place in places if random.random() < 0.5 and place < len(data)}
+    for start, end in pairwise(sorted({0, len(data), *places})):
+        yield data[start:end]
 
 
 class Stream:

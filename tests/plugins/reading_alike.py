@@ -172,7 +172,8 @@ def request_id(line):
     if not isinstance(frame, dict) or not isinstance(frame.get("method"), str):
         return None
     own = frame.get("id")
-    usual = type(own) in {int, str} or (type(own) is float and isfinite(own))
+    # A float that is 0 may have been another number.
+    usual = type(own) in {int, str} or (type(own) is float and isfinite(own) and own != 0)
     return own if usual and not {"result", "error"} & frame.keys() else None
 
 

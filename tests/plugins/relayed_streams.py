@@ -40,10 +40,9 @@ class Relayed:
     async def _write(self, writer, kind, coding, pieces):
         coded = f"content-encoding: {coding}\r\n" if coding else ""
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n{coded}connection: close\r\n"
-        writer.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
-        for piece in pieces:
-            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-        writer.write(b"0\r\n\r\n")
+        said = [f"{head}transfer-encoding: chunked\r\n\r\n".encode()]
+        said += [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+        writer.write(b"".join([*said, b"0\r\n\r\n"]))
         # Whoever has heard enough goes.
         with suppress(ConnectionError):
             await writer.drain()

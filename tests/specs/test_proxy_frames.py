@@ -260,6 +260,49 @@ async def test_a_line_is_one_to_every_reader(through):
     assert len(lines) == 2 + 3
 
 
+TOLD = """
+    S = "sk-canary-4242"
+    NAMES = ("tools/call", "tools/list", "initialize", "server/discover", "resources/read",
+             "prompts/get", "error", "completion/complete")
+    def call(m):
+        for name in NAMES:
+            params = {"messages": [{"text": S}], "name": S, "protocolVersion": S, "code": S,
+                      "content": [{"type": "text", "text": S}], "tools": [{"name": S}], "n": 1}
+            send(id=name, method=name, params=params)
+            send(method=name, params=params)
+        send(id=m["id"], result=text("fine"))
+"""
+
+
+async def test_what_a_server_asks_is_shown_whole(through):
+    async with through("Redaction", TOLD) as wire:
+        wire.write(call(1).encode())
+        await answers(wire, 1)
+
+    assert SECRET.encode() not in b"".join(wire.lines)
+    told = [one for one in map(json.loads, wire.lines) if "method" in one]
+    assert len(told) == 2 * 8
+    assert all(one["params"]["n"] == 1 for one in told)
+    assert all(one["params"]["content"][0]["text"] == "[redacted]" for one in told)
+
+
+async def test_a_result_needs_an_id(through):
+    nameless = """
+        def call(m):
+            send(id=None, result={"tools": [{"name": "hidden", "inputSchema": {}}]})
+            send(id=None, error={"code": 1, "message": "what was that?"})
+            send(id=m["id"], result=text("fine"))
+    """
+
+    async with through("Redaction", nameless) as wire:
+        wire.write(call(1).encode())
+        await wire.answer(1)
+
+    said = [json.loads(line) for line in wire.lines]
+    assert [one.get("error", {}).get("message") for one in said] == ["what was that?", None]
+    assert b"hidden" not in b"".join(wire.lines)
+
+
 HALVES = """
     def call(m):
         halves = json.dumps(m["params"]["arguments"])
@@ -375,6 +418,35 @@ async def test_a_cancelled_call_may_be_answered(through):
 
     assert got[1]["error"] == {"code": 0, "message": "cancelled [redacted]"}
     assert [one.get("id") for one in map(json.loads, wire.lines)] == [None, None, 1, "last"]
+
+
+NO_IDS = [
+    *("NaN", "-Infinity", "1e400", "-2e999", "0x1", "1_0", "+1", "1.", ".5", "1n", "nan"),
+    *('"a\\x"', "9" * 5_000, '1,"n":NaN,"id":2'),
+]
+
+
+async def test_ids_that_nobody_reads_are_null(through):
+    lines = [f'{{"jsonrpc":"2.0","id":{own},"method":"ping"}}' for own in NO_IDS]
+    lines += [f"[{line}]" for line in lines[:-1]]
+    said = []
+
+    async with through("Guarding") as wire:
+        for line in lines:
+            wire.write(line.encode())
+            frame = await wire.frame()
+            said += frame if isinstance(frame, list) else [frame]
+
+    assert len(said) == len(lines)
+    assert [one["id"] for one in said if "error" in one] == [None] * len(lines)
+
+
+@pytest.mark.parametrize("component", [None, "Guarding"])
+async def test_a_cancellation_with_an_id_is_answered(through, component):
+    async with through(component) as wire:
+        answer = await wire.ask(7, "notifications/cancelled", {"requestId": 1})
+
+    assert answer["result"] == {}
 
 
 SCHEMA = """

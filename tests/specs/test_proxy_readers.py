@@ -58,11 +58,13 @@ def test_every_hostile_request_has_one_answer(requested):
 
 
 def test_a_relay_sends_on_what_was_judged(go):
+    seeds = SEEDS[::3]
+
     with Quiet():
-        found = asyncio.run(hunt(posts, SEEDS, go))
+        found = asyncio.run(hunt(posts, seeds, go))
 
     assert problems(found) == []
-    assert sum(one.read > 0 for one in found) > len(SEEDS) // 6
+    assert sum(one.read > 0 for one in found) > len(seeds) // 6
 
 
 def test_no_reader_reads_what_was_not_shown(go):

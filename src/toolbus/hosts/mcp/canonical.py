@@ -196,18 +196,19 @@ def _refused(frame: dict[str, Any], reason: str) -> Refusal:
     own = frame.get("id", UNSET)
     if type(own) is Digits or (own is not UNSET and not _is_id(own)):
         own = None
-    return Refusal(own, _kind(own, frame.keys()), INVALID_REQUEST, reason)
+    return Refusal(own, _kind(frame.keys()), INVALID_REQUEST, reason)
 
 
 def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
     own, names = outline(line)
     code = PARSE_ERROR if read_frame(line) is None else INVALID_REQUEST
-    return Refusal(own, _kind(own, names), code, error.reason)
+    return Refusal(own, _kind(names), code, error.reason)
 
 
-def _kind(own: Any, names: Collection[str]) -> Kind:
+def _kind(names: Collection[str]) -> Kind:
+    # Who gives an id waits for an answer, also if nobody can tell which id it is.
     if "method" in names:
-        return "notification" if own is UNSET else "request"
+        return "request" if "id" in names else "notification"
     return "answer" if "result" in names or "error" in names else "unknown"
 
 

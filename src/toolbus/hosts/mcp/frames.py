@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -18,7 +19,8 @@ REFUSED, SERVER_GONE = -32001, -32000
 
 _KEYS = (str, int, float)
 # A text without an end goes to the end: else each quote in it would be tried as a beginning.
-_TOKEN = re.compile(rb'(?s)"(?:[^"\\]|\\.)*+(?:"(?:\s*+:)?|\\?\Z)|[][{}]|-?\d+(?:\.\d+)?')
+# What is no number is taken whole as well: its beginning may be another request's id.
+_TOKEN = re.compile(rb'(?s)"(?:[^"\\]|\\.)*+(?:"(?:\s*+:)?|\\?\Z)|[][{}]|[-+.\w]++')
 _OPENING, _CLOSING = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
 _CUTS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
 """What some readers take for the end of a line, and JSON lets stand in a text."""
@@ -152,9 +154,11 @@ def outline(line: bytes) -> tuple[Any, frozenset[str]]:
 
 def _plain(token: bytes) -> Any:
     try:
-        return json.loads(token)
+        value = json.loads(token)
     except ValueError:
         return UNSET
+    sound = type(value) in {str, int} or (type(value) is float and isfinite(value))
+    return value if sound else UNSET
 
 
 def write_frame(**members: Any) -> bytes:

@@ -79,22 +79,23 @@ class Screen:
         name: str | None = None,
         call: ToolCall | None = None,
         append: Callable[[ToolMessage], Awaitable[Message]] | None = None,
+        told: bool = False,
     ) -> Any:
-        """Return the *body* of *method* as handlers leave it, or `UNCHANGED`.
+        """Return the *body* of *method*, or what it *told*, as handlers leave it, or `UNCHANGED`.
 
         They see it as the response of a tool *name*, else of one that is called like the method.
         It is JSON as it came, or free to change. Raises `Refused`.
         """
         name = name or method
         with _closed(name):
-            seen = see(method, read_json(body) if isinstance(body, Raw) else body)
+            seen = see(method, read_json(body) if isinstance(body, Raw) else body, told=told)
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
             left = await self._show(call or _call(name), seen.response, append)
             if is_same(left, seen.response):
                 return UNCHANGED
             lost = seen.response.structured is not None and left.structured is None
-            if lost and method not in _LOSSLESS:
+            if lost and (seen.layout.kind == "whole" or method not in _LOSSLESS):
                 raise Refused("a handler left nothing of it but text")
             return seen.body(left, left.structured)
 

@@ -172,7 +172,7 @@ class Session:
                 return
             case "initialize" if self.judging and can_elicit(_params(frame)):
                 self._calls.approvals = Approvals(self._questions.elicit)
-            case "notifications/cancelled":
+            case "notifications/cancelled" if not frame.is_request:
                 self._take_cancellation(frame, line)
                 return
         if frame.is_answer and self._questions.take_elicited(frame, line):
@@ -262,7 +262,7 @@ class Session:
             (self._to_client if asked is None else asked.send)(line)
         elif asked is not None:
             self._begin(self._pass_answer(asked, frame, line))
-        elif frame.id is None:
+        elif frame.id is None and frame.failed:
             return self._pass_answer(Asked(None, ERROR, self._to_client), frame, line)
         else:
             logger.warning(

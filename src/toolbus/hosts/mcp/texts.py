@@ -36,15 +36,17 @@ class Layout(NamedTuple):
 
 CALL, ERROR = "tools/call", "error"
 
-_LAYOUTS = {
+_RESULTS = {
     CALL: Layout("blocks", "content"),
     "resources/read": Layout("resources", "contents"),
     "prompts/get": Layout("messages", "messages"),
     LIST: Layout("words"),
     **dict.fromkeys(HANDSHAKES, Layout("words", "instructions")),
+    ERROR: Layout("text", "message", keep=("code",)),
+}
+_TOLD = {
     "notifications/message": Layout("text", "data", keep=("level",)),
     "notifications/progress": Layout("text", "message", ("progressToken", "progress", "total")),
-    ERROR: Layout("text", "message", keep=("code",)),
 }
 _WHOLE = Layout("whole")
 
@@ -125,13 +127,13 @@ class Seen(NamedTuple):
         return body
 
 
-def see(method: str, body: Any) -> Seen:
-    """Return *body*, the result or the params of *method*, as handlers see it.
+def see(method: str, body: Any, *, told: bool = False) -> Seen:
+    """Return *body*, the result of *method*, as handlers see it, or what it *told*, its params.
 
     The body is used up, or part of what comes back. Raises `FreezeError` for what no record can
     hold.
     """
-    layout = _LAYOUTS.get(method, _WHOLE)
+    layout = (_TOLD if told else _RESULTS).get(method, _WHOLE)
     if layout.kind == "whole" or not isinstance(body, dict):
         response = ToolResponse(structured=body, is_error=method == ERROR)
         return Seen(_WHOLE, response, None, {})
@@ -178,7 +180,7 @@ def refusal(reason: str) -> dict[str, Any]:
 
 def rendered(response: ToolResponse) -> Any:
     """Return the result of a tool call that no server gave."""
-    return {"content": [], **Seen(_LAYOUTS[CALL], response, None, {}).result(response, None)}
+    return {"content": [], **Seen(_RESULTS[CALL], response, None, {}).result(response, None)}
 
 
 def _is_bare(item: Any) -> bool:
