@@ -33,9 +33,9 @@ token that stands in the environment as TOOLBUS_PROXY_TOKEN.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only
-this machine can reach it, unless a host is given. Clients must show, as a bearer
-token, what stands in the environment as TOOLBUS_LISTEN_TOKEN; in front of others
-than this machine it must be set, or --open lets everybody in."""
+this machine can reach it, unless a host is given. Clients must show, as a
+bearer token, what stands in the environment as TOOLBUS_LISTEN_TOKEN. A host
+that others reach needs one, unless --open lets everybody in."""
 
 
 def command() -> Command:
