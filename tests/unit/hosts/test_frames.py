@@ -65,6 +65,12 @@ def test_what_is_nested_too_deeply_is_no_json():
         (b'{"id":"\\ud83d","res', "\ud83d"),
         (b"nothing", UNSET),
         (b'{"id":"\\x"', UNSET),
+        (b'{"id":1.5e1,"res', 15.0),
+        (b'{"id":1e400,"res', UNSET),
+        (b'{"id":0x10,"res', UNSET),
+        (b'{"id":1_0,"res', UNSET),
+        (b'{"id":NaN,"res', UNSET),
+        (b'{"id":true,"res', UNSET),
     ],
 )
 def test_a_broken_line_may_tell_its_id(line, own):
