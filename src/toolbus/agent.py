@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from toolbus.store import Store
     from toolbus.tools import Tool, ToolContext, Toolset
     from toolbus.transcript import Messages
-
-logger = logging.getLogger("toolbus")
 
 
 class Agent(Member):
@@ -174,7 +172,7 @@ class Agent(Member):
                 limit = self._work.grace
                 raise
             finally:
-                await self._drain(limit)
+                await self.bus.drain(limit)
 
         return asyncio.run(run())
 
@@ -246,7 +244,8 @@ class Agent(Member):
         await closing.step(self._close_session)
         self._leave()
         if self._own_bus:
-            await closing.step(self.bus.aclose, in_haste=False)
+            limit = 0.0 if closing.is_cancelled else None
+            await closing.step(partial(self.bus.aclose, limit))
         if self._own_store:
             await closing.step(self._setting.store.close)
         closing.end()
@@ -273,15 +272,7 @@ class Agent(Member):
             return
         # Inside an observer, which would wait for itself, there is nothing to wait for.
         with suppress(DispatchError):
-            await self._drain(self._work.grace)
-
-    async def _drain(self, limit: float | None) -> None:
-        """Wait for async observers, *limit* seconds at most; None: until they have seen all."""
-        try:
-            async with asyncio.timeout(limit):
-                await self.bus.drain()
-        except TimeoutError:
-            logger.warning("%d events still wait for async observers", self.bus.pending)
+            await self.bus.drain(self._work.grace)
 
     @property
     def _session(self) -> Session:

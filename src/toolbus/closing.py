@@ -22,6 +22,11 @@ class Closing:
         self._deadline: float | None = None
         self._errors: list[BaseException] = []
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a cancellation has come."""
+        return self._deadline is not None
+
     async def step(
         self, step: Callable[[], Coroutine[Any, Any, object]], *, in_haste: bool = True
     ) -> None:
