@@ -153,5 +153,5 @@ def test_a_document_says_how_it_differs(log, rules, capsys, tmp_path):
 
 
 def test_an_export_of_nothing_is_named(tmp_path, capsys):
-    assert main(["export", str(tmp_path / "no.db")]) == 1
+    assert main(["export", str(tmp_path / "no.db")]) == 2
     assert "there is no such file" in capsys.readouterr().err
