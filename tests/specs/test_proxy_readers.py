@@ -10,6 +10,8 @@ import pytest
 from hunts import answers, bare, built_go, hunt, posts, requests, streams
 from other_readers import READERS, commands, read
 
+pytestmark = pytest.mark.full  # Thousands of frames, and the readers of Node.
+
 LONG = os.environ.get("TOOLBUS_TESTS") == "long"
 SEEDS = range(100_000 if LONG else 3_000)
 
