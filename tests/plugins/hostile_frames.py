@@ -46,7 +46,7 @@ READ, LIST, PROMPT = "resources/read", "tools/list", "prompts/get"
 
 def _call(random, seed):
     name = random.choice(NAMES)
-    arguments = {"path": f"/work/{seed}", "n": seed, "key": random.choice(("k", 1, None, True))}
+    arguments = {"path": f"/data/{seed}", "n": seed, "key": random.choice(("k", 1, None, True))}
     if random.random() < 0.2:
         arguments["path"] = f"/etc/{seed}"
     if random.random() < 0.15:
