@@ -32,9 +32,9 @@ def answer(seed):
     """Return the `Answer` of a server, most of them hostile."""
     random = Random(f"answer {seed}")
     asked = random.choice((CALL, CALL, CALL, READ, LIST, PROMPT))
-    own = random.choice((7, 7, "7", 1))
-    data = _hostile(random, lambda: _reply(random, seed, asked, own), 2)
-    return Answer(((own, asked),), data)
+    request_id = random.choice((7, 7, "7", 1))
+    data = _hostile(random, lambda: _reply(random, seed, asked, request_id), 2)
+    return Answer(((request_id, asked),), data)
 
 
 TOLD = ("read", HIDDEN)
@@ -46,7 +46,7 @@ READ, LIST, PROMPT = "resources/read", "tools/list", "prompts/get"
 
 def _call(random, seed):
     name = random.choice(NAMES)
-    arguments = {"path": f"/work/{seed}", "n": seed, "key": random.choice(("k", 1, None, True))}
+    arguments = {"path": f"/data/{seed}", "n": seed, "key": random.choice(("k", 1, None, True))}
     if random.random() < 0.2:
         arguments["path"] = f"/etc/{seed}"
     if random.random() < 0.15:
@@ -56,14 +56,14 @@ def _call(random, seed):
     if random.random() < 0.1:
         params["_meta"] = {"progressToken": seed}
     method = CALL if random.random() < 0.8 else random.choice(METHODS)
-    own = random.choice((7, "seven", random.choice(IDS)))
-    frame = tree({"jsonrpc": "2.0", "id": own, "method": method, "params": params})
+    request_id = random.choice((7, "seven", random.choice(IDS)))
+    frame = tree({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
     if random.random() < 0.03:
         frame.remove(("id", frame.get("id")))
     return frame
 
 
-def _reply(random, seed, asked, own):
+def _reply(random, seed, asked, request_id):
     kind, text = random.randrange(8), _text(random, seed)
     if kind == 0:
         params = {"level": "info", "data": text}
@@ -72,7 +72,7 @@ def _reply(random, seed, asked, own):
         question = {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
         members = {"id": 3, "method": "sampling/createMessage", "params": question}
         return tree({"jsonrpc": "2.0", **members})
-    answered = own if random.random() < 0.8 else random.choice(IDS)
+    answered = request_id if random.random() < 0.8 else random.choice(IDS)
     said = {"result": _result(random, asked, text, _text(random, seed))}
     if kind == 2:
         said = {"error": {"code": -1, "message": text, "data": _text(random, seed)}}

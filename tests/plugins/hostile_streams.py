@@ -67,10 +67,10 @@ def cut(random, data):
 
 
 class Stream:
-    """A stream in the making; its answer goes to the request *own*."""
+    """A stream in the making; its answer goes to the request *request_id*."""
 
-    def __init__(self, random, own):
-        self._random, self._own, self._texts = random, own, 0
+    def __init__(self, random, request_id):
+        self._random, self._request_id, self._texts = random, request_id, 0
         self._ends = random.sample(ENDS, random.choice((1, 1, 2, 3)))
 
     def written(self):
@@ -97,13 +97,13 @@ class Stream:
     def _frame(self, *, answers):
         random = self._random
         self._texts += 1
-        text = f"{random.choice((SECRET, PLAIN))}{self._own}x{self._texts}"
+        text = f"{random.choice((SECRET, PLAIN))}{self._request_id}x{self._texts}"
         if random.random() < 0.15:
             end = random.choice((*ENDS, *NO_ENDS)).decode(errors="replace")
             hidden = self._frame(answers=True).decode()
             text += f"{end}{end}data: {hidden}{end}{end}"
         if answers:
-            said = {"id": self._own, "result": {"content": [{"type": "text", "text": text}]}}
+            said = {"id": self._request_id, "result": {"content": [{"type": "text", "text": text}]}}
         else:
             params = {"level": "info", "data": text}
             said = {"method": "notifications/message", "params": params}

@@ -96,7 +96,7 @@ async def answers(seeds, go):
     readings = read_by_all("client", [(passed.client,) for *_, passed in plays], go)
     found = []
     for (seed, said, passed), read in zip(plays, readings, strict=True):
-        asked = [own for own, _ in said.asked]
+        asked = [request_id for request_id, _ in said.asked]
         problems = (*read_unshown(passed, read, asked), *lost(said.data, passed, asked))
         if said.asked[0][1] == LIST:
             problems = (*problems, *listed(read))

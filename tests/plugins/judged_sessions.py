@@ -128,11 +128,11 @@ async def from_server(proxy, judge, asked, data):
     """Let a server write *data* to a client that has *asked*."""
     judge.forget()
     between = Between(proxy)
-    for own, method in asked:
+    for request_id, method in asked:
         params = {"name": "read", "uri": "file:///a", "arguments": {}}
-        frame = {"jsonrpc": "2.0", "id": own, "method": method, "params": params}
+        frame = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         between.session.from_client(json.dumps(frame).encode() + b"\n")
-    await between.play_server(silent=[own for own, _ in asked])
+    await between.play_server(silent=[request_id for request_id, _ in asked])
     for line in lines_of(data):
         await between.session.from_server(line)
     await between.end()

@@ -57,14 +57,14 @@ def read_unshown(passed, readings, asked):
             yield from [f"{way} {problem}" for problem in unshown(passed, message)]
             if "method" in message or not {"result", "error"} & message.keys():
                 continue
-            own = message.get("id")
+            request_id = message.get("id")
             # Nobody can tell what an error without an id is about.
-            if own is None and "result" not in message:
+            if request_id is None and "result" not in message:
                 continue
-            if not any(is_same(own, one) for one in open_):
-                yield f"{way} reads an answer to {own!r}, which nobody asked or has its answer"
+            if not any(is_same(request_id, one) for one in open_):
+                yield f"{way} reads an answer to {request_id!r}: not asked, or answered before"
             else:
-                open_.remove(own)
+                open_.remove(request_id)
 
 
 def listed(readings):
@@ -125,15 +125,15 @@ def unanswered(lines, passed):
     A line that is no JSON is answered as well, with the id that it names.
     """
     answers = [one.get("id") for line in passed.client.split(b"\n") for one in frames_of(line)]
-    requests = [own for own in map(request_id, lines) if own is not None]
-    for own in requests:
-        said = sum(any(is_same(way, one) for way in ways(own)) for one in answers)
-        if not requests.count(own) <= said <= len(lines):
-            yield f"the request {own!r} has {said} answers"
+    requests = [one for one in map(asked_by, lines) if one is not None]
+    for request_id in requests:
+        said = sum(any(is_same(way, one) for way in ways(request_id)) for one in answers)
+        if not requests.count(request_id) <= said <= len(lines):
+            yield f"the request {request_id!r} has {said} answers"
     if len(lines) == 1 and (named := ids_in(lines[0])) is not None:
-        for own in answers:
-            if own is not None and not any(is_same(own, one) for one in named):
-                yield f"there are answers to {own!r}, which nobody has asked"
+        for request_id in answers:
+            if request_id is not None and not any(is_same(request_id, one) for one in named):
+                yield f"there are answers to {request_id!r}, which nobody has asked"
 
 
 def ids_in(line):
@@ -151,18 +151,18 @@ def ids_in(line):
         )
     except (ValueError, RecursionError):
         return None
-    return [way for own in found for way in ways(own)] if isinstance(frame, dict) else None
+    return [way for one in found for way in ways(one)] if isinstance(frame, dict) else None
 
 
-def ways(own):
-    """Return how the id *own* may be said: half a character also as what stands for one."""
-    if not isinstance(own, str):
-        return [own]
-    joined = own.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-    return [own, joined, HALF.sub("\ufffd", own), HALF.sub("\ufffd", joined)]
+def ways(request_id):
+    """Return the ways to write an id: half a character also as what stands for one."""
+    if not isinstance(request_id, str):
+        return [request_id]
+    joined = request_id.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return [request_id, joined, HALF.sub("\ufffd", request_id), HALF.sub("\ufffd", joined)]
 
 
-def request_id(line):
+def asked_by(line):
     """Return the id of the request in *line*, None if there is none or readers may differ."""
     try:
         text = line.decode("utf-8", "surrogatepass")
@@ -171,10 +171,10 @@ def request_id(line):
         return None
     if not isinstance(frame, dict) or not isinstance(frame.get("method"), str):
         return None
-    own = frame.get("id")
+    found = frame.get("id")
     # A float that is 0 may have been another number.
-    usual = type(own) in {int, str} or (type(own) is float and isfinite(own) and own != 0)
-    return own if usual and not {"result", "error"} & frame.keys() else None
+    usual = type(found) in {int, str} or (type(found) is float and isfinite(found) and found != 0)
+    return found if usual and not {"result", "error"} & frame.keys() else None
 
 
 def once(pairs):

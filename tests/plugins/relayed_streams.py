@@ -47,11 +47,11 @@ class Relayed:
         with suppress(ConnectionError):
             await writer.drain()
 
-    async def answer(self, own, reply):
-        """Let the server answer the call *own* with *reply*; return what passed, and its kind."""
+    async def answer(self, request_id, reply):
+        """Let the server answer a call with *reply*; return the kind of what passed, and that."""
         self._begin(reply)
         params = {"name": "read", "arguments": {}}
-        call = {"jsonrpc": "2.0", "id": own, "method": "tools/call", "params": params}
+        call = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
         head, body = await self._visit(json.dumps(call).encode(), JSON)
         named = {name.decode().lower(): value.decode("latin-1") for name, value in head}
         data = decoded(body, named.get("content-encoding", ""))

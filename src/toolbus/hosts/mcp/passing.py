@@ -87,7 +87,7 @@ class Passing:
         try:
             body = UNCHANGED
             if frame.params is not UNSET:
-                body = await self._screen.body(frame.method, frame.params, told=True)
+                body = await self._screen.body(frame.method, frame.params, params=True)
         except Refused as error:
             logger.warning("%s of the server was withheld: %s", frame.method, error.reason)
             if frame.is_request:

@@ -79,16 +79,16 @@ class Screen:
         name: str | None = None,
         call: ToolCall | None = None,
         append: Callable[[ToolMessage], Awaitable[Message]] | None = None,
-        told: bool = False,
+        params: bool = False,
     ) -> Any:
-        """Return the *body* of *method*, or what it *told*, as handlers leave it, or `UNCHANGED`.
+        """Return *body*, the result of *method* or its *params*, as handlers leave it.
 
         They see it as the response of a tool *name*, else of one that is called like the method.
-        It is JSON as it came, or free to change. Raises `Refused`.
+        It is JSON as it came, or free to change. `UNCHANGED` stands for the same. Raises `Refused`.
         """
         name = name or method
         with _closed(name):
-            seen = see(method, read_json(body) if isinstance(body, Raw) else body, told=told)
+            seen = see(method, read_json(body) if isinstance(body, Raw) else body, params=params)
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
             left = await self._show(call or _call(name), seen.response, append)

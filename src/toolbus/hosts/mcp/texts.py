@@ -44,7 +44,7 @@ _RESULTS = {
     **dict.fromkeys(HANDSHAKES, Layout("words", "instructions")),
     ERROR: Layout("text", "message", keep=("code",)),
 }
-_TOLD = {
+_PARAMS = {
     "notifications/message": Layout("text", "data", keep=("level",)),
     "notifications/progress": Layout("text", "message", ("progressToken", "progress", "total")),
 }
@@ -127,13 +127,13 @@ class Seen(NamedTuple):
         return body
 
 
-def see(method: str, body: Any, *, told: bool = False) -> Seen:
-    """Return *body*, the result of *method*, as handlers see it, or what it *told*, its params.
+def see(method: str, body: Any, *, params: bool = False) -> Seen:
+    """Return *body*, the result of *method* or its *params*, as handlers see it.
 
     The body is used up, or part of what comes back. Raises `FreezeError` for what no record can
     hold.
     """
-    layout = (_TOLD if told else _RESULTS).get(method, _WHOLE)
+    layout = (_PARAMS if params else _RESULTS).get(method, _WHOLE)
     if layout.kind == "whole" or not isinstance(body, dict):
         response = ToolResponse(structured=body, is_error=method == ERROR)
         return Seen(_WHOLE, response, None, {})
