@@ -12,9 +12,11 @@ from benchmarks.handlers import functions
 from benchmarks.harness import LOOP, OURS, CannotError, Contender, Rig
 from benchmarks.peers import PEERS, contenders
 
+pytestmark = pytest.mark.full  # All of them run once.
+
 ROOT = Path(__file__).parents[2]
 
-# The tables of issue 3, by the names that ours have.
+# The tables that there must be, by the names that ours have.
 TABLES = {
     "observe, sync": {"observe_sync"},
     "observe, async": {"observe_async"},
