@@ -306,7 +306,6 @@ def test_the_depth_is_counted_back():
         bus.apply_sync(WORD, "x")
         nesting(bus).leave(nesting(bus).enter())
 
-    assert nesting(bus).busy.cell_contents == 0
     assert nesting(bus).depth == 0
 
 
@@ -317,14 +316,12 @@ def test_a_dispatch_may_end_in_a_foreign_context():
     async def wait(ctx):
         await asyncio.sleep(0)
 
-    # So many that the depth of the last ones is counted exactly.
     dispatches = [bus.apply(WORD, "x") for _ in range(MAX_DEPTH)]
     for dispatch in dispatches:
         contextvars.copy_context().run(dispatch.send, None)
     for dispatch in dispatches:
         dispatch.close()
 
-    assert nesting(bus).busy.cell_contents == 0
     assert nesting(bus).depth == 0
 
 
@@ -342,7 +339,7 @@ def test_what_fails_in_between_is_counted_back():
         bus.apply_sync(WORD, "x")
     untap()
 
-    assert nesting(bus).busy.cell_contents == 0
+    assert nesting(bus).depth == 0
 
 
 def test_a_sink_that_dispatches_is_stopped():
@@ -602,14 +599,6 @@ def test_a_subscription_outdates_those_who_hear_it():
     assert [len(one.bindings) for one in audiences().values()] == [1, 1, 2]
     bus.on(WORD, lambda ctx: None)
     assert [len(one.bindings) for one in audiences().values()] == [2, 2, 3]
-
-
-def test_the_bus_explains_who_is_heard():
-    bus = EventBus()
-    bus.on(WORD, lambda ctx: None, sender="a", name="hears a")
-
-    assert "hears a" not in bus.explain(WORD)
-    assert "hears a" in bus.explain(WORD, Scope(agent_id="b", lineage=("a",)))
 
 
 async def test_a_block_of_the_bus_tells_its_threads_where_they_belong():
