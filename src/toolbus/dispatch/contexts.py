@@ -206,8 +206,12 @@ def following(
 
 
 def again(turn: EventContext[Any]) -> EventContext[Any]:
-    """End *turn*, which changed nothing, and return the context of the one after it."""
-    return following(turn, turn._value, turn._output, turn._more)
+    """End *turn*, which changed nothing, and return one that shows the same."""
+    fresh = Turn()
+    fresh._event, fresh._scope, fresh._more = turn._event, turn._scope, turn._more
+    fresh._value, fresh._original, fresh._output = turn._value, turn._original, turn._output
+    fresh._mine, turn._mine = None, OVER
+    return fresh
 
 
 Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]

@@ -20,6 +20,7 @@ from toolbus.dispatch.nesting import Nesting
 
 if TYPE_CHECKING:
     from toolbus.dispatch.details import Details
+    from toolbus.dispatch.nesting import Level
     from toolbus.events import Event, Scope
     from toolbus.tracing import Trace
 
@@ -87,7 +88,7 @@ class Dispatch:
         self._outside = outside
         self._bindings = tuple([binding for stage in stages for binding, _ in stage.rows])
 
-    def run_sync(  # noqa: C901, PLR0912 - in one piece it can be read and stepped through
+    def run_sync(  # noqa: C901 - in one piece it can be read and stepped through
         self, value: Any, scope: Scope, more: Details | None = None
     ) -> EventContext[Any] | None:
         """Give each handler its turn; async observers are queued."""
@@ -125,15 +126,10 @@ class Dispatch:
                 outside.tell(context)
             finished = True
         finally:
-            context._mine = OVER  # What anybody writes from now on is dropped.
-            try:
-                if trace is not None:
-                    self._record(trace, context, finished=finished)
-            finally:
-                outside.nesting.leave(level)  # Only now: sinks may dispatch, and count as inside.
+            self._end(context, trace, level, finished=finished)
         return None if self._observes else context
 
-    async def run(  # noqa: C901, PLR0912 - as its twin
+    async def run(  # noqa: C901 - as its twin
         self, value: Any, scope: Scope, more: Details | None = None
     ) -> EventContext[Any] | None:
         """Do the same, and await async handlers."""
@@ -170,14 +166,17 @@ class Dispatch:
                 outside.tell(context)
             finished = True
         finally:
-            context._mine = OVER  # What anybody writes from now on is dropped.
-            try:
-                if trace is not None:
-                    self._record(trace, context, finished=finished)
-            finally:
-                outside.nesting.leave(level)  # Only now: sinks may dispatch, and count as inside.
+            self._end(context, trace, level, finished=finished)
         return None if self._observes else context
 
-    def _record(self, trace: Trace, context: EventContext[Any], *, finished: bool) -> None:
-        if (recorder := self._outside.recorder) is not None:
-            (recorder.finished if finished else recorder.broken)(trace, context)
+    def _end(
+        self, context: EventContext[Any], trace: Trace | None, level: Level, *, finished: bool
+    ) -> None:
+        context._mine = OVER  # What anybody writes from now on is dropped.
+        recorder = self._outside.recorder
+        try:
+            if trace is not None and recorder is not None:
+                (recorder.finished if finished else recorder.broken)(trace, context)
+        finally:
+            # Only now: sinks may dispatch, and that counts as inside.
+            self._outside.nesting.leave(level)
