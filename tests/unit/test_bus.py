@@ -295,8 +295,10 @@ def test_a_handler_that_is_cancelled_in_its_own_turn_goes_on():
 # --- depth ---------------------------------------------------------------------------------------
 
 
-def nesting(bus):
-    return bus._channel(WORD).nesting
+def depth(bus):
+    level = bus._channel(WORD).nesting.enter()
+    level.over = True
+    return level.depth - 1
 
 
 def test_the_depth_is_counted_back():
@@ -304,9 +306,7 @@ def test_the_depth_is_counted_back():
     bus.on(WORD, lambda ctx: None)
     for _ in range(MAX_DEPTH + 1):
         bus.apply_sync(WORD, "x")
-        nesting(bus).leave(nesting(bus).enter())
-
-    assert nesting(bus).depth == 0
+        assert depth(bus) == 0
 
 
 def test_a_dispatch_may_end_in_a_foreign_context():
@@ -322,7 +322,20 @@ def test_a_dispatch_may_end_in_a_foreign_context():
     for dispatch in dispatches:
         dispatch.close()
 
-    assert nesting(bus).depth == 0
+    assert depth(bus) == 0
+
+
+def test_dispatches_that_end_out_of_order_are_counted_back():
+    bus = EventBus()
+    first, second, third = (bus._channel(WORD).nesting.enter() for _ in range(3))
+    assert (first.depth, second.depth, third.depth) == (1, 2, 3)
+
+    depths = []
+    for ended in (second, third, first):
+        ended.over = True
+        depths.append(depth(bus))
+
+    assert depths == [3, 1, 0]
 
 
 def test_what_fails_in_between_is_counted_back():
@@ -339,7 +352,7 @@ def test_what_fails_in_between_is_counted_back():
         bus.apply_sync(WORD, "x")
     untap()
 
-    assert nesting(bus).depth == 0
+    assert depth(bus) == 0
 
 
 def test_a_sink_that_dispatches_is_stopped():

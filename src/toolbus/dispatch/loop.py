@@ -178,5 +178,4 @@ class Dispatch:
             if trace is not None and recorder is not None:
                 (recorder.finished if finished else recorder.broken)(trace, context)
         finally:
-            # Only now: sinks may dispatch, and that counts as inside.
-            self._outside.nesting.leave(level)
+            level.over = True  # Only now: sinks may dispatch, and that counts as inside.

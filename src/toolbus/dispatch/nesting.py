@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from toolbus.dispatch.turns import MAX_DEPTH
 from toolbus.errors import DispatchDepthError
 
-if TYPE_CHECKING:
-    from contextvars import Token
 
-Level: TypeAlias = "tuple[list[int], Token[list[int] | None]]"
+class Level(Struct):
+    """A dispatch inside others, *depth* in all; *around* is the next one outside.
+
+    Whoever leaves it says that it is *over*: a task that outlives it is not inside any more.
+    """
+
+    depth: int
+    around: Level | None
+    over: bool = False
 
 
 class Nesting:
     """Counts the dispatches of an event inside each other, by a context variable.
 
-    So it goes with tasks and threads. The variable holds a list of one number, the depth, which
-    is 0 once that dispatch is over: a task that outlives it starts afresh.
+    So the count goes with tasks and threads. The variable is never set back, since what is over
+    does not count: a dispatch may well end in another context than it began.
     """
 
-    __slots__ = ("_level", "_name")
+    __slots__ = ("_latest", "_name")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._level: ContextVar[list[int] | None] = ContextVar(name, default=None)
-
-    @property
-    def depth(self) -> int:
-        """How many dispatches there are around here; what has ended counts no more."""
-        level = self._level.get()
-        return 0 if level is None else level[0]
+        self._latest: ContextVar[Level | None] = ContextVar(name, default=None)
 
     def enter(self) -> Level:
         """Go one level deeper; raises `DispatchDepthError`."""
-        around = self._level.get()
-        depth = 0 if around is None else around[0]
+        around = self._latest.get()
+        while around is not None and around.over:
+            around = around.around
+        depth = 0 if around is None else around.depth
         if depth >= MAX_DEPTH:
             raise DispatchDepthError(self._name, MAX_DEPTH)
-        level = [depth + 1]
-        return level, self._level.set(level)
-
-    def leave(self, entered: Level) -> None:
-        """Come back."""
-        level, token = entered
-        level[0] = 0
-        try:  # noqa: SIM105 - `suppress` costs as much as all of this
-            self._level.reset(token)
-        except ValueError:
-            pass  # A coroutine that its loop left behind is closed in a foreign context.
+        level = Level(depth + 1, around)
+        self._latest.set(level)
+        return level
