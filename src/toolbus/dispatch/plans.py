@@ -35,17 +35,17 @@ def make_plan(
         return unheard.run if awaits else unheard.run_sync
     settle, judge = _settling(event, dry_run=dry_run)
     stages = []
-    for _, some in groupby(enumerate(bindings), _stage_of):
-        numbered = tuple(some)
-        first, kind = numbered[0][0], numbered[0][1].kind
+    for _, group in groupby(enumerate(bindings), _stage_of):
+        numbered = tuple(group)
+        first, one = numbered[0]  # In what follows those of a stage are alike.
         stages.append(
             Stage(
-                rows=tuple([(one, _function(verb, one, outside)) for _, one in numbered]),
+                rows=tuple([(each, _function(verb, each, outside)) for _, each in numbered]),
                 first=first,
-                settle=judge if kind == "guard" else settle,
+                settle=judge if one.kind == "guard" else settle,
                 own=first > 0 and not observes,
-                is_async=verb != "apply_sync" and numbered[0][1].is_async,
-                judging=kind == "guard",
+                is_async=one.is_async and verb != "apply_sync",
+                judging=one.kind == "guard",
             )
         )
     dispatch = Dispatch(event, tuple(stages), outside, observes=observes)
