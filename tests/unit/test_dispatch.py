@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from toolbus.bus import EventBus
-from toolbus.dispatch import EventContext, plans
+from toolbus.dispatch import EventContext
 from toolbus.dispatch.bindings import Binding, Options
 from toolbus.dispatch.callables import is_async, name_of
 from toolbus.dispatch.failures import detail_of, explain, log_failure, passes
 from toolbus.dispatch.replacements import mismatch
 from toolbus.dispatch.turns import take
-from toolbus.dispatch.unrolled import LIMIT
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
@@ -97,13 +96,12 @@ def scripted(number, behaviour, ran, *, later):
     return handler_later if later else handler
 
 
-@given(st.lists(handler_specs, max_size=8), st.booleans(), st.booleans(), st.booleans())
-async def test_a_dispatch_goes_as_the_model_says(specs, later, tapped, loops):
+@given(st.lists(handler_specs, max_size=8), st.booleans(), st.booleans())
+async def test_a_dispatch_goes_as_the_model_says(specs, later, tapped):
     logging.getLogger("toolbus").disabled = True
     bus, ran, records = EventBus(), [], []
     if tapped:
         bus.tap(records.append)
-    plans.LIMIT = 0 if loops else LIMIT
     for number, (priority, kind, policy, behaviour) in enumerate(specs):
         subscribe = bus.guard if kind == "guard" else bus.on
         handler = scripted(number, behaviour, ran, later=later and number % 2)
@@ -121,7 +119,6 @@ async def test_a_dispatch_goes_as_the_model_says(specs, later, tapped, loops):
         assert ctx.asked == (Ask("\n".join(["really?"] * asks)) if asks else None)
     finally:
         logging.getLogger("toolbus").disabled = False
-        plans.LIMIT = LIMIT
     assert ran == wanted
     assert [len(record.entries) for record in records] == [len(specs)] * tapped
 

@@ -1,20 +1,16 @@
-"""What `specs` should not mention of the plans: their text, what they share, and how they go."""
+"""What `specs` should not mention of the plans: what handlers share, and how plans come and go."""
 
 import asyncio
 import gc
 import logging
 import threading
 import weakref
-from contextlib import contextmanager
-from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolbus.bus import EventBus
-from toolbus.dispatch import plans
-from toolbus.dispatch.contexts import ALONE, references
-from toolbus.dispatch.keeping import may_keep
-from toolbus.dispatch.unrolled import LIMIT, Shape, Slot, function, text
 from toolbus.errors import DispatchError
 from toolbus.events import MESSAGE_APPEND_BEFORE, ObserveEvent, TransformEvent
 from toolbus.messages import ToolMessage, ToolResponse, UserMessage
@@ -24,174 +20,136 @@ NOTE = ObserveEvent("note", str)
 FACT = ObserveEvent("fact", str, awaited=True)
 
 
-@contextmanager
-def limit(handlers):
-    """Write out no more than so many handlers."""
-    plans.LIMIT = handlers
-    try:
-        yield
-    finally:
-        plans.LIMIT = LIMIT
+# --- every verb, against a model -----------------------------------------------------------------
 
+EVENTS = {"apply": WORD, "apply_sync": WORD, "observe": FACT, "do": NOTE}
 
-# --- the text ------------------------------------------------------------------------------------
-
-
-def test_a_plain_handler_pays_for_nothing_else():
-    plain = text(Shape("apply", (Slot(), Slot(is_async=True))))
-
-    for dear in ("references(", "SKIPPED", "trace", "now()", "tell(", "enter("):
-        assert dear not in plain
-    assert plain.count("await ") == 2  # The handler and the sister.
-
-
-def test_what_a_handler_needs_is_in_the_text():
-    slot = Slot(has_gate=True, may_keep=True)
-    full = text(Shape("apply_sync", (slot, Slot(is_guard=True)), traced=True, has_strangers=True))
-
-    for part in ("references(", "SKIPPED", "trace.ran(", "now()", "tell(context)"):
-        assert part in full
-    assert "await" not in full
-    compile(full.replace("nonlocal busy", "busy = 0"), "full", "exec")
-
-
-def test_the_text_of_a_shape_is_compiled_once_and_copied():
-    shape = Shape("do", ())
-    one, two = (function(shape, {}, "file") for _ in range(2))
-
-    assert one.__code__ is not two.__code__
-    assert one.__code__.co_code == two.__code__.co_code
-    assert one.__code__.co_filename == "file"
-
-
-def test_the_bus_explains_what_it_runs():
-    bus = EventBus()
-    bus.on(WORD, len, name="length", priority=7)
-    bus.guard(WORD, len, name="judge")
-    bus.on(NOTE, len)
-
-    explained = bus.explain(WORD)
-    assert explained.startswith(
-        "# word: 2 handlers\n# h0: transformer length, 7\n# h1: guard judge"
-    )
-    assert "async def apply(value, scope, more):" in explained
-    assert "def apply_sync(value, scope, more):" in explained
-    assert "result = h0(context)" in explained
-    assert "def do(value, scope):" in bus.explain(NOTE)
-
-
-def test_what_cannot_run_without_a_loop_is_not_explained():
-    bus = EventBus()
-
-    async def later(ctx):
-        return None
-
-    bus.on(WORD, later)
-
-    assert "def apply_sync" not in bus.explain(WORD)
-
-
-# --- contexts are shared until somebody keeps one ------------------------------------------------
-
-
-class Keeper:
-    """Handlers that do more or less with their context."""
-
-    def __init__(self):
-        self.kept = None
-
-    def reads(self, ctx):
-        return ctx.value and None
-
-    def keeps(self, ctx):
-        self.kept = ctx
-
-    def keeps_a_method(self, ctx):
-        self.kept = ctx.step
-
-
-def reads(ctx):
-    if ctx.scope.agent_id == "nobody":
-        ctx.output = ctx.original
-
-
-async def reads_later(ctx):
-    return None if ctx.value else ctx.tool
-
-
-def passes_on(ctx):
-    return reads(ctx)
-
-
-def renames(ctx):
-    other = ctx
-    return other.value
-
-
-def closes_over(ctx):
-    later = lambda: ctx  # noqa: E731 - shorter than a function in a function
-    del later
-
-
-def gives_all(ctx):
-    return locals() and None
-
-
-def takes_any(*ctx):
-    return None
-
-
-def has_one_of_that_name(other):
-    ctx = other.value
-    return other.output and ctx
-
-
-@pytest.mark.parametrize(
-    "handler", [reads, reads_later, Keeper().reads, has_one_of_that_name, lambda ctx: None]
+rows = st.lists(
+    st.tuples(
+        st.booleans(),  # Whether it is a guard,
+        st.booleans(),  # is async,
+        st.sampled_from([None, True, False]),  # what its predicate says,
+        st.booleans(),  # and whether it changes the value.
+    ),
+    max_size=7,
 )
-def test_some_handlers_cannot_keep_their_context(handler):
-    assert not may_keep(handler)
 
 
-@pytest.mark.parametrize(
-    "handler",
-    [
-        *(passes_on, renames, closes_over, gives_all, takes_any, [].append, partial(reads), len),
-        *(Keeper().keeps, Keeper().keeps_a_method, Keeper, Keeper()),
-    ],
-)
-def test_others_may(handler):
-    assert may_keep(handler)
+def model(verb, rows):
+    """Return who runs with which value, and the statuses, in the plainest way."""
+    transforms, value = verb.startswith("apply"), "x"
+    ran, queued, statuses = [], [], []
+    order = sorted(range(len(rows)), key=lambda i: (transforms and rows[i][0], i))
+    for number in order:
+        is_guard, is_async, predicate, changes = rows[number]
+        later = is_async and verb == "do"
+        if predicate is False:
+            statuses.append("skipped")
+            continue
+        (queued if later else ran).append((number, value))
+        statuses.append("queued" if later else "ran")
+        if changes and transforms and not is_guard:
+            value += str(number)
+            statuses[-1] = "changed"
+    return ran, queued, statuses, value
 
 
-def test_a_reference_count_tells_who_is_alone():
-    one = object()
-    assert references(one) == ALONE
+def subscribe(bus, verb, number, row, ran):
+    """Subscribe a handler that is as *row* says."""
+    is_guard, is_async, predicate, changes = row
+    transforms = verb.startswith("apply")
+    changes = changes and transforms and not is_guard
 
-    two = [one]
-    assert references(two[0]) > ALONE
+    def handler(ctx):
+        ran.append((number, ctx.value))
+        return ctx.value + str(number) if changes else None
+
+    async def handler_later(ctx):
+        before = ctx.value
+        await asyncio.sleep(0)
+        assert ctx.value is before
+        return handler(ctx)
+
+    on = bus.guard if is_guard and transforms else bus.on
+    is_async = is_async and verb != "apply_sync"
+    when = None if predicate is None else lambda ctx: predicate
+    on(EVENTS[verb], handler_later if is_async else handler, when=when)
 
 
-@pytest.mark.parametrize("handlers", [LIMIT, 0])
-async def test_who_kept_a_context_cannot_write_into_a_later_turn(handlers):
-    bus, keeper, written = EventBus(), Keeper(), []
+@given(st.sampled_from(list(EVENTS)), rows, st.booleans(), st.booleans())
+async def test_every_verb_does_what_the_model_says(verb, rows, tapped, visited):
+    bus, ran, records, told = EventBus(), [], [], []
 
-    def writes(ctx):
-        keeper.kept.output = "late"
-        written.append(ctx)
+    def receiver(sender, ctx):
+        told.append(ctx.value)
 
-    async def writes_in_a_task(ctx):
-        await asyncio.create_task(asyncio.to_thread(writes, ctx))
+    if tapped:
+        bus.tap(records.append)
+    if visited:
+        bus.signal(EVENTS[verb]).connect(receiver)
+    for number, row in enumerate(rows):
+        subscribe(bus, verb, number, row, ran)
+    at_once, queued, statuses, value = model(verb, rows)
 
-    bus.on(WORD, keeper.keeps)
-    bus.on(WORD, writes)
-    bus.on(WORD, keeper.keeps)
-    bus.on(WORD, writes_in_a_task)
-    with limit(handlers):
-        ctx = await bus.apply(WORD, "x")
+    given = getattr(bus, verb)(EVENTS[verb], "x")
+    ctx = await given if verb in {"apply", "observe"} else given
 
-    assert len(written) == 2
-    assert (ctx.value, ctx.output, keeper.kept.output) == ("x", None, None)
+    assert ran == at_once
+    await bus.drain()
+    # Each async observer has a queue of its own, so their order is not defined.
+    assert sorted(ran[len(at_once) :]) == queued
+    assert (ctx and (ctx.value, ctx.original)) == ((value, "x") if "apply" in verb else None)
+    assert told == [value] * visited
+    assert [[one.status for one in record.entries] for record in records] == [statuses] * tapped
+
+
+# --- who shares a context ------------------------------------------------------------------------
+
+
+def contexts_of(*handlers):
+    """Return the contexts that those of *handlers* got, which are "sync", "async" or "guard"."""
+    bus, kept = EventBus(), []
+
+    async def keep_later(ctx):
+        kept.append(ctx)
+
+    for kind in handlers:
+        on = bus.guard if kind == "guard" else bus.on
+        on(WORD, keep_later if kind == "async" else kept.append, thread=kind == "thread")
+    asyncio.run(bus.apply(WORD, "x"))
+    return kept
+
+
+def test_sync_handlers_share_a_context():
+    one, two, three = contexts_of("sync", "sync", "sync")
+
+    assert one is two is three
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+def test_who_may_write_late_has_a_context_of_its_own(kind):
+    kept = contexts_of("sync", kind, kind, "sync", "sync")
+
+    assert len({id(one) for one in kept}) == 4
+    assert kept[3] is kept[4]
+
+
+def test_guards_share_nothing_with_transformers():
+    before, *judged = contexts_of("sync", "guard", "guard")
+
+    assert before is not judged[0]
+    assert judged[0] is judged[1]
+
+
+async def test_who_kept_a_context_cannot_write_into_the_judgement():
+    bus, kept = EventBus(), []
+    bus.on(WORD, kept.append)
+    bus.guard(WORD, lambda ctx: kept[0].step("late", "late"))
+    bus.guard(WORD, lambda ctx: setattr(kept[0], "output", "late"))
+
+    ctx = await bus.apply(WORD, "x")
+
+    assert (ctx.value, ctx.output, ctx.steps, ctx.denied) == ("x", None, (), None)
 
 
 async def test_an_output_may_be_assigned_in_a_task_of_the_handler():
@@ -243,49 +201,6 @@ def test_a_replaced_record_of_another_identity_is_refused(caplog):
 
 
 # --- plans come and go ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("handlers", [LIMIT, 0])
-@pytest.mark.parametrize("tapped", [False, True])
-async def test_a_loop_does_what_the_written_out_text_does(handlers, tapped):
-    bus, seen, records = EventBus(), [], []
-    if tapped:
-        bus.tap(records.append)
-
-    async def later(ctx):
-        await asyncio.sleep(0)
-        seen.append("later")
-
-    for event in (WORD, NOTE, FACT):
-        bus.on(event, lambda ctx: seen.append("first"), priority=200)
-        bus.on(event, later)
-        bus.on(event, lambda ctx: seen.append("never"), when=lambda ctx: ctx.value == "y")
-        bus.on(event, lambda ctx: seen.append("mine"), sender="somebody")
-    bus.guard(WORD, lambda ctx: seen.append("guard"))
-    with limit(handlers):
-        await bus.apply(WORD, "x")
-        await bus.observe(FACT, "x")
-        bus.do(NOTE, "x")
-        await bus.drain()
-
-    assert seen == ["first", "later", "guard", "first", "later", "first", "later"]
-    if tapped:
-        statuses = [[entry.status for entry in record.entries] for record in records]
-        row = ["ran", "ran", "skipped"]
-        assert statuses == [[*row, "ran"], row, ["ran", "queued", "skipped"]]
-
-
-@pytest.mark.parametrize("handlers", [LIMIT, 0])
-def test_a_loop_of_sync_handlers_is_sync(handlers):
-    bus, seen = EventBus(), []
-    for event in (WORD, NOTE):
-        bus.on(event, lambda ctx: seen.append(ctx.value))
-    bus.on(WORD, lambda ctx: seen.append("thread"), thread=True)
-    with limit(handlers):
-        bus.do(NOTE, "x")
-        bus.apply_sync(WORD, "y")
-
-    assert seen == ["x", "y", "thread"]
 
 
 def test_a_plan_keeps_no_weak_receiver_alive():

@@ -11,7 +11,8 @@ from toolbus.bus.registry import Registry
 from toolbus.bus.taps import Tap, Wish
 from toolbus.dispatch.callables import is_async
 from toolbus.dispatch.details import Details
-from toolbus.dispatch.plans import explanation, make_plan, shape_of
+from toolbus.dispatch.loop import Outside
+from toolbus.dispatch.plans import make_plan
 from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events import Scope
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from toolbus.bus.loops import Loops
     from toolbus.dispatch.bindings import Binding
     from toolbus.dispatch.contexts import Check, EventContext, Signatures
-    from toolbus.dispatch.unrolled import Shape, Verb
+    from toolbus.dispatch.plans import Verb
     from toolbus.events import Event, ObserveEvent, ToolSpec, TransformEvent
     from toolbus.ledger import DispatchRecord
 
@@ -198,57 +199,29 @@ class EventBus(Registry):
                 self._loops = self._loops or Loops()
         return self._loops
 
-    def explain(self, event: Event, scope: Scope = _NO_SCOPE) -> str:
-        """Return the text of the functions that dispatch *event* under *scope* now.
-
-        Above it stands who is who in them.
-        """
-        channel = self._channel(event)
-        bindings = channel.audience(scope).bindings
-        tapped = scope.session_id in self._taps.sessions
-        verbs = [verb for verb in channel.verbs if _can(verb, bindings)]
-        shapes = [self._shape(channel, verb, bindings, tapped=tapped) for verb in verbs]
-        return explanation(event, bindings, shapes)
-
     def _plan(
         self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
     ) -> Callable[..., Any]:
         if not _can(verb, bindings):
             return partial(self._refuse, channel, bindings)
-        names: dict[str, Any] = {}
-        if any(one.is_async for one in bindings) and verb == "do":
-            loops = self._used_loops()
-            names["ready"], names["put"] = partial(loops.ready, channel.event.name), loops.put
-        recording = self._taps.recording(channel.event, bindings)
-        return make_plan(
-            self._shape(channel, verb, bindings, tapped=tapped),
-            channel.event,
-            bindings,
-            dry_run=self.dry_run,
-            begin=recording.begin,
-            finished=recording.finished,
-            broken=recording.broken,
-            tell=channel.tell,
-            enter=channel.nesting.enter,
-            leave=channel.nesting.leave,
-            busy=channel.nesting.busy,
-            **names,
+        event, queues, recorder = channel.event, None, None
+        if verb == "do" and any(one.is_async for one in bindings):
+            queues = self._used_loops()
+        if self._taps.wants(event, handled=bool(bindings), tapped=tapped):
+            recorder = self._taps.recording(event, bindings)
+        outside = Outside(
+            nesting=channel.nesting,
+            recorder=recorder,
+            tell=channel.tell if channel.visited else None,
+            ready=None if queues is None else partial(queues.ready, event.name),
+            put=None if queues is None else queues.put,
         )
+        return make_plan(verb, event, bindings, outside, dry_run=self.dry_run)
 
     def _is_heard(self, channel: Channel) -> bool:
         handled = channel.handled
         wanted = self._taps.wants(channel.event, handled=handled, tapped=True)
         return handled or wanted or channel.visited
-
-    def _shape(
-        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
-    ) -> Shape:
-        return shape_of(
-            verb,
-            bindings,
-            traced=self._taps.wants(channel.event, handled=bool(bindings), tapped=tapped),
-            has_strangers=channel.visited,
-        )
 
     def _refuse(
         self, channel: Channel, bindings: tuple[Binding, ...], *arguments: Any

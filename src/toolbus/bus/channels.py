@@ -8,10 +8,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
-from toolbus.bus.nesting import Nesting
 from toolbus.dispatch.bindings import Binding
+from toolbus.dispatch.nesting import Nesting
+from toolbus.dispatch.plans import Verb
 from toolbus.dispatch.showing import tell
-from toolbus.dispatch.unrolled import Verb
 from toolbus.errors import DispatchError
 from toolbus.events import ObserveEvent, TransformEvent
 

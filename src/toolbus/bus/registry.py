@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from blinker import Signal
 
     from toolbus.dispatch.deadlines import Stuck
-    from toolbus.dispatch.unrolled import Verb
+    from toolbus.dispatch.plans import Verb
     from toolbus.events import Event
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,8 +21,10 @@ _NO_SCOPE = Scope()
 class EventContext(Generic[V_co]):
     """What a handler is given: the event, the value as earlier handlers left it, and the scope.
 
-    Make one yourself to call a handler in a test. What a transformer writes into its context after
-    its turn reaches nobody.
+    Make one yourself to call a handler in a test. The sync handlers of a dispatch share one until
+    one of them changes something, so write into it in your turn only, and keep its `value`, which
+    stays. What an async handler writes after its turn, or anybody once the guards have begun,
+    reaches nobody.
     """
 
     __slots__ = ("_event", "_mine", "_more", "_original", "_output", "_scope", "_value")
@@ -161,36 +162,35 @@ class EventContext(Generic[V_co]):
         return self._more or NO_DETAILS
 
 
-def _kind(**shadows: object) -> Callable[[], EventContext[Any]]:
-    """Return a class of contexts that whoever makes one must fill, but for what *shadows* gives."""
-    # One is made per dispatch, so without the detour through an `__init__`.
-    spare = {"__slots__": (), "__init__": object.__init__}
-    return cast(
-        "Callable[[], EventContext[Any]]", type("EventContext", (EventContext,), spare | shadows)
-    )
+class Turn(EventContext[Any]):
+    """A context that is made for a dispatch, by the functions below, which fill it."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+    else:
+        # There is one per dispatch at least, so it is made without a detour through ours.
+        __init__ = object.__init__
 
 
-_UNCHANGED = {"original": EventContext.value, "_original": EventContext.value, "_output": None}
-
-First = _kind(**_UNCHANGED)
-"""The context of transformers and guards before any change."""
-
-Later = _kind()
-"""The context of those after a change, a verdict or the like."""
-
-Shown = _kind(**_UNCHANGED, _more=None)
-"""The context of observers."""
+def begun(event: Event, value: object, scope: Scope, more: Details | None) -> EventContext[Any]:
+    """Return the context in which a dispatch begins."""
+    fresh = Turn()
+    fresh._event, fresh._scope, fresh._more = event, scope, more
+    fresh._value = fresh._original = value
+    fresh._output = fresh._mine = None
+    return fresh
 
 
 def shown(context: EventContext[Any]) -> EventContext[Any]:
     """Return a context that shows what *context* does, for one observer alone."""
-    observes = isinstance(context._event, ObserveEvent)
-    fresh = Shown() if observes else Later()
-    fresh._event, fresh._value, fresh._scope = context._event, context._value, context._scope
-    fresh._mine = None if observes else OVER
-    if not observes:
-        fresh._original, fresh._output = context._original, context._output
-        fresh._more = context._more
+    fresh = Turn()
+    fresh._event, fresh._scope, fresh._more = context._event, context._scope, context._more
+    fresh._value, fresh._original = context._value, context._original
+    fresh._output = context._output
+    fresh._mine = None if isinstance(context._event, ObserveEvent) else OVER
     return fresh
 
 
@@ -198,36 +198,20 @@ def following(
     turn: EventContext[Any], value: object, output: object, more: Details | None
 ) -> EventContext[Any]:
     """End *turn*, and return the context of the one after it."""
-    fresh = Later()
+    fresh = Turn()
     fresh._event, fresh._scope, fresh._original = turn._event, turn._scope, turn._original
     fresh._value, fresh._output, fresh._more, fresh._mine = value, output, more, None
     turn._mine = OVER
     return fresh
 
 
-def _references_to_one() -> int:
-    alone = object()
-    return references(alone)
-
-
-def _references_to_held() -> int:
-    alone = object()
-    return _references_to_passed(alone)
-
-
-def _references_to_passed(alone: object) -> int:
-    return references(alone)
-
-
-references = sys.getrefcount
-# What that says of an object that one variable holds, and of one that was passed on besides;
-# it depends on the interpreter.
-ALONE, PASSED = _references_to_one(), _references_to_held()
-
-
 def again(turn: EventContext[Any]) -> EventContext[Any]:
-    """End *turn*, which changed nothing, and return the context of the one after it."""
-    return following(turn, turn._value, turn._output, turn._more)
+    """End *turn*, which changed nothing, and return one that shows the same."""
+    fresh = Turn()
+    fresh._event, fresh._scope, fresh._more = turn._event, turn._scope, turn._more
+    fresh._value, fresh._original, fresh._output = turn._value, turn._original, turn._output
+    fresh._mine, turn._mine = None, OVER
+    return fresh
 
 
 Check: TypeAlias = Callable[[EventContext[Any], Any], str | None]

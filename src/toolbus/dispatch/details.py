@@ -65,10 +65,9 @@ class Details(Struct, frozen=True):
         """Whether no other handler runs at all."""
         return self.denied is not None or self.rejected is not None
 
-    @property
-    def over(self) -> bool:
-        """Whether no other transformer runs."""
-        return self.answer is not None or self.closed
+    def ends(self, *, judging: bool) -> bool:
+        """Tell whether no other transformer runs or, if *judging*, no other guard."""
+        return self.closed or (self.answer is not None and not judging)
 
 
 NO_DETAILS = Details()

@@ -1,120 +1,125 @@
-"""The plan of one event: its handlers as a shape, and the names that the shape's text needs."""
+"""The plan of one event: its handlers in stages for the loop, with all that is known before."""
 
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolbus.dispatch.contexts import ALONE, First, Shown, again, references
-from toolbus.dispatch.details import OVER, SKIPPED, Failed
-from toolbus.dispatch.keeping import may_keep
+from toolbus.dispatch.contexts import begun
+from toolbus.dispatch.details import OVER, SKIPPED
+from toolbus.dispatch.loop import Dispatch, Stage
 from toolbus.dispatch.settling import Settling
 from toolbus.dispatch.showing import Disregarding
-from toolbus.dispatch.unrolled import LIMIT, Shape, Slot, Verb, function, text
 from toolbus.events import TransformEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from toolbus.dispatch.bindings import Binding
-    from toolbus.events import Event
+    from toolbus.dispatch.bindings import Binding, Gate
+    from toolbus.dispatch.contexts import EventContext
+    from toolbus.dispatch.details import Details
+    from toolbus.dispatch.loop import Outside, Settle
+    from toolbus.events import Event, Scope
 
-
-def shape_of(
-    verb: Verb, bindings: tuple[Binding, ...], *, traced: bool, has_strangers: bool
-) -> Shape:
-    """Return what decides about the text of a dispatch to *bindings*."""
-    loops = len(bindings) > LIMIT
-    slots = _kinds(verb, bindings) if loops else tuple([_slot(verb, one) for one in bindings])
-    return Shape(verb, slots, traced, has_strangers, loops)
+Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
 
 
 def make_plan(
-    shape: Shape, event: Event, bindings: tuple[Binding, ...], *, dry_run: bool, **names: Any
+    verb: Verb, event: Event, bindings: tuple[Binding, ...], outside: Outside, *, dry_run: bool
 ) -> Callable[..., Any]:
-    """Return the function that dispatches *event* to *bindings*; *names* are the bus's part."""
+    """Return the function that dispatches *event* to *bindings* with *verb*."""
+    awaits, observes = verb in {"apply", "observe"}, not isinstance(event, TransformEvent)
+    if not (bindings or outside.recorder or outside.tell):
+        unheard = Unheard(event, observes=observes)
+        return unheard.run if awaits else unheard.run_sync
+    settle, judge = _settling(event, dry_run=dry_run)
+    stages = []
+    for _, group in groupby(enumerate(bindings), _stage_of):
+        numbered = tuple(group)
+        first, one = numbered[0]  # In what follows those of a stage are alike.
+        stages.append(
+            Stage(
+                rows=tuple([(each, _function(verb, each, outside)) for _, each in numbered]),
+                first=first,
+                settle=judge if one.kind == "guard" else settle,
+                own=first > 0 and not observes,
+                is_async=one.is_async and verb != "apply_sync",
+                judging=one.kind == "guard",
+            )
+        )
+    dispatch = Dispatch(event, tuple(stages), outside, observes=observes)
+    return dispatch.run if awaits else dispatch.run_sync
+
+
+class Unheard:
+    """Dispatches *event*, to which nobody listens: there is nothing to do, nor to count."""
+
+    __slots__ = ("_event", "_observes")
+
+    def __init__(self, event: Event, *, observes: bool) -> None:
+        self._event, self._observes = event, observes
+
+    def run_sync(
+        self, value: Any, scope: Scope, more: Details | None = None
+    ) -> EventContext[Any] | None:
+        """Return the context, for a transform event."""
+        if self._observes:
+            return None
+        context = begun(self._event, value, scope, more)
+        context._mine = OVER
+        return context
+
+    async def run(
+        self, value: Any, scope: Scope, more: Details | None = None
+    ) -> EventContext[Any] | None:
+        """Do the same for the verbs that are awaited."""
+        return self.run_sync(value, scope, more)
+
+
+def _stage_of(numbered: tuple[int, Binding]) -> tuple[object, ...]:
+    """Return what is equal for handlers of one stage, which share their contexts."""
+    number, binding = numbered
+    # What an async handler writes after its turn must not come in, so it shares with nobody; and
+    # nothing that transformers write once the guards have begun. From observers nothing comes in.
+    shares = binding.kind == "observer" or not binding.is_async
+    return binding.kind, binding.is_async, None if shares else number
+
+
+def _settling(event: Event, *, dry_run: bool) -> tuple[Settle, Settle]:
+    """Return what settles what transformers or observers gave, and what guards gave."""
     if isinstance(event, TransformEvent):
         settling = Settling(event, dry_run=dry_run)
-        names |= {"Context": First, "settle": settling.settle, "judge": settling.judge}
-    else:
-        names |= {"Context": Shown, "settle": Disregarding(event).settle}
-    names |= {
-        "event": event,
-        "Failed": Failed,
-        "SKIPPED": SKIPPED,
-        "OVER": OVER,
-        "references": references,
-        "ALONE": ALONE,
-        "again": again,
-        "now": perf_counter_ns,
-        "bindings": bindings,
-    }
-    names |= _rows(shape, bindings) if shape.loops else _numbered(shape, bindings)
-    file = f"<toolbus {shape.verb} {event.name}>"
-    names["sister"] = Sister(partial(function, shape._replace(crowded=True), names, file))
-    return function(shape, names, file)
+        return settling.settle, settling.judge
+    disregarding = Disregarding(event)
+    return disregarding.settle, disregarding.settle
 
 
-class Sister:
-    """A function that is made when it is first called, since most never are."""
-
-    __slots__ = ("_function", "_make")
-
-    def __init__(self, make: Callable[[], Callable[..., Any]]) -> None:
-        self._make = make
-        self._function: Callable[..., Any] | None = None
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call it."""
-        self._function = self._function or self._make()
-        return self._function(*arguments)
+def _function(verb: Verb, binding: Binding, outside: Outside) -> Callable[..., Any]:
+    """Return what runs *binding*, or queues it; its predicate, if it has one, is asked first."""
+    predicate, function = binding.predicate, binding.function
+    if verb == "apply_sync" and binding.blocking is not None:
+        function = binding.blocking
+    elif verb == "do" and binding.is_async and outside.put is not None:
+        return partial(_queue, outside.put, binding)
+    elif binding.is_async and predicate is not None:
+        return partial(_ask_and_await, predicate, function)
+    return function if predicate is None else partial(_ask, predicate, function)
 
 
-def explanation(event: Event, bindings: tuple[Binding, ...], shapes: Iterable[Shape]) -> str:
-    """Return the texts of the plans for *shapes*, under the handlers that they speak of."""
-    lines = [f"# {event.name}: {len(bindings)} handlers"]
-    for number, binding in enumerate(bindings):
-        place = f", {binding.where}" if binding.where else ""
-        lines.append(f"# h{number}: {binding.kind} {binding.name}, {binding.priority}{place}")
-    return "\n".join([*lines, *[text(shape) for shape in shapes]])
+def _ask(predicate: Gate, function: Callable[..., Any], context: EventContext[Any]) -> Any:
+    return function(context) if predicate(context) else SKIPPED
 
 
-def _slot(verb: Verb, binding: Binding) -> Slot:
-    gate = binding.predicate is not None
-    return Slot(
-        is_guard=binding.kind == "guard",
-        is_async=binding.is_async and verb != "apply_sync",
-        has_gate=gate,
-        # A predicate gets the context too.
-        may_keep=verb in {"apply", "apply_sync"} and (gate or may_keep(_call(verb, binding))),
-    )
+async def _ask_and_await(
+    predicate: Gate, function: Callable[..., Any], context: EventContext[Any]
+) -> Any:
+    return await function(context) if predicate(context) else SKIPPED
 
 
-def _kinds(verb: Verb, bindings: tuple[Binding, ...]) -> tuple[Slot, ...]:
-    """Return a slot for the transformers or observers, and one for the guards, if any."""
-    is_async = verb != "apply_sync" and any(binding.is_async for binding in bindings)
-    kinds = sorted({binding.kind == "guard" for binding in bindings})
-    return tuple([Slot(is_guard=kind, is_async=is_async, may_keep=True) for kind in kinds])
-
-
-def _call(verb: Verb, binding: Binding) -> Callable[..., Any]:
-    return binding.blocking if verb == "apply_sync" and binding.blocking else binding.function
-
-
-def _numbered(shape: Shape, bindings: tuple[Binding, ...]) -> dict[str, Any]:
-    names: dict[str, Any] = {}
-    for number, binding in enumerate(bindings):
-        names[f"b{number}"], names[f"h{number}"] = binding, _call(shape.verb, binding)
-        names[f"g{number}"] = binding.predicate
-    return names
-
-
-def _rows(shape: Shape, bindings: tuple[Binding, ...]) -> dict[str, Any]:
-    transformers: list[tuple[Any, ...]] = []
-    guards: list[tuple[Any, ...]] = []
-    for binding in bindings:
-        later = binding.is_async and shape.verb != "apply_sync"
-        row = (binding, _call(shape.verb, binding), binding.predicate, later)
-        (guards if binding.kind == "guard" else transformers).append(row)
-    return {"transformers": tuple(transformers), "guards": tuple(guards)}
+def _queue(
+    put: Callable[..., None], binding: Binding, queues: object, context: EventContext[Any]
+) -> Any:
+    if binding.predicate is not None and not binding.predicate(context):
+        return SKIPPED
+    return put(queues, binding, context)

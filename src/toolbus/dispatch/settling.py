@@ -1,6 +1,6 @@
-"""What becomes of what a handler gave: the rare part of a turn, which the plans call.
+"""What becomes of what a handler gave: the rare part of a turn, which the loop calls.
 
-A plan itself sees to a handler that returned None and wrote nothing, which most do.
+The loop itself sees to a handler that returned None and wrote nothing, which most do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.dispatch.contexts import PASSED, Later, following, references
+from toolbus.dispatch.contexts import following
 from toolbus.dispatch.details import NO_DETAILS, SKIPPED, STEPPED, Failed, Rejected
 from toolbus.dispatch.failures import detail_of, explain, log_denial, log_failure, passes, root_of
 from toolbus.dispatch.replacements import foreign, kind, mismatch
@@ -143,12 +143,7 @@ class Settling:
                     return refused
             if trace is not None:
                 trace.add(binding, "changed", since, change=(before, result))
-            if references(context) != PASSED or type(context) is not Later:
-                return following(context, result, result, more)
-            # What nobody kept may serve the next handler as well.
-            context._value = context._output = result
-            context._mine = None
-            return context
+            return following(context, result, result, more)
         if result is None and context._mine is STEPPED and more and more.rejected is None:
             return _stepped(binding, context, more, trace, since)
         return self.judge(binding, context, result, trace, since)

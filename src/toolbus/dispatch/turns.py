@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CROWD = 8
-"""How many dispatches of one event may be under way before their depth is counted exactly."""
-
-MAX_DEPTH = 2 * CROWD
-"""How often an event may be dispatched inside itself at most; `CROWD` times it always may."""
+MAX_DEPTH = 16
+"""How often an event may be dispatched inside itself."""
 
 
 class Turn:
