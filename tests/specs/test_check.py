@@ -351,10 +351,9 @@ async def test_the_others_keep_order_and_ids(command, path):
         assert len(await store.records("s")) == 41
 
 
-@pytest.mark.parametrize("what", ["messages", "sessions", "sqlite_master"])
-async def test_a_damaged_tree_hides_no_row(command, path, what):
+async def test_a_lost_list_of_sessions_costs_nothing(command, path):
     await make(path)
-    destroy(path, 1 if what == "sqlite_master" else root(path, what))
+    destroy(path, root(path, "sessions"))
     new = path.with_name("new.db")
 
     code, _ = report(command, path, "--recover", new)
@@ -362,6 +361,55 @@ async def test_a_damaged_tree_hides_no_row(command, path, what):
     assert code == 1
     assert await read(new) == {"s": tuple([message(name) for name in NAMES])}
     assert command("check", new).returncode == 0
+
+
+async def test_a_lost_table_costs_its_rows_only(command, path):
+    await make(path)
+    destroy(path, root(path, "messages"))
+    new = path.with_name("new.db")
+
+    code, found = report(command, path, "--recover", new)
+
+    assert code == 1
+    (session,) = found["sessions"]
+    assert [(one["kind"], one["first"], one["last"]) for one in session["lost"]] == [
+        ("message", 1, 40)
+    ]
+    async with SqliteStore(new) as store:
+        assert [one.subject for one in await store.records("s")] == NAMES
+    assert command("check", new).returncode == 0
+
+
+async def test_a_cut_file_keeps_its_beginning(command, path):
+    await make(path)
+    data = path.read_bytes()
+    kept = data[: (len(data) // PAGE - 3) * PAGE]
+    path.write_bytes(kept)
+    there = [name for name in NAMES if f'"id":"{name}"'.encode() in kept]
+    new = path.with_name("new.db")
+
+    code, found = report(command, path, "--recover", new)
+
+    assert code == 1
+    assert 0 < len(there) < len(NAMES)
+    assert [one.id for one in (await read(new))["s"]] == there
+    lost = [one for one in found["sessions"][0]["lost"] if one["kind"] == "message"]
+    assert sum([one["last"] - one["first"] + 1 for one in lost]) == len(NAMES) - len(there)
+    assert command("check", new).returncode == 0
+
+
+async def test_a_file_without_a_head_gives_nothing(command, path):
+    await make(path)
+    cut = path.with_name("cut.db")
+    cut.write_bytes(path.read_bytes()[:1_000])
+    destroy(path, 1)
+
+    for damaged in (path, cut):
+        done = command("check", damaged, "--recover", path.with_name("new.db"))
+        assert (done.returncode > 0, done.stdout, done.stderr.count("\n")) == (True, "", 1)
+        assert "restore it from a copy" in done.stderr
+
+    assert {one.name for one in path.parent.iterdir()} == {"store.db", "cut.db"}
 
 
 async def test_commits_behind_a_damaged_frame_return(command, path, tmp_path):

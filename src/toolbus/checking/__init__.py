@@ -49,10 +49,10 @@ class _Progress:
         self._errors, self._shown = errors, False
         self._next = monotonic() + _PATIENCE if errors.is_terminal else float("inf")
 
-    def __call__(self, done: int, pages: int) -> None:
+    def __call__(self, done: int, due: int) -> None:
         if monotonic() >= self._next:
             self._next, self._shown = monotonic() + _PATIENCE, True
-            self._errors.write(f"\r{100 * done // pages:>3} % of {pages} pages")
+            self._errors.write(f"\r{100 * done // due:>3} % of {due} messages and records")
 
     def end(self) -> None:
         if self._shown:
@@ -104,6 +104,8 @@ def _length(lost: Lost) -> int:
 def _show_verdict(report: Report, screen: Screen) -> None:
     if report.is_whole:
         screen.line(Styled("✓ ", "good"), "no damage found")
+    elif not report.sessions:
+        screen.line(Styled("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
     elif report.recovered is None:
         screen.line(Styled("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")

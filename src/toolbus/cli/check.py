@@ -21,7 +21,11 @@ examples:
 
 It never changes the file. It ends with 0 if all is well, with 1 if there is
 damage or a call has two answers or one far from it, and with 2 if the file is
-no store or is a newer toolbus's."""
+no store or is a newer toolbus's.
+
+What a cut file or a destroyed page has lost stays lost, and with it what only
+that led to; a file without its head gives nothing. So keep copies:
+  sqlite3 sessions.db ".backup copy.db\""""
 
 
 def command() -> Command:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.store import schema
 from toolbus.store.opening import (
     EMPTY,
     Stillness,
-    connect,
     integrity_problems,
     looking_mode,
     read_marks,
@@ -21,18 +21,21 @@ from toolbus.store.opening import (
     worded,
 )
 from toolbus.store.paths import checked_path
-from toolbus.store.salvage import Salvage
-from toolbus.store.shapes import read_shapes
+from toolbus.store.salvage import Salvage, open_source
 from toolbus.store.states import SessionState
 from toolbus.store.survey import Survey
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from toolbus.store.opening import Connection
+    from toolbus.store.wal import Log
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of pages that were read, and of all."""
+"""Called with the number of messages and records that were read, and of all."""
+
+_ELSEWHERE = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")
+"""How SQLite calls what is not wrong with the file itself."""
+
+_NOTHING = "nothing was ever stored in it, or all of it was cut off"
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -44,13 +47,13 @@ class Report(Struct, frozen=True, kw_only=True):
 
     path: str
     is_whole: bool
-    version: int
+    version: int = 0
     bytes: int
-    pages: int
-    log_commits: int
-    sessions: tuple[SessionState, ...]
+    pages: int = 0
+    log_commits: int = 0
+    sessions: tuple[SessionState, ...] = ()
     problems: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     recovered: str | None = None
 
 
@@ -70,63 +73,62 @@ def survey(where: str, target: Connection, progress: Progress, *, bodies: bool) 
     file = checked_path(where, read_only=True)
     for statement in schema.TABLES:
         target.execute(statement)
-    shapes = read_shapes(target)
-    with ExitStack() as opened:
-        still = Stillness(where, file) if looking_mode(file) != "ro" else None
-        version, problems = _structure(where, file, opened, target)
-        source = opened.enter_context(Salvage(file, shapes))
-        reading = Survey(source, target, shapes, bodies=bodies)
+    with file.open("rb") as opened:
+        head, size = opened.read(_HEAD_SIZE), file.stat().st_size
+    if not size:
+        return _report(where, size, [f"it is empty: {_NOTHING}"])
+    still = Stillness(where, file) if looking_mode(file) != "ro" else None
+    with open_source(file) as (connection, log):
+        try:
+            with worded(where):
+                marks, names, pages, page_size = _read_facts(connection)
+        except StoreError as error:
+            return _unreadable(where, size, head, error)
+        if marks == EMPTY:
+            return _report(where, size, [f"there is nothing in it: {_NOTHING}"])
+        problems = _head_problems(head, log, -(-size // page_size))
+        problems += _deviations(where, connection, marks, names)
+        problems += _difference(connection, marks[1], names, target)
+        if "records" in names:
+            problems += _disguise(where, connection, marks[1])
+        reading = Survey(Salvage(connection, pages * page_size), target, bodies=bodies)
         sessions = reading.gather(progress)
-        if still:
-            still.check()
-    if source.bytes and not (source.pages.is_database or sessions):
-        raise WrongPathError(where, "it is no store, or nothing of it can be read")
-    if problems:
-        # A file of before has no list of writers, and misses none.
-        missing = [one for one in shapes if one not in {*source.roots, "writers"}]
-        problems += [f"the table {one!r} cannot be found" for one in missing]
-    problems = [*_head_problems(source), *problems, *reading.problems]
-    notes = (*_notes(source), *reading.notes)
-    return Report(
-        path=where,
-        is_whole=not problems,
-        version=version,
-        bytes=source.bytes,
-        pages=source.pages.count,
-        log_commits=source.log.commits,
-        sessions=sessions,
-        problems=tuple(problems),
-        notes=notes,
-    )
+    if still:
+        still.check()
+    report = _report(where, size, [*problems, *reading.problems])
+    notes = (*_log_notes(log), *reading.notes)
+    facts = {"version": marks[1], "pages": pages, "log_commits": log.commits}
+    return replace(report, **facts, sessions=sessions, notes=notes)
 
 
-def _structure(
-    where: str, file: Path, opened: ExitStack, fresh: Connection
-) -> tuple[int, list[str]]:
-    """Return the version and what SQLite finds wrong.
+def _read_facts(connection: Connection) -> tuple[tuple[int, int, int], set[str], int, int]:
+    """Return the marks of a file, the names in it, the number of its pages and their size."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    return read_marks(connection), names, pages, page_size
 
-    The connection stays open, in a transaction if others write: so nothing moves meanwhile.
-    """
-    if not file.stat().st_size:
-        return 0, ["it is empty: nothing was ever stored in it, or all of it was cut off"]
-    try:
-        with worded(where):
-            connection = opened.enter_context(closing(connect(file, 5.0, looking_mode(file))))
-            connection.execute("BEGIN")
-            marks = read_marks(connection)
-    except StoreError as error:
-        return 0, [f"SQLite cannot open it: {error.reason}"]
-    if marks == EMPTY:
-        return 0, ["there is nothing in it: nothing was ever stored, or all of it was cut off"]
-    return marks[1], _deviations(where, connection, marks, fresh)
+
+def _report(where: str, size: int, problems: list[str]) -> Report:
+    return Report(path=where, is_whole=not problems, bytes=size, problems=tuple(problems))
+
+
+def _unreadable(where: str, size: int, head: bytes, error: StoreError) -> Report:
+    """Return the report on a file that SQLite does not read; refuse what looks like none."""
+    if getattr(error.__cause__, "sqlite_errorname", "").startswith(_ELSEWHERE):
+        raise error
+    if not head.startswith(_MAGIC):
+        reason = "it is no store, or its head is gone: then restore it from a copy"
+        raise WrongPathError(where, reason) from error
+    why = f"SQLite cannot read anything of it ({error.__cause__})"
+    return _report(where, size, [f"{why}; restore it from a copy"])
 
 
 def _deviations(
-    where: str, connection: Connection, marks: tuple[int, int, int], fresh: Connection
+    where: str, connection: Connection, marks: tuple[int, int, int], names: set[str]
 ) -> list[str]:
-    """Return in what the file is not as a store should be; refuse what is none, or a newer one."""
+    """Return what SQLite finds wrong, and wrong marks; refuse what is no store, or a newer one."""
     application_id, version, _ = marks
-    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if application_id != schema.APPLICATION_ID and "messages" not in names:
         raise WrongPathError(where, "it is another application's database; give another path")
     if version > schema.VERSION:
@@ -137,33 +139,57 @@ def _deviations(
         problems.append(f"its application id is {application_id:#x}, which is not that of a store")
     if version < 1:
         problems.append(f"its version is {version}, which no toolbus wrote")
-    return [*problems, *_difference(connection, version, fresh)]
+    return problems
 
 
+def _disguise(where: str, connection: Connection, version: int) -> list[str]:
+    """Let a file of an older *version* look like one of ours; return why it does not."""
+    try:
+        with worded(where):
+            for statement in schema.disguises(max(version, 1)):
+                connection.execute(statement)
+    except StoreError as error:
+        return [f"its records are of an older version and cannot be read: {error.reason}"]
+    return []
+
+
+_COLUMNS = """SELECT t.name, c.name, c.type, c."notnull", c.pk
+    FROM main.sqlite_master AS t, pragma_table_info(t.name) AS c
+    WHERE t.type = 'table' ORDER BY 1, c.cid"""
 _INDEXES = """SELECT t.name, i.name, i."unique", i.partial, x.seqno, x.name, x.desc, x.key
     FROM main.sqlite_master AS t, pragma_index_list(t.name) AS i,
     pragma_index_xinfo(i.name) AS x WHERE t.type = 'table' ORDER BY 1, 2, 5"""
 
 
-def _difference(connection: Connection, version: int, fresh: Connection) -> list[str]:
+def _difference(
+    connection: Connection, version: int, names: set[str], fresh: Connection
+) -> list[str]:
     """Return whether tables and indexes are not those of a new file.
 
     They are made again elsewhere, so that those of an older version can be brought up to date.
     """
     query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
+    # A file of before has other records, and no list of writers.
+    missing = [one for one in ("sessions", "messages", "calls") if one not in names]
+    missing += ["ledger"] if not names & {"ledger", "records"} else []
+    problems = [f"the table {one!r} cannot be found" for one in missing]
     try:
         with worded("it"), closing(scratch()) as again:
             made = [sql for (sql,) in connection.execute(query)]
             for statement in (*made, *schema.upgrades(max(version, 1))):
                 again.execute(statement)
-            found = read_shapes(again), again.execute(_INDEXES).fetchall()
+            found = _layout(again)
     except StoreError as error:
-        return [f"its tables cannot be told: {error.reason}"]
-    if found == (read_shapes(fresh), fresh.execute(_INDEXES).fetchall()):
-        return []
-    return ["its tables or indexes are not those of a store"]
+        return [*problems, f"its tables cannot be told: {error.reason}"]
+    same = found == _layout(fresh)
+    return problems if same else [*problems, "its tables or indexes are not those of a store"]
 
 
+def _layout(connection: Connection) -> list[object]:
+    return [connection.execute(query).fetchall() for query in (_COLUMNS, _INDEXES)]
+
+
+_MAGIC, _HEAD_SIZE = b"SQLite format 3\0", 100
 _HEAD = {
     18: b"\2\2",
     20: b"\0@  ",
@@ -176,26 +202,31 @@ _HEAD = {
 """What stands at which byte of the first hundred in each of our files; SQLite checks a part."""
 
 
-def _head_problems(source: Salvage) -> list[str]:
-    """Return what is wrong in the head of the file and in the log.
+def _head_problems(head: bytes, log: Log, pages: int) -> list[str]:
+    """Return what is wrong in the *head* of a file of so many *pages*, and in its log.
 
     The head is described at https://sqlite.org/fileformat2.html#the_database_header.
     """
-    pages, log = source.pages, source.log
     problems = [log.damage] if log.damage else []
-    if not pages.is_database:
-        return [*problems, "its first bytes are not those of an SQLite database"]
-    wrong = [at for at, due in _HEAD.items() if pages.head[at : at + len(due)] != due]
-    if pages.head[24:28] != pages.head[92:96]:
+    if not head.startswith(_MAGIC):
+        problems.append("its first bytes are not those of an SQLite database")
+    # Of a file that is new the rest still stands in the log.
+    wrong = [
+        at
+        for at, due in _HEAD.items()
+        if (found := head[at : at + len(due)]) != due and (any(found) or not log.frames)
+    ]
+    if head[24:28] != head[92:96]:
         wrong.append(24)
     problems += [f"its head is damaged at byte {at}" for at in wrong]
-    if pages.promised != pages.count:
-        problems.append(f"it should have {pages.promised} pages and has {pages.count}")
+    promised = int.from_bytes(head[28:32], "big")
+    # Behind a log the file may be shorter or longer than it will be.
+    if promised != pages and not log.frames:
+        problems.append(f"it should have {promised} pages and has {pages}")
     return problems
 
 
-def _notes(source: Salvage) -> tuple[str, ...]:
-    log = source.log
+def _log_notes(log: Log) -> tuple[str, ...]:
     if log.damage:
         return ()
     if log.broken_at:

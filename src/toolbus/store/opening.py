@@ -166,6 +166,8 @@ def integrity_problems(connection: Connection) -> list[str]:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from error
         return [str(error)]
+    finally:
+        connection.set_progress_handler(None, 0)
     return [" ".join(map(str, one)) for one in found if one != ("ok",)]
 
 

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from toolbus.errors import WrongPathError
+from toolbus.errors import StoreError, WrongPathError
+from toolbus.messages import decode
+from toolbus.store import Original, Stored
 from toolbus.store.inspection import survey
 from toolbus.store.mending import mend_sessions
-from toolbus.store.opening import connect, worded
+from toolbus.store.opening import connect, scratch, worded
 from toolbus.store.paths import beside, create_private
-from toolbus.store.shapes import read_shapes
+from toolbus.store.rows import decode_page
+from toolbus.store.schema import ENCODING
+from toolbus.store.writes import Append, Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from toolbus.store.inspection import Progress, Report
     from toolbus.store.opening import Connection
-from toolbus.store.shapes import Shape
+
+_AT_ONCE = 256
+"""How many appends share a transaction."""
+
+# A page whose message is lost comes before the message at its place, as one that never had any.
+_IN_ORDER = """SELECT place, 0, seq, NULL, body FROM ledger WHERE session = ?1
+        AND key NOT IN (SELECT key FROM messages WHERE session = ?1)
+    UNION ALL SELECT one.seq, 1, 0, one.body, page.body FROM messages AS one
+        LEFT JOIN ledger AS page ON page.key = one.key AND page.session = one.session
+        WHERE one.session = ?1
+    ORDER BY 1, 2, 3"""
 
 
 def recover(where: str, new: str, progress: Progress) -> Report:
@@ -31,8 +45,8 @@ def recover(where: str, new: str, progress: Progress) -> Report:
     *new* is there as a whole or not at all, and *where* is left as it is. Messages and records
     keep their order and ids; where some are lost the others are numbered anew. A call that has
     several answers keeps one, next to it, and the notes say so. Raises
-    `StoreError`, and `WrongPathError` if *new* exists. Not for a process that has the file
-    open, as with `inspect`.
+    `StoreError`, also if nothing can be read, and `WrongPathError` if *new* exists. Not for a
+    process that has the file open, as with `inspect`.
     """
     goal = Path(os.path.realpath(new))
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
@@ -40,21 +54,15 @@ def recover(where: str, new: str, progress: Progress) -> Report:
     try:
         with worded(new):
             create_private(part)
-        with worded(new), closing(connect(part, 5.0, "rw")) as target:
-            # Nobody sees the file before it is done, so it needs no journal until then.
-            target.execute("PRAGMA journal_mode = OFF")
-            target.execute("PRAGMA synchronous = OFF")
-            target.execute("BEGIN")
-            with worded(where):
-                report = survey(where, target, progress, bodies=True)
-            mended = mend_sessions(target)
-            shapes = read_shapes(target).values()
-            _release_pages(target, shapes)
-            for shape in shapes:
-                _drop_strays(target, shape)
-            _count_anew(target)
-            target.execute("COMMIT")
-            target.execute("PRAGMA journal_mode = WAL")
+        with worded(where), closing(scratch()) as found:
+            found.execute("BEGIN")
+            report = survey(where, found, progress, bodies=True)
+            if report.problems and not report.sessions:
+                why = report.problems[0]
+                reason = f"nothing of it can be recovered, so restore it from a copy: {why}"
+                raise StoreError(where, reason)
+            mended = mend_sessions(found)
+            _write(found, new, part)
         with worded(new):
             _publish(new, part, goal)
     finally:
@@ -70,60 +78,40 @@ def _check_absent(new: str, goal: Path) -> None:
         raise WrongPathError(new, f"there is no folder {str(goal.parent)!r}; make it first")
 
 
-def _drop_strays(target: Connection, shape: Shape) -> None:
-    """Let go of references to what is lost, and of rows that are nothing without it."""
-    needed = {column.name for column in shape.columns if column.required}
-    for column, parent, key in shape.parents:
-        lost = f"{column} IS NOT NULL AND {column} NOT IN (SELECT {key} FROM {parent})"
-        if column in needed:
-            target.execute(f"DELETE FROM {shape.table} WHERE {lost}")
-        else:
-            target.execute(f"UPDATE {shape.table} SET {column} = NULL WHERE {lost}")
+def _write(found: Connection, new: str, part: Path) -> None:
+    """Append all that was *found* to the new store *part*, so it is numbered and listed anew."""
+    with worded(new), closing(connect(part, 5.0, "rw")) as target:
+        writes = Writes(str(part), target)
+        writes.prepare(5.0)
+        jobs = _appends(found)
+        while some := list(islice(jobs, _AT_ONCE)):
+            for answer in writes.serve(some):
+                if isinstance(answer, StoreError):
+                    raise StoreError(new, answer.reason) from answer
 
 
-def _release_pages(target: Connection, shapes: Iterable[Shape]) -> None:
-    """Give pages of the ledger whose message is lost a number of their own, below all others."""
-    (lowest,) = target.execute("SELECT min(0, coalesce(min(key), 0)) FROM ledger").fetchone()
-    alone = "SELECT key FROM ledger WHERE key > 0 AND key NOT IN (SELECT key FROM messages)"
-    found = [key for (key,) in target.execute(f"{alone} ORDER BY key")]
-    moved = [(lowest - at, key) for at, key in enumerate(found, 1)]
-    target.executemany("UPDATE ledger SET key = ? WHERE key = ?", moved)
-    for shape in shapes:
-        for column in [column for column, parent, _ in shape.parents if parent == "ledger"]:
-            known = f"UPDATE {shape.table} SET {column} = ? WHERE {column} = ?"
-            target.executemany(known, moved)
+def _appends(found: Connection) -> Iterator[Append]:
+    query = "SELECT key, id, created_ns, updated_ns FROM sessions ORDER BY key"
+    for key, name, created, updated in found.execute(query).fetchall():
+        # The first one makes the session, and says when it was made.
+        yield Append(name, created, Stored(originals=_originals(found, key)))
+        for stored in _stored(found, key):
+            yield Append(name, updated, stored)
 
 
-def _count_anew(target: Connection) -> None:
-    """Close the gaps in the numbers of messages and records, and set the counts of sessions."""
-    for (session,) in target.execute("SELECT key FROM sessions").fetchall():
-        counts = _renumber_messages(target, session), _renumber_records(target, session)
-        statement = "UPDATE sessions SET messages = ?, records = ? WHERE key = ?"
-        target.execute(statement, (*counts, session))
+def _stored(found: Connection, session: int) -> Iterator[Stored]:
+    for _, _, _, message, page in found.execute(_IN_ORDER, (session,)):
+        yield Stored(
+            message=None if message is None else decode(message),
+            records=() if page is None else decode_page(ENCODING, page, None),
+        )
 
 
-def _renumber_messages(target: Connection, session: int) -> int:
-    query = "SELECT seq, key FROM messages WHERE session = ? ORDER BY seq"
-    rows = target.execute(query, (session,)).fetchall()
-    numbers = [seq for seq, _ in rows]
-    if not numbers or numbers[-1] != len(numbers):
-        pages = target.execute("SELECT place, key FROM ledger WHERE session = ?", (session,))
-        places = [(bisect_left(numbers, place) + 1, key) for place, key in pages.fetchall()]
-        target.executemany("UPDATE ledger SET place = ? WHERE key = ?", places)
-        # In this order each moves to a number that is free, or its own.
-        moved = [(seq, key) for seq, (_, key) in enumerate(rows, 1)]
-        target.executemany("UPDATE messages SET seq = ? WHERE key = ?", moved)
-    return len(rows)
-
-
-def _renumber_records(target: Connection, session: int) -> int:
-    query = "SELECT records, key FROM ledger WHERE session = ? ORDER BY seq, key"
-    due, moved = 1, []
-    for records, key in target.execute(query, (session,)).fetchall():
-        moved.append((due, key))
-        due += records
-    target.executemany("UPDATE ledger SET seq = ? WHERE key = ?", moved)
-    return int(due) - 1
+def _originals(found: Connection, session: int) -> tuple[Original, ...]:
+    query = "SELECT digest, CAST(body AS BLOB) FROM originals WHERE session = ? ORDER BY key"
+    return tuple(
+        [Original(digest=one, body=body) for one, body in found.execute(query, (session,))]
+    )
 
 
 def _publish(new: str, part: Path, goal: Path) -> None:

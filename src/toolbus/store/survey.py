@@ -5,23 +5,24 @@ from __future__ import annotations
 from binascii import crc32
 from typing import TYPE_CHECKING
 
+from toolbus.errors import DecodeError
 from toolbus.store.pairing import TURNS, read_pairing, turns_of
-from toolbus.store.rows import call_ids, columns_of
-from toolbus.store.salvage import PROVED, Found, Salvage
+from toolbus.store.rows import call_ids, columns_of, decode_message, decode_page
 from toolbus.store.states import TABLES, Damage, SessionState, read_states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from toolbus.ledger import DispatchRecord
     from toolbus.messages import Message
     from toolbus.store.opening import Connection
-    from toolbus.store.pages import Value
-    from toolbus.store.salvage import Row
-    from toolbus.store.shapes import Shape
+    from toolbus.store.salvage import Row, Salvage, Value
 
-_DERIVED = frozenset({"calls", "writers"})
-"""Tables that say again what the messages say, or who writes them just now."""
+_PROVED: Mapping[str, Callable[[object, bytes, object], Message | tuple[DispatchRecord, ...]]] = {
+    "ledger": decode_page,
+    "messages": decode_message,
+}
+"""The tables whose rows prove themselves, by a body that decodes and its checksum."""
 
 _SCRATCH = (
     TURNS,
@@ -30,21 +31,14 @@ _SCRATCH = (
 
 
 class Survey:
-    """Gathers the rows of *source* in *target*, an empty database with the tables of *shapes*.
+    """Gathers the rows of *source* in *target*, an empty database with the tables of a store.
 
     With *bodies* they are copied whole, else only counted. `problems` says what is wrong, `notes`
     what is odd.
     """
 
-    def __init__(
-        self,
-        source: Salvage,
-        target: Connection,
-        shapes: dict[str, Shape],
-        *,
-        bodies: bool,
-    ) -> None:
-        self._source, self._target, self._shapes, self._bodies = source, target, shapes, bodies
+    def __init__(self, source: Salvage, target: Connection, *, bodies: bool) -> None:
+        self._source, self._target, self._bodies = source, target, bodies
         self._damaged: Damage = {}
         self._heard: dict[Value, tuple[str, int, int]] = {}
         self.problems: list[str] = []
@@ -52,60 +46,54 @@ class Survey:
 
     def gather(self, progress: Callable[[int, int], None]) -> tuple[SessionState, ...]:
         """Read all that can be read; return the state of each session, the oldest first."""
-        self._execute_all(_SCRATCH)
-        for table in self._shapes:
-            if table not in PROVED and table not in _DERIVED:
-                self._copy(table)
-        for found in self._source.proved(progress):
-            self._take(found)
+        for statement in _SCRATCH:
+            self._target.execute(statement)
+        for table in ("sessions", "originals"):
+            for row in self._source.rows(table):
+                if not self._insert(table, row):
+                    self.problems.append(f"a row of {table!r} stands twice, or is damaged")
+        self._take_all(progress)
         self._name_sessions()
         states = read_states(self._target, self._damaged)
         self.problems += [problem for _, _, problems in states for problem in problems]
         self.notes += [note for key, state, _ in states for note in self._strays(key, state)]
-        told = {
-            (TABLES[one.kind], key, one.first) for key, state, _ in states for one in state.lost
-        }
-        for table, session, seq in self._damaged.keys() - told:
-            why = self._damaged[table, session, seq]
-            kind = next(kind for kind, known in TABLES.items() if known == table)
-            place = f"{kind} {seq!r} of session {session!r}"
-            self.problems.append(f"{place} stands where none should be: {why}")
+        self._tell_misplaced([(key, state) for key, state, _ in states])
         self._compare_calls()
-        if self._source.broken_cells:
-            self.problems.append(f"{_count(self._source.broken_cells, 'row')} cannot be made out")
+        if self._source.misfits:
+            self.problems.append(f"{_count(self._source.misfits, 'row')} cannot be made out")
+        self.problems += self._source.problems.values()
         return tuple([state for _, state, _ in states])
 
-    def _execute_all(self, statements: tuple[str, ...]) -> None:
-        for statement in statements:
-            self._target.execute(statement)
+    def _take_all(self, progress: Callable[[int, int], None]) -> None:
+        """Take messages and records, and tell how many there are of those that were counted."""
+        (due,) = self._target.execute("SELECT total(messages + records) FROM sessions").fetchone()
+        done = 0
+        for table in _PROVED:
+            for row in self._source.rows(table):
+                done += self._take(table, row)
+                progress(min(done, max(1, int(due))), max(1, int(due)))
 
-    def _copy(self, table: str) -> None:
-        for row in self._source.rows(table):
-            if not self._insert(table, row):
-                self.problems.append(f"a row of {table!r} stands twice, or is damaged")
-
-    def _take(self, found: Found) -> None:
-        """Keep a message or a record, or note that it is damaged."""
-        table, row, body, damage, carved = found
-        if body is None:
-            self._damaged[table, row["session"], row["seq"]] = damage
-            return
+    def _take(self, table: str, row: Row) -> int:
+        """Keep messages or records, or note that they are damaged; return how many they are."""
+        data = row["body"]
+        assert isinstance(data, bytes)  # noqa: S101 - other rows are misfits
+        try:
+            body = _PROVED[table](row["version"], data, row["checksum"])
+        except DecodeError as error:
+            self._damaged[table, row["session"], row["seq"]] = f"it {error}"
+            return 1
         told = columns_of(body)
         if wrong := [name for name, value in told.items() if row[name] != value]:
             place = f"{table} {row['seq']!r} of session {row['session']!r}"
             self.problems.append(f"{place}: its {', '.join(wrong)} is not what its body says")
-        kept: Row = {**row, **told}
-        if row["checksum"] is None:
-            kept["checksum"] = crc32(str(row["body"]).encode())
-        if not self._bodies:
-            kept["body"] = ""
+        kept = {**row, **told, "checksum": crc32(data), "body": data if self._bodies else b""}
         for record in body if isinstance(body, tuple) else ():
             self._hear(row["session"], record)
         if int(str(row["seq"])) < 1 or not self._insert(table, kept):
-            if not carved:
-                self._refuse(table, kept)
+            self._refuse(table, kept)
         elif not isinstance(body, tuple):
             self._note_calls(kept, body)
+        return len(body) if isinstance(body, tuple) else 1
 
     def _insert(self, table: str, row: Row) -> bool:
         marks = ", ".join("?" * len(row))
@@ -116,7 +104,7 @@ class Survey:
             return False
 
     def _refuse(self, table: str, row: Row) -> None:
-        """Note that *row* has no place, unless it is there already: pages may hold a copy."""
+        """Note that *row* has no place, unless it is there already: a tree may lead to it twice."""
         kept = self._target.execute(
             f"SELECT session, seq, checksum FROM {table} WHERE key = ?", (row["key"],)
         ).fetchone()
@@ -140,16 +128,13 @@ class Survey:
         )
 
     def _name_sessions(self) -> None:
-        """Make sessions for messages and records whose own is lost; an index may have its name."""
-        named: dict[Value, Value] = {}
-        for cell in self._source.cells("sqlite_autoindex_sessions_1"):
-            match cell.values:
-                case [str(found), int(key)]:
-                    named[key] = found
+        """Make sessions for messages and records whose own is lost; the index may have its name."""
         lost = self._target.execute(
             """SELECT session FROM messages WHERE session NOT IN (SELECT key FROM sessions)
             UNION SELECT session FROM ledger WHERE session NOT IN (SELECT key FROM sessions)"""
         ).fetchall()
+        listed = "SELECT id, key FROM sessions INDEXED BY sqlite_autoindex_sessions_1"
+        named = {key: name for name, key in self._source.pairs("sessions", listed) if lost}
         for (key,) in lost:
             heard, first, last = self._heard.get(key, ("", 0, 0))
             row: Row = {"key": key, "messages": 0, "records": 0}
@@ -167,11 +152,18 @@ class Survey:
             for one in strays
         ]
 
+    def _tell_misplaced(self, states: list[tuple[int, SessionState]]) -> None:
+        """Say what is damaged and is no gap in a session."""
+        told = {(TABLES[one.kind], key, one.first) for key, state in states for one in state.lost}
+        for table, session, seq in self._damaged.keys() - told:
+            why = self._damaged[table, session, seq]
+            kind = next(kind for kind, known in TABLES.items() if known == table)
+            place = f"{kind} {seq!r} of session {session!r}"
+            self.problems.append(f"{place} stands where none should be: {why}")
+
     def _compare_calls(self) -> None:
-        for cell in self._source.cells("calls"):
-            match cell.values:
-                case [str(call_id), int(key)]:
-                    self._insert("found_calls", {"id": call_id, "message": key})
+        for call_id, key in self._source.pairs("calls", "SELECT id, message FROM calls"):
+            self._insert("found_calls", {"id": call_id, "message": key})
         for one, other, what in (
             ("calls", "found_calls", "lacks what the messages have"),
             ("found_calls", "calls", "has what no message has"),

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import struct
 from os import SEEK_END
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
 _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 _BIG, _LITTLE = 0x377F0683, 0x377F0682
+_FORMAT = 3_007_000
 _PAGE_SIZES = frozenset(2**power for power in range(9, 17))
 
 _MOST = 16_000_000
@@ -31,22 +31,16 @@ Sums = tuple[int, int]
 class Log(NamedTuple):
     """What a log holds.
 
-    *pages* is where in the file the newest committed image of each page stands, *pages_behind*
-    the same for whole frames that SQLite does not see; *size* is the number of pages that the
-    database has by the last commit, 0 without one. *broken_at* is the number of the frame at
-    which SQLite stops, 0 for the header; *inside*, whether it is amid a commit. *tail* is how many
-    bytes behind the last frame are none.
+    *broken_at* is the number of the frame at which SQLite stops, 0 for the header; *inside*,
+    whether it is amid a commit. *commits_behind* are whole, and SQLite does not see them. *tail*
+    is how many bytes behind the last frame are none.
     """
 
-    page_size: int = 0
     frames: int = 0
     commits: int = 0
-    size: int = 0
-    pages: Mapping[int, int] = MappingProxyType({})
     broken_at: int | None = None
     inside: bool = False
     commits_behind: int = 0
-    pages_behind: Mapping[int, int] = MappingProxyType({})
     tail: int = 0
 
     @property
@@ -74,9 +68,17 @@ class _Frame(NamedTuple):
     number: int
     page: int
     size: int
-    place: int
     ours: bool
     whole: bool
+
+
+class _Scan(NamedTuple):
+    """The frames of a log, of which the first *good* are good; -1 is for a bad header."""
+
+    page_size: int
+    salts: Sums
+    frames: list[_Frame]
+    good: int
 
 
 def damage_of(path: Path) -> str:
@@ -96,42 +98,64 @@ def read_log(path: Path) -> Log:
     """Return what the log at *path* holds; nothing if there is none."""
     try:
         with path.open("rb") as file:
-            return _read(file)
+            scan = _read(file)
+            tail = file.seek(0, SEEK_END) - _HEADER.size
     except FileNotFoundError:
         return Log()
+    return _told(scan, tail % (_FRAME.size + scan.page_size)) if scan else Log()
 
 
-def _read(file: BinaryIO) -> Log:
+def reseal(path: Path, copy: Path) -> None:
+    """Write the log at *path* to *copy* so that SQLite reads on behind what is damaged.
+
+    All frames up to the last whole one get a checksum that fits them, the damaged ones as well:
+    what they hold is for others to judge.
+    """
+    with path.open("rb") as file, copy.open("wb") as new:
+        if not (scan := _read(file)):
+            return
+        head = struct.pack(">6I", _LITTLE, _FORMAT, scan.page_size, 0, *scan.salts)
+        sums = _sums("<", head, (0, 0))
+        new.write(head + struct.pack(">2I", *sums))
+        file.seek(_HEADER.size)
+        for one in scan.frames[: _proof(scan.frames)]:
+            data = file.read(_FRAME.size + scan.page_size)[_FRAME.size :]
+            sums = _sums("<", data, _sums("<", struct.pack(">2I", one.page, one.size), sums))
+            new.write(_FRAME.pack(one.page, one.size, *scan.salts, *sums) + data)
+
+
+def _read(file: BinaryIO) -> _Scan | None:
     head = file.read(_HEADER.size)
     if len(head) < _HEADER.size:
-        return Log()
+        return None
     magic, _, page_size, _, *salts, first, second = _HEADER.unpack(head)
     order = ">" if magic == _BIG else "<"
     sums = _sums(order, head[:24], (0, 0))
     if magic in {_BIG, _LITTLE} and page_size in _PAGE_SIZES and sums == (first, second):
-        frames = list(_frames(file, page_size, (salts[0], salts[1]), sums, order))
+        own = (salts[0], salts[1])
+        frames = list(_frames(file, page_size, own, sums, order))
         good = next((at for at, one in enumerate(frames) if not one.whole), len(frames))
-        tail = (file.seek(0, SEEK_END) - _HEADER.size) % (_FRAME.size + page_size)
-        return _gathered(page_size, frames, good)._replace(tail=tail)
+        return _Scan(page_size, own, frames, good)
     # Any of its words may be the wrong one, so the first frame tells which are right.
     page_size = page_size if page_size in _PAGE_SIZES else 4096
     first_frame = file.read(_FRAME.size)
     if len(first_frame) < _FRAME.size:
-        return Log()
-    salts = list(_FRAME.unpack(first_frame)[2:4])
+        return None
+    own = _FRAME.unpack(first_frame)[2:4]
     tries = [
-        list(_frames(file, page_size, (salts[0], salts[1]), seed, order))
+        list(_frames(file, page_size, own, seed, order))
         for order in "<>"
         for seed in (sums, (first, second))
     ]
-    return _gathered(page_size, max(tries, key=lambda frames: sum([x.whole for x in frames])), -1)
+    best = max(tries, key=lambda frames: sum([one.whole for one in frames]))
+    return _Scan(page_size, own, best, -1)
 
 
 def _frames(
     file: BinaryIO, page_size: int, salts: Sums, sums: Sums, order: str
 ) -> Iterator[_Frame]:
-    place, number = _HEADER.size, 0
-    file.seek(place)
+    number = 0
+    file.seek(_HEADER.size)
     while len(data := file.read(_FRAME.size + page_size)) == _FRAME.size + page_size:
         number += 1
         page, size, first_salt, second_salt, first, second = _FRAME.unpack_from(data)
@@ -143,30 +167,27 @@ def _frames(
         )
         # Its own word is taken for what it should be, so the next one is judged by itself.
         sums = (first, second)
-        yield _Frame(number, page, size, place + _FRAME.size, ours, whole)
-        place += len(data)
+        yield _Frame(number, page, size, ours, whole)
 
 
-def _gathered(page_size: int, frames: list[_Frame], good: int) -> Log:
-    """Return what *frames* hold, of which the first *good* are good; -1 is for a bad header."""
-    rest = max(good, 0)
+def _told(scan: _Scan, tail: int) -> Log:
+    frames, rest = scan.frames, max(scan.good, 0)
     last = next((at for at in reversed(range(rest)) if frames[at].size), -1)
-    behind = [one for one in frames[rest:] if one.ours]
-    whole = [one for one in behind if one.whole]
     # A commit that is broken itself counts if something stands behind it.
-    proof = whole[-1].number if whole else 0
-    lost = [one for one in behind if one.size and one.number <= proof]
+    behind = frames[rest : max(rest, _proof(frames))]
     return Log(
-        page_size=page_size,
         frames=len(frames),
         commits=sum([bool(one.size) for one in frames[: last + 1]]),
-        size=frames[last].size if last >= 0 else 0,
-        pages={one.page: one.place for one in frames[: last + 1]},
-        broken_at=good + 1 if good < len(frames) else None,
-        inside=good < 0 or last < rest - 1,
-        commits_behind=len(lost),
-        pages_behind={one.page: one.place for one in [*frames[last + 1 : rest], *whole]},
+        broken_at=scan.good + 1 if scan.good < len(frames) else None,
+        inside=scan.good < 0 or last < rest - 1,
+        commits_behind=sum([one.ours and bool(one.size) for one in behind]),
+        tail=tail if scan.good >= 0 else 0,
     )
+
+
+def _proof(frames: list[_Frame]) -> int:
+    """Return the number of the last whole frame: all before it was written."""
+    return next((one.number for one in reversed(frames) if one.whole), 0)
 
 
 def _sums(order: str, data: bytes, sums: Sums) -> Sums:
