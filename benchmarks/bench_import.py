@@ -21,7 +21,7 @@ _OURS = {
     _BASE: f"import {_BASE}",
     OURS: "from toolbus import EventBus, events",
     "toolbus whole": "from toolbus import *",
-    "toolbus records": "import toolbus.messages",
+    "toolbus records": "import toolbus.messages.records",
 }
 _CLOCK = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 

@@ -91,8 +91,8 @@ def _searching(name: str, find: Find, text: str) -> Contender:
 
 def _finders(kind: str | None) -> Iterator[tuple[str, Find]]:
     """Give whoever counts what it finds of *kind*, or of all."""
-    from toolbus.personal.examining import Examiner  # noqa: PLC0415 - an extra
-    from toolbus.personal.findings import Effort  # noqa: PLC0415
+    from toolbus.redaction.personal.examining import Examiner  # noqa: PLC0415 - an extra
+    from toolbus.redaction.personal.findings import Effort  # noqa: PLC0415
 
     examiner = Examiner(_PLAIN if kind is None else [kind], None, ())
     yield "toolbus", lambda text: len(examiner.find(text, Effort()))
@@ -141,7 +141,7 @@ def _documented() -> tuple[tuple[str, str, bool], ...]:
 
     "BSN (Burgerservicenummer, …)" is so named "BSN".
     """
-    from toolbus.personal.identities import IDENTITIES  # noqa: PLC0415 - an extra
+    from toolbus.redaction.personal.identities import IDENTITIES  # noqa: PLC0415 - an extra
 
     found = []
     for one in IDENTITIES:

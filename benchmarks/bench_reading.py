@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.archives import make_archive
 from benchmarks.harness import Rig, table
-from toolbus.reading import explain, show_session
-from toolbus.terminal import Output
+from toolbus.inspect.explaining import explain
+from toolbus.inspect.showing import show_session
+from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
-from toolbus.interchange.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.loading import Found, Stage
-from toolbus.messages import (
+from toolbus.config.loading import Found, Stage
+from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.messages.records import (
     AssistantMessage,
     TextPart,
     ToolCall,
@@ -21,16 +21,16 @@ from toolbus.messages import (
     decode,
     encode,
 )
-from toolbus.replaying import Replay
-from toolbus.replaying.progress import Progress
-from toolbus.replaying.reports import JsonReport
-from toolbus.replaying.sources import find_sources, read_sources
-from toolbus.terminal import Output
+from toolbus.replay.progress import Progress
+from toolbus.replay.replay import Replay
+from toolbus.replay.reports import JsonReport
+from toolbus.replay.sources import find_sources, read_sources
+from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.messages import Message
+    from toolbus.messages.records import Message
 
 BASELINE = "decode and encode"
 READING = "reading the lines"

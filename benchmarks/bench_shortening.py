@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchmarks.harness import Rig, table
-from toolbus.messages import ToolResponse
-from toolbus.shortening.budgets import Budget, estimate
-from toolbus.shortening.notices import Kept
-from toolbus.shortening.responses import Shortener
-from toolbus.shortening.searches import find_words
-from toolbus.shortening.texts import Plan
+from toolbus.messages.records import ToolResponse
+from toolbus.truncation.budgets import Budget, estimate
+from toolbus.truncation.notices import Kept
+from toolbus.truncation.responses import Shortener
+from toolbus.truncation.searches import find_words
+from toolbus.truncation.texts import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus import EventBus
-    from toolbus.testing import LedgerSnapshot
     from toolbus.testing.buses import WatchedBus
+    from toolbus.testing.ledgers import LedgerSnapshot
 
 _BUS: pytest.StashKey[WatchedBus] = pytest.StashKey()
 _MARKER = "handler_failures(*names): handlers may fail on the fixture `bus`; without names, any"
@@ -65,7 +65,7 @@ def ledger_snapshot(request: pytest.FixtureRequest) -> LedgerSnapshot:
 
     `ledger_snapshot(agent.ledger)` raises if they differ; `pytest --toolbus-update` keeps new ones.
     """
-    from toolbus.testing import LedgerSnapshot  # noqa: PLC0415 - only when it is used
+    from toolbus.testing.ledgers import LedgerSnapshot  # noqa: PLC0415 - only when it is used
 
     folder = request.path.parent / "snapshots" / request.path.stem
     update = request.config.getoption("--toolbus-update")

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.harness import CannotError
-from toolbus.messages import ToolResponse
-from toolbus.secrets.engine import Engine
-from toolbus.secrets.records import pass_response
-from toolbus.secrets.redactor import Redactor
-from toolbus.secrets.rules import choose, own
+from toolbus.messages.records import ToolResponse
+from toolbus.redaction.secrets.engine import Engine
+from toolbus.redaction.secrets.records import pass_response
+from toolbus.redaction.secrets.redactor import Redactor
+from toolbus.redaction.secrets.rules import choose, own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

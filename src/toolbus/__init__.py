@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolbus import events as events
-    from toolbus.adapting import ToolAdapter as ToolAdapter
-    from toolbus.agent import Agent as Agent
-    from toolbus.bus import EventBus as EventBus
-    from toolbus.components import AgentComponent as AgentComponent
-    from toolbus.components import guard as guard
-    from toolbus.components import on as on
-    from toolbus.dispatch import EventContext as EventContext
+    from toolbus.agent.agent import Agent as Agent
+    from toolbus.bus.bus import EventBus as EventBus
+    from toolbus.bus.dispatch.contexts import EventContext as EventContext
+    from toolbus.components.adapters import ToolAdapter as ToolAdapter
+    from toolbus.components.components import AgentComponent as AgentComponent
+    from toolbus.components.marks import guard as guard
+    from toolbus.components.marks import on as on
     from toolbus.errors import ToolbusError as ToolbusError
-    from toolbus.events import Ask as Ask
-    from toolbus.events import Deny as Deny
-    from toolbus.events import Retry as Retry
-    from toolbus.events import Scope as Scope
-    from toolbus.events import ToolSpec as ToolSpec
-    from toolbus.lifecycle import ToolRunner as ToolRunner
-    from toolbus.messages import AssistantMessage as AssistantMessage
-    from toolbus.messages import SystemMessage as SystemMessage
-    from toolbus.messages import TextPart as TextPart
-    from toolbus.messages import ToolCall as ToolCall
-    from toolbus.messages import ToolMessage as ToolMessage
-    from toolbus.messages import ToolResponse as ToolResponse
-    from toolbus.messages import UserMessage as UserMessage
-    from toolbus.tools import Tool as Tool
-    from toolbus.tools import tool as tool
+    from toolbus.events.catalogue import Ask as Ask
+    from toolbus.events.catalogue import Deny as Deny
+    from toolbus.events.catalogue import Retry as Retry
+    from toolbus.events.catalogue import Scope as Scope
+    from toolbus.events.catalogue import ToolSpec as ToolSpec
+    from toolbus.messages.records import AssistantMessage as AssistantMessage
+    from toolbus.messages.records import SystemMessage as SystemMessage
+    from toolbus.messages.records import TextPart as TextPart
+    from toolbus.messages.records import ToolCall as ToolCall
+    from toolbus.messages.records import ToolMessage as ToolMessage
+    from toolbus.messages.records import ToolResponse as ToolResponse
+    from toolbus.messages.records import UserMessage as UserMessage
+    from toolbus.tools.calls.runner import ToolRunner as ToolRunner
+    from toolbus.tools.toolset import Tool as Tool
+    from toolbus.tools.toolset import tool as tool
 
 _FACE = {
     "Agent": "agent",
@@ -42,17 +42,17 @@ _FACE = {
     "AssistantMessage": "messages",
     "Deny": "events",
     "EventBus": "bus",
-    "EventContext": "dispatch",
+    "EventContext": "bus",
     "Retry": "events",
     "Scope": "events",
     "SystemMessage": "messages",
     "TextPart": "messages",
     "Tool": "tools",
-    "ToolAdapter": "adapting",
+    "ToolAdapter": "components",
     "ToolCall": "messages",
     "ToolMessage": "messages",
     "ToolResponse": "messages",
-    "ToolRunner": "lifecycle",
+    "ToolRunner": "tools.calls",
     "ToolSpec": "events",
     "ToolbusError": "errors",
     "UserMessage": "messages",

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from toolbus.cli import main
+from toolbus.cli.command_line import main
 
 sys.exit(main())

@@ -11,7 +11,7 @@ from judged_sessions import Judge, from_client, from_server
 from other_readers import READERS, read_by_all
 from reading_alike import listed, lost, read_unshown, run_unjudged, unanswered
 from relayed_streams import relayed
-from toolbus.hosts.mcp import Proxy
+from toolbus.mcp.proxy.proxy import Proxy
 
 PORTION = 5_000
 """So many plays are read at once: what they hold is in memory."""

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from hostile_frames import DENIED, HIDDEN, SECRET
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard, on
-from toolbus.hosts.mcp.frames import Lines
-from toolbus.hosts.mcp.session import Session
-from toolbus.immutable import thaw
+from toolbus.mcp.proxy.frames import Lines
+from toolbus.mcp.proxy.session import Session
+from toolbus.messages.immutable import thaw
 
 LIMIT = 2**24
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("read", "write", DENIED)]

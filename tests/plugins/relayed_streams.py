@@ -6,11 +6,12 @@ import zlib
 from contextlib import asynccontextmanager, suppress
 
 from judged_sessions import TOOLS, Passed, frames_of
-from toolbus.hosts.mcp import Limits, read_url
-from toolbus.hosts.mcp.web.forwarding import Upstream
-from toolbus.hosts.mcp.web.relay import Relay
-from toolbus.hosts.mcp.web.visits import RefusedVisitError, Visit
-from toolbus.hosts.mcp.wire import Wire
+from toolbus.mcp.proxy.addresses import read_url
+from toolbus.mcp.proxy.http.forwarding import Upstream
+from toolbus.mcp.proxy.http.relay import Relay
+from toolbus.mcp.proxy.http.visits import RefusedVisitError, Visit
+from toolbus.mcp.proxy.stdio import Limits
+from toolbus.mcp.proxy.wire import Wire
 
 SECONDS = 10
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

@@ -16,10 +16,10 @@ from functools import partial
 import pytest
 from blinker import Signal
 
-from toolbus.agent import Agent
-from toolbus.bus import EventBus
-from toolbus.components import AgentComponent
-from toolbus.dispatch import EventContext
+from toolbus.agent.agent import Agent
+from toolbus.bus.bus import EventBus
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.components.components import AgentComponent
 from toolbus.errors import (
     ClosedError,
     DeadlineError,
@@ -30,7 +30,7 @@ from toolbus.errors import (
     NoLoopError,
     RegistrationError,
 )
-from toolbus.events import (
+from toolbus.events.catalogue import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
     RUN_AFTER,
@@ -44,7 +44,7 @@ from toolbus.events import (
     ToolSpec,
     TransformEvent,
 )
-from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from toolbus.models.scripted import ScriptedModel
 
 WORD = TransformEvent("word", str)
@@ -2207,7 +2207,7 @@ def test_importing_the_bus_loads_no_asyncio():
     program = """
 import sys
 from toolbus.bus import EventBus
-from toolbus.events import ObserveEvent, TransformEvent
+from toolbus.events.catalogue import ObserveEvent, TransformEvent
 bus = EventBus()
 bus.tap(lambda record: None)
 bus.on(TransformEvent("word", str), lambda ctx: ctx.value + "!", once=True)

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from toolbus import Agent, AssistantMessage, ToolCall, events, tool
-from toolbus.configuration import find, load, read
+from toolbus.config.configuration import load, read
+from toolbus.config.documents import find
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.models.scripted import ScriptedModel
 

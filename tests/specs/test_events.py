@@ -9,7 +9,7 @@ import pytest
 
 from toolbus import events
 from toolbus.errors import FreezeError, RegistrationError
-from toolbus.events import (
+from toolbus.events.catalogue import (
     CATALOGUE,
     RUN_BEFORE,
     TOOL_CALL_AFTER,
@@ -36,8 +36,8 @@ from toolbus.events import (
     TransformEvent,
     by_name,
 )
-from toolbus.immutable import FrozenDict
-from toolbus.messages import (
+from toolbus.messages.immutable import FrozenDict
+from toolbus.messages.records import (
     AssistantMessage,
     Message,
     SystemMessage,
@@ -432,11 +432,11 @@ def test_a_verdict_of_anything_is_one():
 
 
 def test_importing_events_loads_no_event_loop():
-    program = "import sys, toolbus.events, toolbus.ledger; print(*sorted(sys.modules))"
+    program = "import sys, toolbus.events; print(*sorted(sys.modules))"
 
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
 
     loaded = set(done.stdout.split())
-    assert not loaded & {"asyncio", "logging", "blinker", "toolbus.dispatch", "toolbus.bus"}
+    assert not loaded & {"asyncio", "logging", "blinker", "toolbus.bus.dispatch", "toolbus.bus"}

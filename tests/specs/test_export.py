@@ -20,7 +20,8 @@ from toolbus import (
     events,
     guard,
 )
-from toolbus.interchange import Noted, Problem, Said, read
+from toolbus.formats.items import Noted, Problem, Said
+from toolbus.formats.reading import read
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolbus.events import Scope
-from toolbus.interchange import FORMATS, Aside, Noted, Problem, Said, read
-from toolbus.interchange.native import (
+from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+from toolbus.events.catalogue import Scope
+from toolbus.formats.items import Aside, Noted, Problem, Said
+from toolbus.formats.native import (
     EndLine,
     Header,
     MessageLine,
@@ -17,8 +18,8 @@ from toolbus.interchange.native import (
     SessionLine,
     encode_line,
 )
-from toolbus.ledger import DispatchRecord, HandlerEntry
-from toolbus.messages import ImagePart, UserMessage
+from toolbus.formats.reading import FORMATS, read
+from toolbus.messages.records import ImagePart, UserMessage
 from toolbus.testing.strategies import messages
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"a":1}'}}

@@ -23,9 +23,9 @@ from toolbus import (
     events,
 )
 from toolbus.errors import RegistrationError, ToolServerError
-from toolbus.messages import AudioPart, ImagePart, Resource, ResourcePart
+from toolbus.messages.records import AudioPart, ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
-from toolbus.tools import Toolset
+from toolbus.tools.toolset import Toolset
 
 SERVERS = Path(__file__).parents[1] / "servers"
 TIME = [sys.executable, ["-m", "mcp_server_time"]]

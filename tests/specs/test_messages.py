@@ -15,9 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.errors import DecodeError, FreezeError, RegistrationError
-from toolbus.events import ModelReply, ModelRequest, RunResult, RunStart, ToolCallOutcome, ToolSpec
-from toolbus.immutable import FrozenDict, freeze, thaw
-from toolbus.messages import (
+from toolbus.events.catalogue import (
+    ModelReply,
+    ModelRequest,
+    RunResult,
+    RunStart,
+    ToolCallOutcome,
+    ToolSpec,
+)
+from toolbus.messages.immutable import FrozenDict, freeze, thaw
+from toolbus.messages.records import (
     AssistantMessage,
     AudioPart,
     ImagePart,
@@ -748,11 +755,11 @@ def test_damaged_bytes_never_give_half_a_message(message, data):
 
 
 def test_importing_messages_loads_no_event_loop():
-    program = "import sys, toolbus.messages; print(*sorted(sys.modules))"
+    program = "import sys, toolbus.messages.records; print(*sorted(sys.modules))"
 
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
 
     loaded = set(done.stdout.split())
-    assert not loaded & {"asyncio", "logging", "blinker", "toolbus.events", "toolbus.bus"}
+    assert not loaded & {"asyncio", "logging", "blinker", "toolbus.events.catalogue", "toolbus.bus"}

@@ -19,7 +19,7 @@ POLICY = """\
 import base64
 from msgspec.structs import replace
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard
-from toolbus.parts import AudioPart, ImagePart, Resource, ResourcePart
+from toolbus.messages.parts import AudioPart, ImagePart, Resource, ResourcePart
 SECRET = "sk-canary-4242"
 
 def clean(text):

@@ -5,15 +5,15 @@ import re
 import pytest
 
 from toolbus import Agent, AssistantMessage, Deny, ToolCall
-from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.events.catalogue import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
-from toolbus.testing import ledger_text
+from toolbus.testing.ledgers import ledger_text
 
 HEAD = """
 import asyncio, pytest, sys
 from toolbus import Deny, ToolCall
 from toolbus.errors import ClosedError
-from toolbus.events import RUN_AFTER, TOOL_CALL_BEFORE, RunResult
+from toolbus.events.catalogue import RUN_AFTER, TOOL_CALL_BEFORE, RunResult
 from toolbus.testing import assert_denied, assert_unchanged
 CALL = ToolCall(id="c", name="read", arguments={"path": "/etc"})
 

@@ -23,19 +23,19 @@ from toolbus import (
     on,
     tool,
 )
-from toolbus.adapters.redact_personal_data import RedactPersonalData
-from toolbus.adapters.truncate_output import TruncateOutput
+from toolbus.config.loading import load_configuration
 from toolbus.errors import ConfigurationError, RegistrationError
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
-from toolbus.interchange.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.loading import load_configuration
-from toolbus.messages import AudioPart, ImagePart, Resource, ResourcePart
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
+from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.messages.records import AudioPart, ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.store.sqlite import SqliteStore
-from toolbus.tools import Toolset
+from toolbus.tools.toolset import Toolset
+from toolbus.truncation.truncate_output import TruncateOutput
 
 JANE = "jane.doe@example.com"
-USE = "toolbus.adapters.redact_personal_data:RedactPersonalData"
+USE = "toolbus.redaction.redact_personal_data:RedactPersonalData"
 
 
 class Stage:
@@ -314,7 +314,7 @@ async def test_a_failure_withholds(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError(JANE)
 
-    monkeypatch.setattr("toolbus.personal.emails._is_known", fail)
+    monkeypatch.setattr("toolbus.redaction.personal.emails._is_known", fail)
     async with (
         SqliteStore(tmp_path / "s.db") as store,
         agent_with(

@@ -27,14 +27,14 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.adapters.redact_secrets import RedactSecrets
-from toolbus.configuration import load
+from toolbus.config.configuration import load
 from toolbus.errors import ConfigurationError, ModelError
-from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
-from toolbus.interchange.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.messages import Resource, ResourcePart, encode
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
+from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.messages.records import Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.secrets.books import KEPT, SESSIONS
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.redaction.secrets.books import KEPT, SESSIONS
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 
@@ -764,7 +764,7 @@ def test_wrong_settings_teach(tmp_path):
     errors = {}
     for number, settings in enumerate(wrong):
         file = tmp_path / f"{number}.toml"
-        use = "toolbus.adapters.redact_secrets:RedactSecrets"
+        use = "toolbus.redaction.redact_secrets:RedactSecrets"
         file.write_text(f'[[component]]\nuse = "{use}"\nsettings = {{ {settings} }}\n')
         with pytest.raises(ConfigurationError) as raised:
             load(file)

@@ -19,9 +19,9 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.interchange.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
 
 IMPORTS = """\

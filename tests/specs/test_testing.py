@@ -18,11 +18,10 @@ from toolbus import (
     ToolMessage,
     ToolResponse,
     ToolSpec,
-    schemas,
     tool,
 )
 from toolbus.errors import RegistrationError
-from toolbus.events import (
+from toolbus.events.catalogue import (
     CATALOGUE,
     RUN_ERROR,
     TOOL_CALL_AFTER,
@@ -31,10 +30,13 @@ from toolbus.events import (
     ToolCallOutcome,
     TransformEvent,
 )
-from toolbus.messages import Message, Part, decoder, encode
+from toolbus.messages import schemas
+from toolbus.messages.records import Message, Part, decoder, encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.testing import Recorder, assert_denied, assert_unchanged, strategies
+from toolbus.testing import strategies
+from toolbus.testing.assertions import assert_denied, assert_unchanged
 from toolbus.testing.fakes import FakeClock, counting_ids
+from toolbus.testing.recorder import Recorder
 
 
 @tool

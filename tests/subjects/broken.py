@@ -10,7 +10,7 @@ from uuid import uuid4
 from msgspec.structs import force_setattr, replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolResponse, guard, tool
-from toolbus.events import (
+from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
     RUN_AFTER,
@@ -18,8 +18,8 @@ from toolbus.events import (
     TOOL_CALL_BEFORE,
     TOOLS_PROVIDE,
 )
-from toolbus.messages import ToolMessage
-from toolbus.testing import check_adapter, check_guard, check_handler
+from toolbus.messages.records import ToolMessage
+from toolbus.testing.checks import check_adapter, check_guard, check_handler
 
 
 @tool

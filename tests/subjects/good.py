@@ -7,10 +7,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, guard, on, tool
-from toolbus.callbacks import before_tool
+from toolbus.components.callbacks import before_tool
 from toolbus.demo import handlers as demo
 from toolbus.demo.tools import Workspace
-from toolbus.events import (
+from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     RUN_BEFORE,
@@ -19,7 +19,7 @@ from toolbus.events import (
     TOOLS_PROVIDE,
     TransformEvent,
 )
-from toolbus.testing import check_adapter, check_guard, check_handler
+from toolbus.testing.checks import check_adapter, check_guard, check_handler
 
 
 @tool

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_type
 
-from toolbus.bus import EventBus
+from toolbus.bus.bus import EventBus
+from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.subscribing import Subscription
-from toolbus.dispatch import EventContext
-from toolbus.events import (
+from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_AFTER,
@@ -24,7 +24,7 @@ from toolbus.events import (
     ToolSpec,
     TransformEvent,
 )
-from toolbus.messages import Message, ToolCall, ToolMessage, ToolResponse, UserMessage
+from toolbus.messages.records import Message, ToolCall, ToolMessage, ToolResponse, UserMessage
 
 WORD = TransformEvent("word", str)
 ASKED = TransformEvent("asked", str, answer=float, asks=True)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar, assert_type
 
 from msgspec import Struct
 
-from toolbus.events import (
+from toolbus.events.catalogue import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
@@ -29,7 +29,7 @@ from toolbus.events import (
     TransformEvent,
     by_name,
 )
-from toolbus.messages import (
+from toolbus.messages.records import (
     AssistantMessage,
     Message,
     ToolCall,

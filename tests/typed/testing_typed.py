@@ -16,28 +16,21 @@ from toolbus import (
     ToolSpec,
     tool,
 )
-from toolbus.events import (
+from toolbus.errors import LawBroken
+from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     ToolCallFailure,
     ToolCallOutcome,
 )
-from toolbus.messages import Message
-from toolbus.testing import (
-    FakeClock,
-    LawBroken,
-    LedgerSnapshot,
-    Recorder,
-    assert_denied,
-    assert_unchanged,
-    check_adapter,
-    check_guard,
-    check_handler,
-    counting_ids,
-    ledger_text,
-    strategies,
-)
+from toolbus.messages.records import Message
+from toolbus.testing import strategies
+from toolbus.testing.assertions import assert_denied, assert_unchanged
+from toolbus.testing.checks import check_adapter, check_guard, check_handler
+from toolbus.testing.fakes import FakeClock, counting_ids
+from toolbus.testing.ledgers import LedgerSnapshot, ledger_text
+from toolbus.testing.recorder import Recorder
 
 
 class Shorten(ToolAdapter):

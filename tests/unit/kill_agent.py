@@ -13,7 +13,7 @@ import sys
 
 from toolbus import Agent, AssistantMessage, EventBus, ToolCall, tool
 from toolbus.errors import SessionBusyError
-from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_AFTER
+from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, TOOL_CALL_AFTER
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
 

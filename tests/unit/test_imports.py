@@ -29,7 +29,7 @@ def test_the_face_pulls_in_blinker_msgspec_and_the_standard_library_only():
     assert foreign - {"typing_extensions"} == {"blinker", "msgspec", "toolbus"}
 
 
-@pytest.mark.parametrize("module", ["toolbus", "toolbus.messages", "toolbus.ledger"])
+@pytest.mark.parametrize("module", ["toolbus", "toolbus.messages", "toolbus.events"])
 def test_a_low_floor_loads_no_asyncio_and_no_logging(module: str):
     after = loaded_by(f"import {module}")
 
@@ -65,7 +65,7 @@ def test_only_the_tools_of_mcp_servers_load_the_mcp_sdk():
     heavy = {"anyio", "httpx2", "mcp", "pydantic"}
 
     assert not heavy & loaded_by("from toolbus import *; from toolbus.tools import Toolset")
-    assert heavy <= loaded_by("import toolbus.mcp_tools")
+    assert heavy <= loaded_by("import toolbus.mcp.client")
 
 
 def test_only_strategies_and_checks_load_hypothesis():
@@ -96,8 +96,8 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 
 def test_only_a_proxy_that_listens_loads_uvicorn():
-    before = loaded_by("import toolbus.proxying")
-    after = loaded_by("import toolbus.hosts.mcp.web.listener")
+    before = loaded_by("import toolbus.mcp.proxy.command")
+    after = loaded_by("import toolbus.mcp.proxy.http.listener")
 
-    assert not {"h11", "uvicorn", "toolbus.hosts.mcp.web.relay"} & before
+    assert not {"h11", "uvicorn", "toolbus.mcp.proxy.http.relay"} & before
     assert "uvicorn" in after

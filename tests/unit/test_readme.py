@@ -14,11 +14,11 @@ import pytest
 
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, events
 from toolbus.cli import proxy
-from toolbus.configuration import load
+from toolbus.config.configuration import load
+from toolbus.inspect.explaining import explain
 from toolbus.models.scripted import ScriptedModel
-from toolbus.reading import explain
 from toolbus.store.sqlite import SqliteStore
-from toolbus.terminal import Output
+from toolbus.terminal.output import Output
 from toolbus.testing.fakes import counting_ids
 
 ACME = Path(__file__).parents[1] / "distributions/acme-guards"

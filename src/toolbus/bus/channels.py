@@ -8,20 +8,20 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
-from toolbus.dispatch.bindings import Binding
-from toolbus.dispatch.nesting import Nesting
-from toolbus.dispatch.plans import Verb
-from toolbus.dispatch.showing import tell
+from toolbus.bus.dispatch.bindings import Binding
+from toolbus.bus.dispatch.nesting import Nesting
+from toolbus.bus.dispatch.plans import Verb
+from toolbus.bus.dispatch.showing import tell
 from toolbus.errors import DispatchError
-from toolbus.events import ObserveEvent, TransformEvent
+from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable
 
     from blinker import Signal
 
-    from toolbus.dispatch.contexts import EventContext
-    from toolbus.events import Event, Scope
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import Event, Scope
 
 T = TypeVar("T")
 

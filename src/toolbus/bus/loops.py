@@ -7,18 +7,18 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from toolbus.bus.dispatch.contexts import shown
+from toolbus.bus.dispatch.deadlines import calling_loop, running_loop
+from toolbus.bus.dispatch.turns import current, next_turn
 from toolbus.bus.queues import LoopQueues
-from toolbus.dispatch.contexts import shown
-from toolbus.dispatch.deadlines import calling_loop, running_loop
-from toolbus.dispatch.turns import current, next_turn
 from toolbus.errors import ClosedError, DispatchError, NoLoopError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
-    from toolbus.dispatch.bindings import Binding
-    from toolbus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.bindings import Binding
+    from toolbus.bus.dispatch.contexts import EventContext
 
 logger = logging.getLogger("toolbus")
 

@@ -8,16 +8,16 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.dispatch.failures import log
-from toolbus.dispatch.showing import show
+from toolbus.bus.dispatch.failures import log
+from toolbus.bus.dispatch.showing import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import RLock
 
-    from toolbus.dispatch.bindings import Binding
-    from toolbus.dispatch.contexts import EventContext
-    from toolbus.dispatch.turns import Turn
+    from toolbus.bus.dispatch.bindings import Binding
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.turns import Turn
 
 # Who waits for a queue whose task was cancelled looks again, and starts it anew.
 LOOK_AGAIN = 0.1

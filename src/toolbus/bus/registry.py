@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.channels import Channel
+from toolbus.bus.dispatch.bindings import Binding, Options, Policy, check_handler, check_options
+from toolbus.bus.dispatch.holding import Held
+from toolbus.bus.ledger.records import HandlerKind
+from toolbus.bus.ledger.taps import Taps
 from toolbus.bus.numbers import Numbers
 from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
-from toolbus.bus.taps import Taps
-from toolbus.dispatch.bindings import Binding, Options, Policy, check_handler, check_options
-from toolbus.dispatch.holding import Held
 from toolbus.errors import RegistrationError
-from toolbus.events import ObserveEvent, TransformEvent
-from toolbus.ledger import HandlerKind
+from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from blinker import Signal
 
-    from toolbus.dispatch.deadlines import Stuck
-    from toolbus.dispatch.plans import Verb
-    from toolbus.events import Event
+    from toolbus.bus.dispatch.deadlines import Stuck
+    from toolbus.bus.dispatch.plans import Verb
+    from toolbus.events.catalogue import Event
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
@@ -154,7 +154,7 @@ class Registry(Subscribing):
             channel.outdate()
 
     def _threads(self) -> Stuck:
-        from toolbus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio
+        from toolbus.bus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio
 
         with self._making:
             self._stuck = self._stuck or Stuck()

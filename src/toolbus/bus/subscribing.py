@@ -15,15 +15,15 @@ from typing import (
     overload,
 )
 
-from toolbus.dispatch.contexts import EventContext
-from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from toolbus.bus.channels import Channel
-    from toolbus.dispatch.bindings import Binding, Policy, Speaker
-    from toolbus.dispatch.holding import Held
-    from toolbus.events import Event
-    from toolbus.ledger import HandlerKind
+    from toolbus.bus.dispatch.bindings import Binding, Policy, Speaker
+    from toolbus.bus.dispatch.holding import Held
+    from toolbus.bus.ledger.records import HandlerKind
+    from toolbus.events.catalogue import Event
 
 V = TypeVar("V")
 R = TypeVar("R")

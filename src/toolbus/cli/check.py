@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser
-from toolbus.terminal import Output
+from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +38,7 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.checking import check_store  # noqa: PLC0415 - loads SQLite
+        from toolbus.inspect.check import check_store  # noqa: PLC0415 - loads SQLite
 
         errors = Output(sys.stderr)
         return check_store(output, errors, found.store, new=found.recover, as_json=found.json)

@@ -9,7 +9,7 @@ from toolbus.cli.parsing import make_parser, program
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -40,7 +40,7 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.demo import run_demo  # noqa: PLC0415 - loads the whole house
+        from toolbus.demo.demo import run_demo  # noqa: PLC0415 - loads the whole house
 
         return run_demo(
             output,

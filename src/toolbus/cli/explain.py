@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -36,7 +36,7 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.reading import explain  # noqa: PLC0415 - loads half of the house
+        from toolbus.inspect.explaining import explain  # noqa: PLC0415 - loads half of the house
 
         return explain(
             output,

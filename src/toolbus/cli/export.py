@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -34,7 +34,7 @@ def command() -> Command:
     parser.add_argument("--force", action="store_true", help="write over the file if it is there")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.exporting import run_export  # noqa: PLC0415 - loads half of the house
+        from toolbus.inspect.export import run_export  # noqa: PLC0415 - loads half of the house
 
         return run_export(
             output,

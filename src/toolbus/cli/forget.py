@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -31,7 +31,7 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.reading import forget_originals  # noqa: PLC0415 - loads half of the house
+        from toolbus.inspect.forgetting import forget_originals  # noqa: PLC0415 - loads half of the house
 
         return forget_originals(output, found.database, found.session, as_json=found.json)
 

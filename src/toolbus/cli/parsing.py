@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from toolbus.hints import nearest
-from toolbus.terminal import Output
+from toolbus.settings.hints import nearest
+from toolbus.terminal.output import Output
 
 Command: TypeAlias = tuple["Parser", Callable[[argparse.Namespace, Output], int]]
 """A command's parser, and what it does with what was parsed; that returns the exit code."""

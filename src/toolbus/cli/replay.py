@@ -10,7 +10,7 @@ from toolbus.cli.parsing import make_parser
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
 _EPILOG = """\
@@ -34,7 +34,7 @@ def command() -> Command:
     _add_arguments(parser)
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.replaying import Options, run_replay  # noqa: PLC0415 - loads the whole house
+        from toolbus.replay.replay import Options, run_replay  # noqa: PLC0415 - loads the whole house
 
         if found.update and not found.check:
             parser.error("--update needs --check FILE")

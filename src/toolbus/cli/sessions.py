@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -30,7 +30,7 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.reading import list_sessions  # noqa: PLC0415 - loads half of the house
+        from toolbus.inspect.listing import list_sessions  # noqa: PLC0415 - loads half of the house
 
         return list_sessions(output, found.database, as_json=found.json, pager=not found.no_pager)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -37,7 +37,7 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.reading import show_session  # noqa: PLC0415 - loads half of the house
+        from toolbus.inspect.showing import show_session  # noqa: PLC0415 - loads half of the house
 
         return show_session(
             output,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
-    from toolbus.terminal import Output
+    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -38,7 +38,7 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.wiring import show_wiring  # noqa: PLC0415 - loads the whole house
+        from toolbus.inspect.handlers import show_wiring  # noqa: PLC0415 - loads the whole house
 
         if found.target and found.config:
             parser.error("give a target or --config, not both")

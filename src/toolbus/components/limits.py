@@ -6,13 +6,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import RegistrationError
-from toolbus.subjects import tool_of
+from toolbus.events.subjects import tool_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.marks import Mark
-    from toolbus.dispatch import EventContext
 
 
 class Limits(NamedTuple):

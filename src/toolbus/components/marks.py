@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
-from toolbus.dispatch.bindings import Options, check_options
-from toolbus.events import Ask, Deny, ObserveEvent, TransformEvent
-from toolbus.tools import FunctionTool
+from toolbus.bus.dispatch.bindings import Options, check_options
+from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
+from toolbus.tools.toolset import FunctionTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
-    from toolbus.dispatch import EventContext
-    from toolbus.events import Event
-    from toolbus.ledger import HandlerKind
+    from toolbus.events.catalogue import Event
 
 C = TypeVar("C")
 S = TypeVar("S")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from toolbus.events import (
+from toolbus.bus.ledger.records import HandlerKind, HandlerStatus
+from toolbus.events.catalogue import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
@@ -18,8 +19,7 @@ from toolbus.events import (
     ToolCallOutcome,
     ToolStatus,
 )
-from toolbus.ledger import HandlerKind, HandlerStatus
-from toolbus.messages import (
+from toolbus.messages.records import (
     AssistantMessage,
     JsonObject,
     ToolCall,
@@ -32,7 +32,7 @@ from toolbus.terminal.excerpts import Rows, excerpt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from toolbus.ledger import DispatchRecord, HandlerEntry
+    from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 
 _JUDGED = (TOOL_CALL_BEFORE.name, TOOL_CALL_ERROR.name, MESSAGE_APPEND_BEFORE.name)
 _QUIET: tuple[HandlerStatus, ...] = ("ran", "queued", "skipped", "not_run")

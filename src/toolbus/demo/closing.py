@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from toolbus.demo.account import CallStory
 from toolbus.demo.verdict import Check, Totals
-from toolbus.terminal import Piece, Styled
+from toolbus.terminal.pieces import Piece, Styled
 
 if TYPE_CHECKING:
-    from toolbus.terminal import Screen
+    from toolbus.terminal.screen import Screen
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from toolbus import (
     guard,
     on,
 )
-from toolbus.events import TOOL_CALL_BEFORE, TOOL_CALL_ERROR, ToolCallFailure
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, TOOL_CALL_ERROR, ToolCallFailure
 
 
 class Redact(ToolAdapter):

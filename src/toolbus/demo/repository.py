@@ -8,7 +8,7 @@ import subprocess
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from toolbus.terminal import UsageError
+from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

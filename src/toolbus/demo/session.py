@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus import AssistantMessage, ToolCall, UserMessage
-from toolbus.messages import encode
+from toolbus.messages.records import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from toolbus.demo.world import World
-    from toolbus.messages import Message
+    from toolbus.messages.records import Message
 
 _Wish = tuple[str, dict[str, Any]]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
-from toolbus.terminal import Styled, Tone
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 from toolbus.terminal.durations import duration_of
+from toolbus.terminal.pieces import Styled, Tone
 
 if TYPE_CHECKING:
     from toolbus.demo.account import CallStory, Deed
-    from toolbus.messages import AssistantMessage
-    from toolbus.terminal import Screen
+    from toolbus.messages.records import AssistantMessage
+    from toolbus.terminal.screen import Screen
 
 _INDENT = 5
 _THINGS = {

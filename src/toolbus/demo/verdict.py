@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.immutable import mend, mend_text
-from toolbus.messages import ToolCall
+from toolbus.messages.immutable import mend, mend_text
+from toolbus.messages.records import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from toolbus.messages import AssistantMessage
+    from toolbus.messages.records import AssistantMessage
 
 
 def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> ToolCall:

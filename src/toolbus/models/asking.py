@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.errors import ModelError
-from toolbus.events import ModelDelta
-from toolbus.immutable import mend_text
-from toolbus.messages import AssistantMessage
+from toolbus.events.catalogue import ModelDelta
+from toolbus.messages.immutable import mend_text
+from toolbus.messages.records import AssistantMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.events import ModelRequest
-    from toolbus.models import Model
+    from toolbus.events.catalogue import ModelRequest
+    from toolbus.models.protocol import Model
 
 
 async def ask(

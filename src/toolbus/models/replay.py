@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
-from toolbus.messages import AssistantMessage, decode
+from toolbus.messages.records import AssistantMessage, decode
 from toolbus.models.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from toolbus.messages import Message
+    from toolbus.messages.records import Message
 
 
 class ReplayModel(ScriptedModel):

@@ -7,15 +7,15 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.errors import ModelError
-from toolbus.events import ModelDelta
-from toolbus.ids import new_id
-from toolbus.immutable import mend_text
-from toolbus.messages import AssistantMessage, encode
+from toolbus.events.catalogue import ModelDelta
+from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import mend_text
+from toolbus.messages.records import AssistantMessage, encode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
-    from toolbus.events import ModelRequest
+    from toolbus.events.catalogue import ModelRequest
 
     Said: TypeAlias = AssistantMessage | str
     Answer: TypeAlias = (

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from toolbus.ledger import DispatchRecord
-    from toolbus.messages import Message
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
     from toolbus.store.opening import Mode
 
 FEW = 20

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.errors import SessionBusyError
 
 if TYPE_CHECKING:
-    from toolbus.store import Position
+    from toolbus.store.protocol import Position
 
 LEASE_SECONDS = 30.0
 """How long a lease lasts that nobody extends: so long a session of a stopped machine may rest."""

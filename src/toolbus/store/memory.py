@@ -7,15 +7,15 @@ from time import time_ns
 from typing import TYPE_CHECKING, Self
 
 from toolbus.errors import ClosedError
-from toolbus.store import Position, SessionInfo
 from toolbus.store.leases import Lease, check_position, running
+from toolbus.store.protocol import Position, SessionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.ledger import DispatchRecord
-    from toolbus.messages import Message
-    from toolbus.store import Original, Stored
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
+    from toolbus.store.protocol import Original, Stored
 
 
 class MemoryStore:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.messages import encode
-from toolbus.store import Original
+from toolbus.messages.records import encode
+from toolbus.store.protocol import Original
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from toolbus.ledger import DispatchRecord
+    from toolbus.bus.ledger.records import DispatchRecord
 
 
 def originals_of(records: Iterable[DispatchRecord]) -> tuple[Original, ...]:

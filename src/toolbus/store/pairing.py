@@ -6,12 +6,12 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.messages import AssistantMessage, ToolMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from toolbus.messages import Message
+    from toolbus.messages.records import Message
     from toolbus.store.opening import Connection
 
 TURNS = """CREATE TEMP TABLE turns (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from toolbus.store import Original, SessionInfo, rows, schema
+from toolbus.store import rows, schema
+from toolbus.store.protocol import Original, SessionInfo
 
 if TYPE_CHECKING:
-    from toolbus.ledger import DispatchRecord
-    from toolbus.messages import Message
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
 
 Part: TypeAlias = Literal["messages", "pages", "leftovers"]
 """What of a session a portion is of; see `SqliteStore.portion`."""

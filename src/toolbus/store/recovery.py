@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
-from toolbus.messages import decode
-from toolbus.store import Original, Stored
+from toolbus.messages.records import decode
 from toolbus.store.inspection import survey
 from toolbus.store.mending import mend_sessions
 from toolbus.store.opening import connect, scratch, worded
 from toolbus.store.paths import beside, create_private
+from toolbus.store.protocol import Original, Stored
 from toolbus.store.rows import decode_page
 from toolbus.store.schema import ENCODING
 from toolbus.store.writes import Append, Writes

@@ -5,15 +5,15 @@ from __future__ import annotations
 from binascii import crc32
 from typing import TYPE_CHECKING, TypeVar
 
+from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
-from toolbus.ledger import DispatchRecord
-from toolbus.messages import AssistantMessage, ToolMessage, decode, decoder, encode
+from toolbus.messages.records import AssistantMessage, ToolMessage, decode, decoder, encode
 from toolbus.store.schema import ENCODING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from toolbus.messages import Message
+    from toolbus.messages.records import Message
 
 T = TypeVar("T")
 

@@ -11,15 +11,10 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import StoreError
-from toolbus.store import Position, reads, schema
-from toolbus.store.opening import (
-    Stillness,
-    check_contents,
-    connect,
-    reading_mode,
-    worded,
-)
+from toolbus.store import reads, schema
+from toolbus.store.opening import Stillness, check_contents, connect, reading_mode, worded
 from toolbus.store.paths import checked_path, create_private
+from toolbus.store.protocol import Position
 from toolbus.store.reasons import failure_of
 from toolbus.store.worker import Worker
 from toolbus.store.writes import Answer, Append, Extend, Forget, Job, Open, Writes
@@ -27,9 +22,10 @@ from toolbus.store.writes import Answer, Append, Extend, Forget, Job, Open, Writ
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.ledger import DispatchRecord
-    from toolbus.messages import Message
-    from toolbus.store import Original, SessionInfo, Stored, rows
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
+    from toolbus.store import rows
+    from toolbus.store.protocol import Original, SessionInfo, Stored
 
 T = TypeVar("T")
 

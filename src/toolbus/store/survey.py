@@ -13,8 +13,8 @@ from toolbus.store.states import TABLES, Damage, SessionState, read_states
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from toolbus.ledger import DispatchRecord
-    from toolbus.messages import Message
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
     from toolbus.store.opening import Connection
     from toolbus.store.salvage import Row, Salvage, Value
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.eager import Begun, to_the_end
 from toolbus.errors import SessionBusyError, StoreError, ToolbusError
-from toolbus.locks import LoopLock
-from toolbus.store import Position
 from toolbus.store.leases import LEASE_SECONDS
+from toolbus.store.protocol import Position
+from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.locks import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from toolbus.store import Store, Stored
+    from toolbus.store.protocol import Store, Stored
 
 logger = logging.getLogger("toolbus")
 

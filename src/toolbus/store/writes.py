@@ -8,17 +8,18 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.errors import StoreError
-from toolbus.store import Position, rows, schema
+from toolbus.store import rows, schema
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.opening import EMPTY, Presence, read_marks
 from toolbus.store.processes import is_gone, this_process
+from toolbus.store.protocol import Position
 from toolbus.store.reasons import STILL_LOGGED, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.messages import Message
-    from toolbus.store import Stored
+    from toolbus.messages.records import Message
+    from toolbus.store.protocol import Stored
 
 _PAUSE = 0.005
 """Seconds between two attempts to start the log of a new file."""

@@ -69,7 +69,7 @@ smallest that breaks a law; the rest says what it is for. `test_acme_tidy.py`:
 A guard is tested in the same way, here on a bus of its own. `test_guard.py`:
 
     from toolbus import Deny, ToolCall
-    from toolbus.events import TOOL_CALL_BEFORE
+    from toolbus.events.catalogue import TOOL_CALL_BEFORE
     from toolbus.testing import assert_denied, check_guard
 
     def inside_only(ctx):

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus import schemas
-from toolbus.adapting import ToolAdapter
+from toolbus.components.adapters import ToolAdapter
 from toolbus.errors import RegistrationError
-from toolbus.immutable import EMPTY, MAX_DEPTH
-from toolbus.messages import TextPart, ToolCall, ToolResponse
+from toolbus.messages import schemas
+from toolbus.messages.immutable import EMPTY, MAX_DEPTH
+from toolbus.messages.records import TextPart, ToolCall, ToolResponse
 from toolbus.testing.trials import Abandoned, Deed, differ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from toolbus.events import ToolSpec
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.testing.cases import Cases
     from toolbus.testing.laws import LawName
     from toolbus.testing.trials import Trial

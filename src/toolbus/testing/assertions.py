@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.dispatch import EventContext
-from toolbus.events import Deny, RunResult, ToolCallOutcome
-from toolbus.messages import ToolMessage, ToolResponse, changed
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.ledger.tracing import changed_fields
+from toolbus.events.catalogue import Deny, RunResult, ToolCallOutcome
+from toolbus.messages.records import ToolMessage, ToolResponse, changed
 from toolbus.testing.showing import show
-from toolbus.tracing import changed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,12 +8,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus import EventBus
+from toolbus.bus.bus import EventBus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
-    from toolbus.ledger import DispatchRecord
+    from toolbus.bus.ledger.records import DispatchRecord
 
 # How long a test waits for its async observers, in seconds.
 PATIENCE = 5.0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.events import ToolSpec
-from toolbus.messages import ToolCall, ToolResponse, encode
+from toolbus.events.catalogue import ToolSpec
+from toolbus.messages.records import ToolCall, ToolResponse, encode
 from toolbus.testing.drawing import strategies as st
 from toolbus.testing.fitting import values_for
 from toolbus.testing.records import contents, json_values, spec_of, tool_specs
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from toolbus.messages import JsonObject
-    from toolbus.tools import Tool
+    from toolbus.messages.records import JsonObject
+    from toolbus.tools.toolset import Tool
 
 _CALL_IDS = st.sampled_from(("call-1", "1", "toolu_01A"))
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}

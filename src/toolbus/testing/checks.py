@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from toolbus.components import AgentComponent
+from toolbus.bus.dispatch.bindings import Options
+from toolbus.bus.dispatch.bindings import check_handler as check_handler_of
+from toolbus.bus.dispatch.callables import name_of
+from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked
-from toolbus.dispatch.bindings import Options
-from toolbus.dispatch.bindings import check_handler as check_handler_of
-from toolbus.dispatch.callables import name_of
 from toolbus.errors import RegistrationError
-from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.subjects import tool_of
+from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.events.subjects import tool_of
 from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hostile_responses
 from toolbus.testing.cases import Cases
 from toolbus.testing.handlers import Claims, HandlerExam, Subject
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from toolbus.adapting import ToolAdapter
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.adapters import ToolAdapter
     from toolbus.components.marks import Mark
-    from toolbus.dispatch import EventContext
-    from toolbus.events import Event, ToolSpec, TransformEvent
-    from toolbus.messages import ToolCall, ToolResponse
+    from toolbus.events.catalogue import Event, ToolSpec, TransformEvent
+    from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.testing.laws import LawName
-    from toolbus.tools import Tool
+    from toolbus.tools.toolset import Tool
 
 
 def check_adapter(

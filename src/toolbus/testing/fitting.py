@@ -1,4 +1,4 @@
-"""Draw JSON values that fit a schema, for the keywords that `toolbus.schemas` knows.
+"""Draw JSON values that fit a schema, for the keywords that `toolbus.messages.schemas` knows.
 
 The ready-made library, hypothesis-jsonschema 0.23, knows the drafts 4 to 7; tools speak 2020-12,
 with `prefixItems` and references beside other keywords.
@@ -11,8 +11,8 @@ from fractions import Fraction
 from math import ceil, floor, inf, nextafter
 from typing import TYPE_CHECKING, Any
 
-from toolbus import schemas
-from toolbus.immutable import INT_MAX, INT_MIN, thaw
+from toolbus.messages import schemas
+from toolbus.messages.immutable import INT_MAX, INT_MIN, thaw
 from toolbus.testing.drawing import strategies as st
 from toolbus.testing.merging import ANNOTATIONS, merge
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus import schemas
-from toolbus.dispatch import EventContext
-from toolbus.dispatch.replacements import mismatch
-from toolbus.events import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
-from toolbus.messages import ToolCall, ToolMessage
-from toolbus.subjects import tool_of
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.dispatch.replacements import mismatch
+from toolbus.events.catalogue import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
+from toolbus.events.subjects import tool_of
+from toolbus.events.verdicts import NO_PROMPT, NO_REASON
+from toolbus.messages import schemas
+from toolbus.messages.records import ToolCall, ToolMessage
 from toolbus.testing.trials import Abandoned, Deed, differ
-from toolbus.verdicts import NO_PROMPT, NO_REASON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from toolbus.events import Event
+    from toolbus.events.catalogue import Event
     from toolbus.testing.laws import LawName
     from toolbus.testing.situations import Situation, Situations
     from toolbus.testing.trials import Trial

@@ -6,20 +6,26 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from toolbus.adapting import ToolAdapter
-from toolbus.bus import EventBus
-from toolbus.components import AgentComponent
-from toolbus.dispatch import EventContext
+from toolbus.bus.bus import EventBus
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.components.adapters import ToolAdapter
+from toolbus.components.components import AgentComponent
 from toolbus.errors import DeadlineError
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE, Scope, ToolSpec
-from toolbus.messages import ToolCall, ToolMessage, ToolResponse
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    TOOL_CALL_BEFORE,
+    TOOLS_PROVIDE,
+    Scope,
+    ToolSpec,
+)
+from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
 from toolbus.testing.limits import Stopwatch, TimeIsUp
-from toolbus.tools import Toolset
+from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from toolbus.events import TransformEvent
+    from toolbus.events.catalogue import TransformEvent
 
 _SCOPE = Scope(agent_id="checked", session_id="checked")
 

@@ -73,7 +73,7 @@ LAWS: dict[LawName, Law] = {
     ),
     "sound-schema": Law(
         "the schemas that it publishes are sound",
-        "publish schemas that `toolbus.schemas.check_schema` accepts",
+        "publish schemas that `toolbus.messages.schemas.check_schema` accepts",
     ),
     "arguments-fit": Law(
         "arguments that fitted still fit the schema that holds behind it",

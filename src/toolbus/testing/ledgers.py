@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from toolbus.ledger import DispatchRecord, HandlerEntry
+    from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 
 UPDATE = "--toolbus-update"
 _SIGNS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from toolbus.bus import EventBus
-    from toolbus.events import Event
-    from toolbus.ledger import DispatchRecord
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.events.catalogue import Event
 
 
 class Recorder:

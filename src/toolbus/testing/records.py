@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import RegistrationError
-from toolbus.events import Scope, ToolSpec
-from toolbus.immutable import INT_MAX
-from toolbus.messages import (
+from toolbus.events.catalogue import Scope, ToolSpec
+from toolbus.messages.immutable import INT_MAX
+from toolbus.messages.records import (
     AssistantMessage,
     AudioPart,
     ImagePart,
@@ -26,7 +26,7 @@ from toolbus.messages import (
 )
 from toolbus.testing.drawing import strategies as st
 from toolbus.testing.fitting import any_json, values_for
-from toolbus.tools import Tool, tool
+from toolbus.tools.toolset import Tool, tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.events import (
+from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     RUN_BEFORE,
@@ -17,7 +17,7 @@ from toolbus.events import (
     Scope,
     ToolSpec,
 )
-from toolbus.messages import (
+from toolbus.messages.records import (
     AssistantMessage,
     SystemMessage,
     ToolCall,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from toolbus.events import Event
+    from toolbus.events.catalogue import Event
     from toolbus.testing.cases import Cases
 
 _MESSAGES = (MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE)

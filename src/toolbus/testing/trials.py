@@ -7,7 +7,7 @@ import random
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from toolbus.messages import changed, encode
+from toolbus.messages.records import changed, encode
 from toolbus.testing.laws import breach
 from toolbus.testing.limits import Stopwatch, TimeIsUp
 from toolbus.testing.showing import MOST_TEXT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 from toolbus import events
-from toolbus.events import (
+from toolbus.events.catalogue import (
     ModelDelta,
     ModelFailure,
     ModelReply,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from toolbus.events import Event
+    from toolbus.events.catalogue import Event
 
 
 def run_starts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunStart]:

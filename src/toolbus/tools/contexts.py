@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolbus.immutable import EMPTY
+from toolbus.messages.immutable import EMPTY
 
 if TYPE_CHECKING:
-    from toolbus.events import Scope
-    from toolbus.messages import JsonObject, ToolResponse
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import JsonObject, ToolResponse
 
 Progress: TypeAlias = Callable[[str, str, float | None], None]
 """Takes the call's id, a text for people, and the finished part between 0 and 1, if known."""

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from toolbus.errors import FreezeError
-from toolbus.immutable import mend, mend_text
-from toolbus.messages import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
+from toolbus.messages.immutable import mend, mend_text
+from toolbus.messages.records import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
 
 _PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
 

@@ -11,8 +11,15 @@ import msgspec
 from msgspec import Meta
 
 from toolbus.errors import FreezeError, RegistrationError
-from toolbus.immutable import freeze, thaw
-from toolbus.messages import AudioPart, ImagePart, Part, ResourcePart, TextPart, ToolResponse
+from toolbus.messages.immutable import freeze, thaw
+from toolbus.messages.records import (
+    AudioPart,
+    ImagePart,
+    Part,
+    ResourcePart,
+    TextPart,
+    ToolResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

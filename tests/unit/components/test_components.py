@@ -15,11 +15,11 @@ from toolbus import (
     ToolResponse,
     tool,
 )
-from toolbus.bus import EventBus
+from toolbus.bus.bus import EventBus
 from toolbus.errors import RegistrationError
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
-from toolbus.tools import Toolset
+from toolbus.tools.toolset import Toolset
 
 
 class Star(ToolAdapter):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from toolbus.components import AgentComponent, guard, on
-from toolbus.components.marks import Mark, marked, tools_of
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import Mark, guard, marked, on, tools_of
 from toolbus.errors import RegistrationError
-from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_AFTER, TOOL_CALL_BEFORE
-from toolbus.tools import Tool, tool
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_AFTER, TOOL_CALL_BEFORE
+from toolbus.tools.toolset import Tool, tool
 
 
 class Base:

@@ -12,7 +12,7 @@ from toolbus.demo.handlers import (
     Shorten,
     components,
 )
-from toolbus.events import TOOL_CALL_BEFORE, TOOL_CALL_ERROR, ToolCallFailure
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, TOOL_CALL_ERROR, ToolCallFailure
 
 
 def context(command, name="run_command"):

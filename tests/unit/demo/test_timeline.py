@@ -6,9 +6,10 @@ import pytest
 
 from toolbus.demo.account import CallStory, Deed
 from toolbus.demo.timeline import Timeline, duration_of
-from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.terminal import Output, open_screen
+from toolbus.events.catalogue import TOOL_CALL_BEFORE
 from toolbus.terminal.excerpts import excerpt
+from toolbus.terminal.output import Output
+from toolbus.terminal.screen import open_screen
 
 
 def shown(story):

@@ -9,7 +9,7 @@ from toolbus.demo.repository import make_repository
 from toolbus.demo.session import write_session
 from toolbus.demo.world import draw_world
 from toolbus.models.replay import read_lines
-from toolbus.terminal import UsageError
+from toolbus.terminal.screen import UsageError
 
 
 @pytest.mark.parametrize("seed", range(20))

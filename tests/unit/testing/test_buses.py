@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from toolbus.events import RUN_AFTER, RunResult
+from toolbus.events.catalogue import RUN_AFTER, RunResult
 from toolbus.testing import buses
 from toolbus.testing.buses import ADVICE, WatchedBus
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, assume, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-from toolbus import schemas
+from toolbus.messages import schemas
 from toolbus.testing.fitting import values_for
 from toolbus.testing.merging import merge
 

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from toolbus import Agent, testing
-from toolbus.configuration import load
+from toolbus.config.configuration import load
 from toolbus.models.scripted import ScriptedModel
 
 ACME = Path(__file__).parents[2] / "distributions/acme-guards"

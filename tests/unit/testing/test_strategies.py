@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import Phase, find, given, settings
 
-from toolbus.messages import TextPart, encode
+from toolbus.messages.records import TextPart, encode
 from toolbus.testing.strategies import json_objects, json_values, messages, parts
 
 

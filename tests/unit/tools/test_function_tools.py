@@ -6,10 +6,10 @@ import pytest
 
 from toolbus import EventBus, ToolRunner, tool
 from toolbus.errors import RegistrationError
-from toolbus.messages import TextPart
-from toolbus.tools import Toolset
+from toolbus.messages.records import TextPart
 from toolbus.tools.results import to_response
 from toolbus.tools.signatures import Signature, argument_texts, summary
+from toolbus.tools.toolset import Toolset
 
 
 class Counter:

@@ -3,7 +3,7 @@ import pytest
 from toolbus import Agent
 from toolbus.errors import RegistrationError
 from toolbus.models.scripted import ScriptedModel
-from toolbus.tools import Toolset
+from toolbus.tools.toolset import Toolset
 
 
 def test_a_sub_agent_of_another_bus_is_found_in_an_included_toolset():

@@ -1,0 +1,3 @@
+"""The agent: a model, tools, components and a session on one bus."""
+
+from toolbus.agent.agent import Agent as Agent

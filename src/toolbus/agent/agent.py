@@ -1,0 +1,303 @@
+"""The agent: a model, tools, components and a session on one bus."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from contextvars import ContextVar
+from functools import partial
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Self
+
+from toolbus.agent import turns
+from toolbus.agent.sessions import Session, Setting
+from toolbus.agent.subagents import AgentTool, AgentTools
+from toolbus.agent.work import Work
+from toolbus.bus.bus import EventBus
+from toolbus.bus.grace import GRACE, Grace, check_grace
+from toolbus.components.arguments import check_bus, check_model, check_store, check_texts
+from toolbus.components.members import Member
+from toolbus.errors import AppendError, DispatchError
+from toolbus.events.catalogue import ModelDelta, RunResult, Scope
+from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import EMPTY
+from toolbus.messages.records import ToolCall
+from toolbus.store.memory import MemoryStore
+from toolbus.tasks.closing import Closing
+from toolbus.tasks.locks import LoopLock
+from toolbus.tools.calls.approvals import Approvals
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.components.callbacks import BeforeToolCallback
+    from toolbus.components.components import AgentComponent
+    from toolbus.events.catalogue import ToolCallOutcome
+    from toolbus.messages.records import JsonObject, Message
+    from toolbus.models.protocol import Model
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approvals import Approver
+    from toolbus.tools.contexts import ToolContext
+    from toolbus.tools.toolset import Tool, Toolset
+    from toolbus.transcript.transcript import Messages
+
+
+class Agent(Member):
+    """A model that works with tools, every step of it on a bus.
+
+    Use it in `async with`, or call `aclose` at its end: that drains observers and releases
+    what components hold. A store with messages under *session_id* resumes that session. Raises
+    `RegistrationError` for arguments that could never work.
+
+    Args:
+        model: answers; see `toolbus.models`.
+        tools: tools, plain functions, or toolsets, which may change later.
+        components: installed in this order.
+        bus: shared with other agents, if given; else its own.
+        store: where messages are kept; in memory, if none is given.
+        session_id: fresh, if none is given.
+        agent_id: who it is in every scope; fresh, if none is given.
+        system: the system message of a new session.
+        approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`.
+        approval_timeout: seconds that an approver may take; no answer in time is a refusal.
+        before_tool_callback: see `set_before_tool_callback`.
+        max_turns: model calls in one run.
+        model_settings: what goes into `ModelRequest.settings`.
+        ids: makes the ids of runs, calls and messages.
+        clock: counts nanoseconds, for durations.
+        grace: seconds that handlers, tools and observers have left after a cancellation or a
+            close; a handler that still hangs is cut off, and its failure policy decides.
+        keep_originals: also store the values that handlers changed or refused, so that
+            `toolbus explain` shows differences; secrets that were taken out are among them.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        tools: Iterable[Tool | Callable[..., Any] | Toolset] = (),
+        components: Iterable[AgentComponent] = (),
+        bus: EventBus | None = None,
+        store: Store | None = None,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        system: str | None = None,
+        approver: Approver | None = None,
+        approval_timeout: float | None = None,
+        before_tool_callback: BeforeToolCallback | None = None,
+        max_turns: int = 50,
+        model_settings: JsonObject = EMPTY,
+        ids: Callable[[], str] = new_id,
+        clock: Callable[[], int] = perf_counter_ns,
+        grace: float = GRACE,
+        keep_originals: bool = False,
+    ) -> None:
+        self._own_bus, self._own_store = bus is None, store is None
+        bus = EventBus() if bus is None else bus
+        store = MemoryStore() if store is None else store
+        check_model(model)
+        check_bus(bus)
+        check_store(store)
+        check_texts(session_id=session_id, agent_id=agent_id, system=system)
+        scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
+        toolset = AgentTools(bus, tools)
+        self._setting = Setting(
+            model=model,
+            bus=bus,
+            tools=toolset,
+            store=store,
+            approvals=Approvals(approver, approval_timeout),
+            system=system,
+            max_turns=max_turns,
+            model_settings=model_settings,
+            ids=ids,
+            clock=clock,
+            keep_originals=keep_originals,
+        )
+        self._main = Session(self._setting, scope)
+        # Below another agent each run has a session of its own, and handlers mean that one.
+        self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
+        self._lock = LoopLock()
+        self._entered = self._started = self._closed = False
+        self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
+        self._work = Work("the agent", check_grace(grace))
+        super().__init__(bus, toolset, scope, components)
+        self.set_before_tool_callback(before_tool_callback)
+
+    async def __aenter__(self) -> Self:
+        self._entered = True
+        await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def messages(self) -> Messages:
+        """The transcript so far, a view that does not grow; what is stored is in it once begun."""
+        return self._session.transcript.messages
+
+    @property
+    def ledger(self) -> tuple[DispatchRecord, ...]:
+        """The last 1,000 records of what handlers did in this session."""
+        return tuple(self._session.records)
+
+    async def run(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+        """Run on *prompt* until the model answers without a tool call; return how it ended.
+
+        Outside `async with` it also waits until async observers have seen the run, for the time
+        of grace at most: the loop may end with it, and they with the loop.
+
+        Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
+        `MessageDenied` if the prompt was refused at the transcript.
+
+        Args:
+            prompt: what the user says.
+            context: who asks and how (user, tenant, language): `Scope.context` of every event.
+        """
+        await self._start()
+        return await self._observed(turns.run(self._main, prompt, context))
+
+    def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+        """Do as `run` does, outside any event loop; observers have seen all when it returns."""
+        if _in_loop():
+            reason = "an event loop runs here; use `await agent.run(prompt)`"
+            raise AppendError(self.scope.session_id, reason)
+
+        async def run() -> RunResult:
+            limit = None
+            try:
+                return await self.run(prompt, context=context)
+            except asyncio.CancelledError:
+                limit = self._work.grace
+                raise
+            finally:
+                await self.bus.drain(limit)
+
+        return asyncio.run(run())
+
+    async def stream(
+        self, prompt: str, *, context: JsonObject = EMPTY
+    ) -> AsyncGenerator[ModelDelta | RunResult, None]:
+        """Run as `run` does, and give each piece of the model's answers, at the end the result.
+
+        The pieces are given as they come, before a guard has judged the answer. Leaving the loop
+        early cancels the run; inside `contextlib.aclosing` it has ended when the block has.
+        """
+        await self._start()
+
+        def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
+            return self._observed(turns.run(self._main, prompt, context, on_delta))
+
+        async with aclosing(turns.stream(run)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def append(self, message: Message) -> Message:
+        """Append *message* and return it as it was appended; see `Transcript.append`."""
+        await self._start()
+        return await self._work.do(self._session.append(message))
+
+    def enqueue(self, message: Message) -> None:
+        """Append *message* before the next model call, after all tool messages; returns at once."""
+        self._session.enqueue(message)
+
+    async def call_tool(
+        self, name: str, arguments: JsonObject | None = None, /, **more: Any
+    ) -> ToolCallOutcome:
+        """Call a tool as the program, through all handlers; return what became of it.
+
+        The history pairs: an assistant message with this one call is appended first. *more*
+        is laid over *arguments*. Raises `AppendError` while a run is under way.
+        """
+        await self._start()
+        given = {**(arguments or {}), **more}
+        call = ToolCall(id=self._setting.ids(), name=name, arguments=given)
+        return await self._work.do(turns.call_tool(self._main, call))
+
+    def as_tool(self, name: str, description: str = "") -> AgentTool:
+        """Return a tool that runs this agent in a fresh session, below a caller on the same bus."""
+        return AgentTool(self, name, description)
+
+    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
+        """Run in a fresh session, as a sub-agent of the agent that called a tool."""
+        await self._start()
+        run = turns.run_below(self._setting, self.scope, prompt, caller, self._below)
+        return await self._work.do(run)
+
+    async def aclose(self) -> None:
+        """Cancel runs, drain observers, release what components hold, close what is its own.
+
+        Runs and handlers have the time of grace. A cancellation ends the waiting for observers,
+        and gives all the rest the time of grace once.
+        """
+        if self._closed:
+            return
+        self._work.check_outside()
+        self._closed = True
+        closing = Closing("the agent", self._work.grace)
+        await closing.step(self._work.stop)
+        # Guards hold until the last call has ended, components until all was observed.
+        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._release)
+        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._close_session)
+        self._leave()
+        if self._own_bus:
+            limit = 0.0 if closing.is_cancelled else None
+            await closing.step(partial(self.bus.aclose, limit))
+        if self._own_store:
+            await closing.step(self._setting.store.close)
+        closing.end()
+
+    async def _close_session(self) -> None:
+        grace = Grace(self._work.grace)
+        grace.begin()
+        with grace.here():
+            await self._main.close()
+
+    async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """Return what *run* returns, or raise what it raises, when observers have seen it."""
+        try:
+            result = await self._work.do(run)
+        except Exception:
+            await self._show()
+            raise
+        await self._show()
+        return result
+
+    async def _show(self) -> None:
+        """Wait for async observers, for the time of grace, unless `aclose` will."""
+        if self._entered or not self.bus.pending:
+            return
+        # Inside an observer, which would wait for itself, there is nothing to wait for.
+        with suppress(DispatchError):
+            await self.bus.drain(self._work.grace)
+
+    @property
+    def _session(self) -> Session:
+        return self._below.get() or self._main
+
+    async def _start(self) -> None:
+        """Read the stored session and start the components, once."""
+        # A component may use the agent while it is installed.
+        if not self._started and not self._starting.get():
+            await self._work.do(self._start_once())
+
+    async def _start_once(self) -> None:
+        self._starting.set(True)
+        async with self._lock.here():
+            if self._started:
+                return
+            await self._main.open()
+            await self._install()
+            self._started = True
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,291 @@
+"""A session: its transcript, the store behind it, and what waits to enter it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
+from toolbus.events.catalogue import MODEL_CALL_DELTA
+from toolbus.messages.ids import new_id
+from toolbus.messages.records import AssistantMessage, Message, SystemMessage, ToolMessage
+from toolbus.store.originals import originals_of
+from toolbus.store.protocol import Stored
+from toolbus.store.writer import Writer
+from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.locks import LoopLock
+from toolbus.tools.calls.runner import ToolRunner
+from toolbus.transcript.pairing import known
+from toolbus.transcript.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.events.catalogue import Scope, ToolSpec
+    from toolbus.messages.records import JsonObject
+    from toolbus.models.protocol import Model
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approvals import Approvals
+    from toolbus.tools.toolset import Toolset
+
+logger = logging.getLogger("toolbus")
+
+KEPT_RECORDS = 1_000
+
+
+class Setting(NamedTuple):
+    """What all sessions of one agent share."""
+
+    model: Model
+    bus: EventBus
+    tools: Toolset
+    store: Store
+    approvals: Approvals
+    system: str | None
+    max_turns: int
+    model_settings: JsonObject
+    ids: Callable[[], str]
+    clock: Callable[[], int]
+    keep_originals: bool = False
+
+
+class Session:
+    """One session of an agent; `open` it before its first message, `close` it at its end."""
+
+    def __init__(self, setting: Setting, scope: Scope) -> None:
+        self.scope, self.setting = scope, setting
+        self.transcript = Transcript(setting.bus, scope.session_id, self._write)
+        self._writer = Writer(setting.store, scope.session_id, new_id())
+        self.records: deque[DispatchRecord] = deque(maxlen=KEPT_RECORDS)
+        self._unsaved: deque[DispatchRecord] = deque()
+        self._waiting: deque[Message] = deque()
+        self._told: set[str] = set()
+        self._beginning = LoopLock()
+        self._opened = self._stale = self._closed = False
+        self._worker: asyncio.Task[Any] | None = None
+        self._end_tap: Callable[[], object] = lambda: None
+
+    async def open(self) -> None:
+        """Read what a former process left in the store, and begin the ledger."""
+        await self._read()
+        self._opened = True
+        self._tap()
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Be the session's only writer, and begin with what others have written meanwhile.
+
+        Raises `SessionBusyError` while another agent, also of another process, runs in it.
+        """
+        async with self._writer.hold(self._catch_up):
+            yield
+
+    async def close(self) -> None:
+        """Append what still waits, write the last ledger records, and leave the bus alone."""
+        if self._waiting:
+            try:
+                if not self._opened:
+                    await self.open()
+                async with self.hold():
+                    await self.begin(self.scope)
+                    await self.take_waiting(self.scope)
+            except ToolbusError as error:
+                logger.warning("%d enqueued messages are lost: %s", len(self._waiting), error)
+        self._closed = True
+        self._end_tap()
+        await self.flush()
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Be the only one that runs the session's calls; raises `AppendError` if somebody does."""
+        if self._is_busy():
+            reason = "a run is under way; wait for its end, or use `agent.enqueue(message)`"
+            raise AppendError(self.scope.session_id, reason)
+        task = self._worker = asyncio.current_task()
+        try:
+            yield
+        finally:
+            # What a closed loop left behind ends when nobody holds it, perhaps after its successor.
+            if self._worker is task:
+                self._worker, self._stale = None, bool(self.transcript.unanswered)
+
+    def new_id(self) -> str:
+        """Return an id that no message of the session has."""
+        made = self.setting.ids()
+        # One that counts from 1 in each process finds the ids of the one before.
+        return new_id() if self.transcript.has(made) else made
+
+    async def begin(self, scope: Scope, *, settle: bool = False) -> None:
+        """Make ready for the next message: answer what was left open, introduce the system.
+
+        Calls that nobody runs any more are answered; with *settle*, all that are open.
+        """
+        if self.transcript.appending:
+            return  # The append that follows is refused, and waiting here would be for ever.
+        async with self._beginning.here():
+            if settle or self._is_stale():
+                await self.settle(scope)
+            system = self.setting.system
+            if system is not None and not self.transcript.messages:
+                message = SystemMessage(id=self.new_id(), content=system)
+                await self.transcript.append(message, scope)
+
+    async def append(self, message: Message) -> Message:
+        """Append *message* as the program, and return it as it was appended."""
+        await self.setting.bus.catch_up()
+        async with self.hold():
+            # The program may give the answer to an open call itself.
+            if not isinstance(message, ToolMessage):
+                await self.begin(self.scope)
+            elif self._is_busy() and message.tool_call_id in self._open_ids():
+                reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
+                raise AppendError(self.scope.session_id, reason)
+            return await self.transcript.append(message, self.scope)
+
+    def _open_ids(self) -> list[str]:
+        return [call.id for call in self.transcript.unanswered]
+
+    def _is_busy(self) -> bool:
+        """Tell whether somebody works in it: not a task that ended, or whose loop was closed."""
+        worker = self._worker
+        if worker is not None and (worker.done() or worker.get_loop().is_closed()):
+            self._worker, self._stale = None, True
+        return self._worker is not None
+
+    def _is_stale(self) -> bool:
+        """Tell whether it has calls that were left open by somebody who works in it no more."""
+        self._is_busy()
+        return self._stale
+
+    async def settle(self, scope: Scope) -> None:
+        """Answer the calls that a former process, a failed store or a cancellation left open."""
+        if calls := self.transcript.unanswered:
+            await self.runner(scope).close_interrupted(calls, self.transcript.left_open)
+            # From here on the id of one of them is that of a new call.
+            self.transcript.left_open = frozenset()
+        self._stale = False
+
+    def enqueue(self, message: Message) -> None:
+        """Keep *message* until the transcript can take it: before the next model call."""
+        if self._closed:
+            raise ClosedError(f"session {self.scope.session_id!r}")
+        if not isinstance(message, Message):
+            reason = f"expected a message, got `{type(message).__name__}`"
+            raise AppendError(self.scope.session_id, reason)
+        if isinstance(message, AssistantMessage) and message.tool_calls:
+            reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
+            raise AppendError(self.scope.session_id, reason)
+        if self.transcript.has(message.id) or message.id in [one.id for one in self._waiting]:
+            raise AppendError(self.scope.session_id, known(message))
+        self._waiting.append(message)
+
+    async def take_waiting(self, scope: Scope) -> None:
+        """Append what was enqueued; what could not be appended waits on."""
+        while self._waiting:
+            message, before = self._waiting.popleft(), len(self.transcript.messages)
+            if reason := self.transcript.flaw(message):
+                logger.warning("enqueued %s message %r: %s", message.role, message.id, reason)
+                continue
+            try:
+                await self.transcript.append(message, scope)
+            except MessageDenied as error:
+                logger.warning("enqueued %s", error)
+            except BaseException:
+                if message.id not in [one.id for one in self.transcript.messages[before:]]:
+                    self._waiting.appendleft(message)
+                raise
+
+    def runner(self, scope: Scope) -> ToolRunner:
+        """Return what runs the tool calls of one turn."""
+        setting = self.setting
+        return ToolRunner(
+            setting.bus,
+            setting.tools,
+            scope,
+            approver=setting.approvals,
+            append=self._answer,
+            told=self._told,
+            ids=self.new_id,
+            clock=setting.clock,
+        )
+
+    async def _answer(
+        self, message: ToolMessage, scope: Scope, tool: ToolSpec | None = None
+    ) -> Message:
+        """Append the answer to a call, also if this very task is cancelled meanwhile, once.
+
+        That is what a program's end does to all tasks.
+        """
+        append = partial(self.transcript.append, message, scope, tool, sheltered=True)
+        known = len(self.transcript.messages)
+        try:
+            return await append()
+        except asyncio.CancelledError:
+            entered = self.transcript.messages[known:]
+            written = next((one for one in entered if one.id == message.id), None)
+            return written or await append()
+
+    async def flush(self) -> None:
+        """Write the ledger records that no message has taken along; a failure is only logged."""
+        if self._unsaved:
+            try:
+                await to_the_end(Begun(self._write()))
+            except Exception as error:  # noqa: BLE001 - the messages are safe, and the run is over
+                logger.warning("ledger records of the session wait on: %s", error)
+
+    async def _write(self, message: Message | None = None) -> None:
+        records: list[DispatchRecord] = []
+        while self._unsaved:
+            records.append(self._unsaved.popleft())
+        originals = originals_of(records) if self.setting.keep_originals else ()
+        stored = Stored(message=message, records=tuple(records), originals=originals)
+        try:
+            if message is None:
+                await self.setting.store.append(self.scope.session_id, stored)
+            else:
+                await self._writer.append(stored, len(self.transcript.messages))
+        except Exception:
+            # Of a store that goes on failing, no more is kept than memory keeps anyway.
+            self._unsaved.extendleft(reversed(records[-KEPT_RECORDS:]))
+            raise
+
+    async def _read(self) -> None:
+        messages = await self.setting.store.read(self.scope.session_id)
+        self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
+        self._stale = bool(self.transcript.unanswered)
+
+    async def _catch_up(self, length: int) -> None:
+        # What is stored never changes, so one of the same length has the same messages.
+        if length != len(self.transcript.messages):
+            await self._read()
+
+    def _tap(self) -> None:
+        """Keep the records of this session's dispatches, as long as there is the session."""
+        self._end_tap()
+        own = weakref.WeakMethod(self._log)
+
+        def log(record: DispatchRecord) -> None:
+            if (method := own()) is not None:
+                method(record)
+
+        end = self.setting.bus.tap(
+            log,
+            values=self.setting.keep_originals,
+            idle=False,
+            without=(MODEL_CALL_DELTA,),
+            session_id=self.scope.session_id,
+        )
+        # An agent that nobody closed shall not stay on a bus that others go on to use.
+        self._end_tap = weakref.finalize(self, end)
+
+    def _log(self, record: DispatchRecord) -> None:
+        self.records.append(record.without_values())
+        if self.setting.store.durable:
+            self._unsaved.append(record)

@@ -1,0 +1,288 @@
+"""Running a session: turns of a model call and its tool calls, until the model has answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from toolbus.agent.sessions import Session
+from toolbus.errors import MessageDenied, ToolbusError
+from toolbus.events.catalogue import (
+    MODEL_CALL_AFTER,
+    MODEL_CALL_BEFORE,
+    MODEL_CALL_DELTA,
+    MODEL_CALL_ERROR,
+    RUN_AFTER,
+    RUN_BEFORE,
+    RUN_ERROR,
+    TOOLS_PROVIDE,
+    ModelDelta,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+    RunFailure,
+    RunResult,
+    RunStart,
+)
+from toolbus.messages.records import AssistantMessage, UserMessage
+from toolbus.models.answers import with_own_ids
+from toolbus.models.asking import ask
+from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.variables import holding
+from toolbus.tools.calls.offers import Offer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+    from contextvars import ContextVar
+
+    from toolbus.agent.sessions import Setting
+    from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
+    from toolbus.messages.records import JsonObject, ToolCall
+    from toolbus.tools.contexts import ToolContext
+
+V = TypeVar("V")
+logger = logging.getLogger("toolbus")
+
+
+async def run(
+    session: Session,
+    prompt: str,
+    context: JsonObject,
+    on_delta: Callable[[ModelDelta], None] | None = None,
+) -> RunResult:
+    """Run *session* on *prompt* to its end; see `Agent.run`."""
+    with session.work():
+        scope = replace(session.scope, run_id=session.setting.ids(), context=context)
+        try:
+            async with session.hold():
+                return await Run(session, scope, on_delta).to_its_end(prompt)
+        finally:
+            await session.flush()
+
+
+async def stream(
+    start: Callable[[Callable[[ModelDelta], None]], Coroutine[Any, Any, RunResult]],
+) -> AsyncGenerator[ModelDelta | RunResult, None]:
+    """Run what *start* gives; give the pieces of the model's answers, at the end the result."""
+    pieces: asyncio.Queue[ModelDelta | None] = asyncio.Queue()
+    work = asyncio.ensure_future(start(pieces.put_nowait))
+    work.add_done_callback(lambda _: pieces.put_nowait(None))
+    try:
+        while (piece := await pieces.get()) is not None:
+            yield piece
+        yield work.result()
+    finally:
+        await to_the_end(Begun(_stopped(work)))
+
+
+async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
+    """Run *call* in *session*, after an assistant message that asks for it; see `Agent`."""
+    with session.work():
+        scope = session.scope
+        try:
+            await session.setting.bus.catch_up()
+            async with session.hold():
+                await session.begin(scope)
+                outcomes = await _called(session, call)
+                await session.take_waiting(scope)
+        finally:
+            await session.flush()
+    return next(one for one in outcomes if one.requested.id == call.id)
+
+
+async def _called(session: Session, call: ToolCall) -> Sequence[ToolCallOutcome]:
+    """Append a message that asks for *call*, and run it."""
+    scope = session.scope
+    asking = AssistantMessage(id=session.new_id(), tool_calls=(call,))
+    asked = await session.transcript.append(asking, scope)
+    calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
+    if call.id not in [one.id for one in calls]:
+        raise MessageDenied(asked.role, asked.id, "a handler took the call out of it")
+    return await session.runner(scope).call_all(calls)
+
+
+async def run_below(
+    setting: Setting,
+    own: Scope,
+    prompt: str,
+    caller: ToolContext,
+    current: ContextVar[Session | None],
+) -> RunResult:
+    """Run the agent *own* in a fresh session, for *caller*; meanwhile that is the *current* one.
+
+    An agent without an approver asks that of its caller.
+    """
+    above = caller.scope
+    scope = replace(
+        own,
+        # Models may give the ids of calls twice, and a call may be run again.
+        session_id=f"{above.session_id}/{caller.call_id}/{setting.ids()}",
+        lineage=(*above.lineage, *filter(None, [above.agent_id])),
+    )
+    approvals = setting.approvals.below(caller.approvals)
+    session = Session(setting._replace(approvals=approvals), scope)
+    await session.open()
+    try:
+        with holding(current, session):
+            return await run(session, prompt, above.context)
+    finally:
+        await session.close()
+
+
+class Run:
+    """One run of a session."""
+
+    def __init__(
+        self, session: Session, scope: Scope, on_delta: Callable[[ModelDelta], None] | None
+    ) -> None:
+        self._session, self._setting, self._scope = session, session.setting, scope
+        self._bus, self._on_delta = session.setting.bus, on_delta
+        self._usage: Counter[str] = Counter()
+        self._first = len(session.transcript.messages)
+        self._last: AssistantMessage | None = None
+
+    async def to_its_end(self, prompt: str) -> RunResult:
+        """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
+        start = RunStart(prompt=prompt, messages=tuple(self._session.transcript.messages))
+        end = None
+        try:
+            end = await self._attempt(start)
+        except Exception as error:
+            end = self._failed(error)
+            raise
+        finally:
+            end = end or self._result("cancelled", "the run was cancelled")
+            self._bus.do(RUN_AFTER, end, scope=self._scope)
+        return end
+
+    async def _attempt(self, start: RunStart) -> RunResult:
+        """Return the end, or raise what no handler answers."""
+        try:
+            return await self._turns(start)
+        except asyncio.CancelledError:
+            await to_the_end(Begun(self._settle()))
+            raise
+        except Exception as error:
+            failure = RunFailure(
+                start=start, error_type=type(error).__name__, error_text=str(error)
+            )
+            answer: RunResult | None = await self._answer(RUN_ERROR, failure)
+            if answer is None:
+                raise
+            return answer
+
+    async def _turns(self, start: RunStart) -> RunResult:
+        context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
+        denied = context.denied
+        if denied is None and context.asked is not None:
+            denied = await self._setting.approvals.refusal(context.asked, None, self._scope)
+        if denied is not None:
+            return self._result("denied", denied.reason)
+        await self._session.begin(self._scope, settle=True)
+        await self._session.take_waiting(self._scope)
+        prompt = UserMessage(id=self._session.new_id(), content=context.value.prompt)
+        await self._session.transcript.append(prompt, self._scope)
+        for turn in range(1, self._setting.max_turns + 1):
+            self._scope = replace(self._scope, turn=turn)
+            await self._bus.catch_up()
+            if (end := await self._turn()) is not None:
+                return end
+        return self._result("max_turns", f"no final answer after {self._scope.turn} turns")
+
+    async def _turn(self) -> RunResult | None:
+        """Call the model, then the tools that it asked for; None if the run goes on."""
+        session = self._session
+        offer = Offer.of(
+            await self._bus.apply(TOOLS_PROVIDE, self._setting.tools.specs, scope=self._scope)
+        )
+        context = await self._bus.apply(MODEL_CALL_BEFORE, self._request(offer), scope=self._scope)
+        if context.denied is not None:
+            return self._result("denied", context.denied.reason)
+        # What the model was not told of, it cannot call.
+        offer.specs = {spec.name: spec for spec in context.value.tools}
+        message = context.answer or await self._call_model(context.value)
+        self._usage.update(_counts(message.usage))
+        message = with_own_ids(message, session.transcript.has, session.new_id)
+        try:
+            answer = await session.transcript.append(message, self._scope)
+        except MessageDenied as error:
+            return self._result("denied", error.reason)
+        assert isinstance(answer, AssistantMessage)  # noqa: S101 - a replacement keeps the role
+        self._last = answer
+        if answer.tool_calls:
+            await session.runner(self._scope).call_all(answer.tool_calls, offer)
+        await session.take_waiting(self._scope)
+        return None if answer.tool_calls else self._result("ok")
+
+    def _request(self, offer: Offer) -> ModelRequest:
+        return ModelRequest(
+            model=self._setting.model.name,
+            messages=tuple(self._session.transcript.messages),
+            tools=tuple(offer.specs.values()),
+            settings=self._setting.model_settings,
+        )
+
+    async def _call_model(self, request: ModelRequest) -> AssistantMessage:
+        clock = self._setting.clock
+        since = clock()
+        try:
+            on_delta = None if self._on_delta is None else self._show
+            message = await ask(self._setting.model, request, on_delta)
+        except Exception as error:
+            failure = ModelFailure(
+                request=request, error_type=type(error).__name__, error_text=str(error)
+            )
+            answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
+            if answer is None:
+                raise
+            return answer
+        reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
+        self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
+        return message
+
+    def _show(self, delta: ModelDelta) -> None:
+        self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
+        if self._on_delta is not None:
+            self._on_delta(delta)
+
+    async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:
+        """Return what a handler gives in place of *failure*, None if that stands."""
+        context = await self._bus.apply(event, failure, scope=self._scope)
+        return None if context.denied is not None else context.answer
+
+    async def _settle(self) -> None:
+        """Answer the calls of a message that was appended as the run was cancelled."""
+        try:
+            await self._session.settle(self._scope)
+        except ToolbusError as error:
+            logger.warning("tool calls of a cancelled run have no answer yet: %s", error)
+
+    def _failed(self, error: Exception) -> RunResult:
+        if isinstance(error, MessageDenied):
+            return self._result("denied", error.reason)
+        return self._result("error", f"{type(error).__name__}: {error}")
+
+    def _result(self, status: RunStatus, reason: str | None = None) -> RunResult:
+        return RunResult(
+            status=status,
+            message=self._last,
+            turns=self._scope.turn,
+            usage=dict(self._usage),
+            messages=self._session.transcript.messages[self._first :],
+            reason=reason,
+        )
+
+
+async def _stopped(work: asyncio.Future[RunResult]) -> None:
+    work.cancel()
+    await asyncio.wait({work})
+    if not work.cancelled():
+        work.exception()  # Asked for, so that asyncio does not report it as never retrieved.
+
+
+def _counts(usage: JsonObject) -> dict[str, int]:
+    return {key: value for key, value in usage.items() if type(value) is int}

@@ -1,0 +1,89 @@
+"""What a dispatch may have besides its value: steps, verdicts, what a handler left to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from toolbus.events.catalogue import Deny, ToolSpec
+
+
+class Rejected(Exception):
+    """A dispatch's check refused what *handler* left; it ends the dispatch, whatever the policy."""
+
+    def __init__(self, handler: str, reason: str) -> None:
+        self.handler, self.reason = handler, reason
+        super().__init__(handler, reason)
+
+
+class Step(Struct, eq=False):
+    """What one of several steps of a handler, an adapter, did to the value.
+
+    *tool* is the spec that was in force before it, *detail* tells operators why it *failed*.
+    """
+
+    name: str
+    before: Any
+    after: Any
+    actor: object
+    failed: str | None
+    tool: ToolSpec | None
+    ended_ns: int
+    detail: str | None = None
+
+
+class Assigned:
+    """What a handler left in `ctx.output`, in a box that is no handler's result."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Details(Struct, frozen=True):
+    """What few dispatches have: a tool, a check, an answer, verdicts, steps.
+
+    *asks* are the questions of guards so far, *own* the steps of the handler that has its turn:
+    a list of its own, from the first step on.
+    """
+
+    tool: ToolSpec | None = None
+    check: Callable[[Any, Any], str | None] | None = None
+    signatures: Callable[[object, Any], ToolSpec | None] | None = None
+    answer: Any = None
+    denied: Deny | None = None
+    asks: tuple[str, ...] = ()
+    rejected: Rejected | None = None
+    steps: tuple[Step, ...] = ()
+    own: list[Step] | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether no other handler runs at all."""
+        return self.denied is not None or self.rejected is not None
+
+    def ends(self, *, judging: bool) -> bool:
+        """Tell whether no other transformer runs or, if *judging*, no other guard."""
+        return self.closed or (self.answer is not None and not judging)
+
+
+NO_DETAILS = Details()
+
+# What stands for an output when there is something else to look at, or when nobody looks any more.
+STEPPED, OVER = Assigned(None), Assigned(None)
+
+
+class Failed:
+    """Stands for the result of a handler, or of its predicate, that raised *error*."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+SKIPPED: Any = object()
+"""Stands for the result of a handler whose predicate said no."""

@@ -1,0 +1,101 @@
+"""How an event is shown: to observers and to plain blinker receivers, who change nothing."""
+
+from __future__ import annotations
+
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any
+
+from toolbus.bus.dispatch.callables import name_of
+from toolbus.bus.dispatch.contexts import shown
+from toolbus.bus.dispatch.details import OVER, SKIPPED, Failed
+from toolbus.bus.dispatch.failures import detail_of, explain, log, log_failure, passes
+from toolbus.bus.ledger.tracing import Why
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from toolbus.bus.dispatch.bindings import Binding
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.ledger.records import HandlerStatus
+    from toolbus.bus.ledger.tracing import Trace
+    from toolbus.events.catalogue import ObserveEvent
+
+
+class Disregarding:
+    """Tells an observer of *event* once that nobody uses what it gave, and logs its failures."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self, event: ObserveEvent[Any]) -> None:
+        self._event = event
+
+    def settle(
+        self,
+        binding: Binding,
+        context: EventContext[Any],
+        result: Any,
+        trace: Trace | None,
+        since: int,
+    ) -> EventContext[Any]:
+        """Return *context* for the next observer, after *result* of this one."""
+        status: HandlerStatus
+        status, reason, error = "ran", None, None
+        if type(result) is Failed:
+            error = result.error
+            status, reason = explain(self._event.name, binding.name, error)
+        elif result is SKIPPED:
+            status = "skipped"
+        if trace is not None:
+            detail = None if error is None else detail_of(error)
+            trace.add(binding, status, since, why=Why(reason, detail))
+        if error is not None:
+            if passes(error):
+                raise error
+            log_failure(self._event.name, binding.name, error, reason or "")
+        elif status == "ran":
+            _tell_once(binding, result)
+        # What timed out may still write.
+        context._mine = OVER
+        return shown(context)
+
+
+async def show(binding: Binding, context: EventContext[Any]) -> None:
+    """Run the queued async observer *binding*; its failure is logged."""
+    try:
+        result = await binding.function(context)
+    except Exception as error:  # noqa: BLE001 - observers never disturb
+        event = binding.event.name
+        log_failure(event, binding.name, error, explain(event, binding.name, error)[1])
+    else:
+        if result is not None or context._mine is not None:
+            _tell_once(binding, result)
+
+
+def tell(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) -> None:
+    """Show the end of a dispatch to plain blinker *receivers*; their failures are logged."""
+    for receiver in receivers:
+        event, name = context.event.name, name_of(receiver)
+        try:
+            result = receiver(context.scope.agent_id, ctx=shown(context))
+        except Exception as error:
+            if passes(error):
+                raise
+            log_failure(event, name, error, "raised an error")
+        else:
+            if iscoroutine(result):
+                result.close()
+                log("receiver %r of %r is async, so it was not run; use `bus.on`", name, event)
+
+
+def _tell_once(binding: Binding, result: object) -> None:
+    """Drop what an observer gave back, and say so once."""
+    if iscoroutine(result):
+        result.close()
+    if not binding.told:
+        binding.told = True
+        log(
+            "observer %r of %r gave an output, which changes nothing; to change values, "
+            "subscribe to a transform event",
+            binding.name,
+            binding.event.name,
+        )

@@ -1,0 +1,97 @@
+"""Records of what handlers did."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolbus.events.catalogue import Scope
+
+HandlerKind = Literal["observer", "transformer", "guard"]
+HandlerStatus = Literal[
+    "ran",
+    "changed",
+    "answered",
+    "denied",
+    "asked",
+    "failed",
+    "timeout",
+    "contract",
+    "rejected",
+    "queued",
+    "skipped",
+    "not_run",
+]
+Outcome = Literal[
+    "observed", "unchanged", "changed", "answered", "denied", "asked", "rejected", "raised"
+]
+
+
+class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one handler, or one adapter of a handler, did in one dispatch.
+
+    *before* and *after* are digests, the sizes bytes of the encoded values, *fields* the names
+    of what changed between them; the values are there only if the tap asked for them. *detail*
+    is for operators: that of a denial, or a failed handler's error; a store has its digest.
+    """
+
+    name: str
+    priority: int
+    kind: HandlerKind
+    status: HandlerStatus
+    reason: str | None = None
+    detail: str | None = None
+    detail_digest: str = ""
+    duration_ns: int = 0
+    fields: tuple[str, ...] = ()
+    before: str | None = None
+    after: str | None = None
+    size_before: int = 0
+    size_after: int = 0
+    value_before: Any = None
+    value_after: Any = None
+
+
+class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One dispatch: who spoke, what every registered handler did, and how it ended.
+
+    *subject* is the id of the message or call in question, *call_id* the tool call's;
+    *started_ns* is wall-clock time since the epoch, durations are monotonic. *original* is the
+    digest of the value that was dispatched, *size* the bytes of its encoding; *value* itself, and
+    the *result* that the handlers left (a value or an answer), are there only if the tap asked
+    for values.
+    """
+
+    event: str
+    scope: Scope
+    subject: str = ""
+    call_id: str = ""
+    started_ns: int
+    duration_ns: int
+    outcome: Outcome
+    reason: str | None = None
+    original: str
+    size: int = 0
+    entries: tuple[HandlerEntry, ...] = ()
+    value: Any = None
+    result: Any = None
+
+    def without_values(self) -> DispatchRecord:
+        """Return this record with digests of values only, the same object if it has no values."""
+        if self.value is self.result is None and not any(map(_has_values, self.entries)):
+            return self
+        bare = [replace(entry, value_before=None, value_after=None) for entry in self.entries]
+        return replace(self, entries=tuple(bare), value=None, result=None)
+
+    def without_details(self) -> DispatchRecord:
+        """Return this record with digests of details only, the same object if it has none."""
+        if all(entry.detail is None for entry in self.entries):
+            return self
+        bare = [replace(entry, detail=None) for entry in self.entries]
+        return replace(self, entries=tuple(bare))
+
+
+def _has_values(entry: HandlerEntry) -> bool:
+    return not (entry.value_before is entry.value_after is None)

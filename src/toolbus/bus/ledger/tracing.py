@@ -1,0 +1,298 @@
+"""The trace of one dispatch, which becomes a record, and the digests in it."""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+from toolbus.events.subjects import ids_of
+from toolbus.messages.records import changed, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
+    from toolbus.events.catalogue import Scope
+
+
+class Named(Protocol):
+    """What the ledger needs to know of a handler."""
+
+    name: str
+    priority: int
+    kind: HandlerKind
+
+
+class StepTaken(Protocol):
+    """What the ledger needs to know of one step of a handler; *failed* says why it failed."""
+
+    name: str
+    before: object
+    after: object
+    failed: str | None
+    ended_ns: int
+    detail: str | None
+
+
+class Why(NamedTuple):
+    """Why a handler did what it did: the *reason* may be read by anybody, *detail* by operators."""
+
+    reason: str | None = None
+    detail: str | None = None
+
+
+NO_WHY = Why()
+
+
+class Digests:
+    """Keyed digests: equal for equal values, and no way to guess a short secret from one."""
+
+    __slots__ = ("_keyed",)
+
+    def __init__(self, key: bytes | None = None) -> None:
+        from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed with a tap only
+
+        self._keyed = blake2b(digest_size=16, key=key or os.urandom(32))
+
+    def of(self, value: object) -> str:
+        """Return the digest of the encoded *value*, or "" of one that has no encoding."""
+        return self.weigh(value)[0]
+
+    def weigh(self, value: object) -> tuple[str, int]:
+        """Return the digest of the encoded *value* and its bytes, ("", 0) without an encoding."""
+        try:
+            data = encode(value)
+        except (TypeError, ValueError, RecursionError):
+            return "", 0
+        # A copy has the key in it already.
+        digest = self._keyed.copy()
+        digest.update(data)
+        return digest.hexdigest(), len(data)
+
+
+class Trace:
+    """The record of one dispatch in the making; *turns* counts the handlers that are in it.
+
+    *values* says whether the values themselves shall be in it. Without *digests* those are "".
+    *readers* are who gets it.
+    """
+
+    __slots__ = (
+        *("_digests", "_entries", "_event", "_latest", "_original", "_scope", "_since"),
+        *("_started", "readers", "turns", "values"),
+    )
+
+    def __init__(
+        self,
+        event: str,
+        value: object,
+        scope: Scope,
+        digests: Digests | None,
+        *,
+        values: bool = True,
+        readers: tuple[Any, ...] = (),
+    ) -> None:
+        self._event, self._scope, self._digests = event, scope, digests
+        self.values, self.readers = values, readers
+        self._original = self._latest = (value, *self._weighed(value))
+        self._entries: list[HandlerEntry] = []
+        self._started, self._since = time_ns(), perf_counter_ns()
+        self.turns = 0
+
+    def ran(self, handler: Named, since_ns: int, status: HandlerStatus = "ran") -> None:
+        """Note that *handler* had its turn from *since_ns* on and changed nothing."""
+        self.turns += 1
+        self._idle(handler, handler.name, perf_counter_ns() - since_ns, status)
+
+    def add(
+        self,
+        handler: Named,
+        status: HandlerStatus,
+        since_ns: int = 0,
+        *,
+        why: Why = NO_WHY,
+        change: tuple[object, object] | None = None,
+    ) -> None:
+        """Note what *handler* did since *since_ns*, and *why*.
+
+        A *change* between values that are encoded alike is none.
+        """
+        self.turns += 1
+        duration_ns = perf_counter_ns() - since_ns if since_ns else 0
+        self._enter(handler, handler.name, status, why, change, duration_ns)
+
+    def add_steps(
+        self,
+        handler: Named,
+        steps: Sequence[StepTaken],
+        status: HandlerStatus,
+        since_ns: int,
+        why: Why,
+        *,
+        change: tuple[object, object] | None = None,
+    ) -> None:
+        """Note each of the *steps* under its own name, and what *handler* did besides.
+
+        *change* is what the handler made of all; "rejected" without one is the last step's.
+        """
+        self.turns += 1
+        blamed = steps[-1] if status == "rejected" and change is None else None
+        for step in steps:
+            duration_ns, since_ns = step.ended_ns - since_ns, step.ended_ns
+            if step is blamed:
+                self._step(handler, step, "rejected", why, duration_ns)
+            elif step.after is step.before and step.failed is None:
+                self._idle(handler, step.name, duration_ns, "ran")  # As most do.
+            else:
+                done: HandlerStatus = "failed" if step.failed else "changed"
+                self._step(handler, step, done, NO_WHY, duration_ns)
+        if blamed is None:
+            self._beyond(handler, steps, status, since_ns, why, change)
+
+    def differs(self, value: object) -> bool:
+        """Tell whether *value* is encoded otherwise than the one that was dispatched."""
+        original, digest, _ = self._original
+        return _differ(original, value, digest, self._weigh(value)[0])
+
+    def missing(self, handlers: Iterable[Named]) -> None:
+        """Note that *handlers* did not get their turn."""
+        for handler in handlers:
+            self.add(handler, "not_run")
+
+    def finish(
+        self, outcome: Outcome, reason: str | None = None, result: object = None
+    ) -> DispatchRecord:
+        """Return the record; the handlers left *result*."""
+        value, digest, size = self._original
+        subject, call_id = ids_of(value)
+        return DispatchRecord(
+            event=self._event,
+            scope=self._scope,
+            subject=subject,
+            call_id=call_id,
+            started_ns=self._started,
+            duration_ns=perf_counter_ns() - self._since,
+            outcome=outcome,
+            reason=reason,
+            original=digest,
+            size=size,
+            entries=tuple(self._entries),
+            value=value if self.values else None,
+            result=result if self.values else None,
+        )
+
+    def _idle(self, handler: Named, name: str, duration_ns: int, status: HandlerStatus) -> None:
+        """Enter what changed nothing."""
+        entry = HandlerEntry(
+            name=name,
+            priority=handler.priority,
+            kind=handler.kind,
+            status=status,
+            duration_ns=duration_ns,
+        )
+        self._entries.append(entry)
+
+    def _step(
+        self,
+        handler: Named,
+        step: StepTaken,
+        status: HandlerStatus,
+        why: Why,
+        duration_ns: int,
+    ) -> None:
+        moved = (step.before, step.after) if step.after is not step.before else None
+        if step.failed:
+            why = Why(step.failed, step.detail)
+        self._enter(handler, step.name, status, why, moved, duration_ns)
+
+    def _beyond(  # noqa: PLR0917 - private, and called once
+        self,
+        handler: Named,
+        steps: Sequence[StepTaken],
+        status: HandlerStatus,
+        since_ns: int,
+        why: Why,
+        change: tuple[object, object] | None,
+    ) -> None:
+        """Enter what *handler* did besides its *steps*, if it did."""
+        name, left = handler.name, steps[-1].after
+        if status in {"ran", "changed"}:
+            # It made another value of what the steps left, or dropped that.
+            end = change[1] if change else steps[0].before if status == "ran" else left
+            if end is left:
+                return
+            status, why, change = "changed", NO_WHY, (left, end)
+        self._enter(handler, name, status, why, change, perf_counter_ns() - since_ns)
+
+    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
+        self,
+        handler: Named,
+        name: str,
+        status: HandlerStatus,
+        why: Why,
+        change: tuple[object, object] | None,
+        duration_ns: int,
+    ) -> None:
+        more = {} if change is None else self._difference(*change)
+        if status == "changed" and not more:
+            status = "ran"
+        self._entries.append(
+            HandlerEntry(
+                name=name,
+                priority=handler.priority,
+                kind=handler.kind,
+                status=status,
+                reason=why.reason,
+                detail=why.detail,
+                detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
+                duration_ns=duration_ns,
+                **more,
+            )
+        )
+
+    def _difference(self, before: object, after: object) -> dict[str, Any]:
+        """Return what an entry says of a change, nothing if the values are encoded alike."""
+        (old, size_before), (new, size_after) = self._weigh(before), self._weigh(after)
+        if not _differ(before, after, old, new):
+            return {}
+        difference: dict[str, Any] = {
+            "fields": changed_fields(before, after),
+            "before": old,
+            "after": new,
+            "size_before": size_before,
+            "size_after": size_after,
+        }
+        if self.values:
+            difference |= {"value_before": before, "value_after": after}
+        return difference
+
+    def _weigh(self, value: object) -> tuple[str, int]:
+        # What one handler left is what the next one gets, so most digests are known.
+        for known in (self._latest, self._original):
+            if value is known[0]:
+                return known[1:]
+        self._latest = (value, *self._weighed(value))
+        return self._latest[1:]
+
+    def _weighed(self, value: object) -> tuple[str, int]:
+        return self._digests.weigh(value) if self._digests else ("", 0)
+
+
+def _differ(before: object, after: object, old: str, new: str) -> bool:
+    """Tell whether two values are encoded otherwise; *old* and *new* are their digests or ""."""
+    return before is not after and (old != new if old else changed(before, after))
+
+
+def changed_fields(before: object, after: object) -> tuple[str, ...]:
+    """Return the names of the fields in which two records of one type differ."""
+    if type(before) is not type(after) or not isinstance(before, Struct):
+        return ()
+    # Not `msgspec.structs.fields`: that evaluates annotations, and those of users may be for
+    # type checkers only.
+    names = before.__struct_fields__
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
+    return tuple([name for name, old, new in pairs if changed(old, new)])

@@ -1,0 +1,128 @@
+"""The command line: parse, call one function, give its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import Command, make_parser
+from toolbus.errors import LoadError, ToolbusError, WrongPathError
+from toolbus.settings.hints import nearest
+from toolbus.terminal.output import Output
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Each is imported when it is asked for: before a proxy or a hook there is somebody who waits.
+_COMMANDS = (
+    "check",
+    "demo",
+    "explain",
+    "export",
+    "forget",
+    "proxy",
+    "replay",
+    "sessions",
+    "show",
+    "wiring",
+)
+
+_OVERVIEW = """\
+commands:
+  check     say what is still readable of a store, and write it to a new file
+  demo      watch an agent work, and handlers intervene
+  explain   tell the life of a message or call, and who changed it
+  export    write the sessions of a store as JSON Lines
+  forget    delete the originals that a session kept
+  proxy     put handlers in front of an MCP server
+  replay    run recorded sessions through other handlers
+  sessions  list the sessions of a store
+  show      read a session: what was said and done
+  wiring    print who handles what, in the order in which they run
+
+examples:
+  toolbus demo                       a run in a fresh folder, which is kept
+  toolbus wiring agent.py            the handlers of the agent in agent.py
+  toolbus wiring                     those that the nearest toolbus.toml names
+  toolbus sessions agent.db          what the store agent.db holds
+  toolbus show agent.db 3f9a         the session whose id begins so
+  toolbus explain agent.db 8c01      what became of a message of it, and why
+  toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
+  toolbus replay a.jsonl --with policy.py    what policy.py would have done
+  toolbus check agent.db             whether the store is whole
+  toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
+  toolbus forget agent.db 3f9a       delete what its handlers took out
+
+exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,
+130 interrupted"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what *arguments*, else those of the process, say; return the exit code."""
+    output = Output(sys.stdout)
+    try:
+        code = _run(sys.argv[1:] if arguments is None else list(arguments), output)
+    except SystemExit as stop:
+        # That is how argparse ends, after help and after wrong use.
+        code = stop.code if isinstance(stop.code, int) else 0
+    except (UsageError, LoadError, WrongPathError) as error:
+        Output(sys.stderr).write(f"toolbus: {error}\n")
+        code = 2
+    except (ToolbusError, OSError) as error:
+        Output(sys.stderr).write(f"toolbus: {error}\n")
+        code = 1
+    except KeyboardInterrupt:
+        Output(sys.stderr).write("\ntoolbus: interrupted\n")
+        code = 130
+    return _closed(output, code)
+
+
+def _run(words: list[str], output: Output) -> int:
+    if words and not words[0].startswith("-"):
+        if words[0] not in _COMMANDS:
+            near = nearest(words[0], _COMMANDS) or f"; there is {', '.join(_COMMANDS)}"
+            raise UsageError(f"unknown command {words[0]!r}{near}; see `toolbus --help`")
+        parser, command = _command(words[0])
+        return command(parser.parse_all(words[1:]), output)
+    parser = make_parser(
+        "toolbus", "An event bus between an AI agent's model, tools and transcript.", _OVERVIEW
+    )
+    parser.usage = "toolbus COMMAND [options]"
+    parser.add_argument("--version", action="store_true", help="print the version")
+    if not parser.parse_all(words).version:
+        parser.error("which command?")
+    output.write(f"toolbus {_version()}\n")
+    return 0
+
+
+def _command(name: str) -> Command:
+    made: Command = import_module(f"toolbus.cli.{name}").command()
+    return made
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow, for few
+
+    try:
+        return version("toolbus")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _closed(output: Output, code: int) -> int:
+    """Return the exit code, and see to it that Python does not stumble over a lost stdout."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        output.lost = output.lost or error
+    if output.lost is None:
+        return code
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # A reader that has seen enough is no failure; a full disk is.
+    if isinstance(output.lost, BrokenPipeError):
+        return code
+    Output(sys.stderr).write(f"toolbus: the output cannot be written: {output.lost.strerror}\n")
+    return 1

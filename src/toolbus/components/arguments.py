@@ -1,0 +1,76 @@
+"""What an agent is made of: mistakes are named when it is made, and not in its first turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import Any
+
+from toolbus.bus.bus import EventBus
+from toolbus.components.adapters import ToolAdapter
+from toolbus.components.components import AgentComponent
+from toolbus.errors import FreezeError, RegistrationError
+from toolbus.messages.immutable import check_text
+
+
+def check_model(model: Any) -> None:
+    """Raise `RegistrationError` for what is no `Model`."""
+    what = f"model {model!r}"
+    if isinstance(model, type):
+        reason = f"it is a class; give an instance, `{model.__name__}(…)`"
+        raise RegistrationError(f"model {model.__name__!r}", reason)
+    # Who never streams, or does nothing else, may have but one of the two.
+    if not any(callable(getattr(model, method, None)) for method in ("complete", "stream")):
+        reason = "it has no `complete`; a model is an object as `toolbus.models.Model` says"
+        raise RegistrationError(what, reason)
+    if not isinstance(getattr(model, "name", None), str):
+        raise RegistrationError(what, "it has no `name` that is text")
+
+
+def check_store(store: Any) -> None:
+    """Raise `RegistrationError` for what is no `Store`."""
+    if isinstance(store, str | PathLike):
+        reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
+        raise RegistrationError(f"store {str(store)!r}", reason)
+    if isinstance(store, type):
+        reason = f"it is a class; give an instance, `{store.__name__}(…)`"
+        raise RegistrationError(f"store {store.__name__!r}", reason)
+    for method in ("append", "read", "close"):
+        if not callable(getattr(store, method, None)):
+            reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
+            raise RegistrationError(f"store {store!r}", reason)
+
+
+def check_components(components: Any) -> tuple[AgentComponent, ...]:
+    """Return *components*; raises `RegistrationError` for what is none among them."""
+    if not isinstance(components, Iterable):
+        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
+    checked = tuple(components)
+    for one in checked:
+        if isinstance(one, type):
+            reason = f"it is a class; give an instance, `{one.__name__}(…)`"
+            raise RegistrationError(f"component {one.__name__!r}", reason)
+        if isinstance(one, ToolAdapter):
+            reason = (
+                "it is an adapter; give a component on which `register_tool_adapter` was called"
+            )
+            raise RegistrationError(f"component {one.name!r}", reason)
+        if not isinstance(one, AgentComponent):
+            raise RegistrationError(f"component {one!r}", "expected an AgentComponent")
+    return checked
+
+
+def check_bus(bus: Any) -> None:
+    """Raise `RegistrationError` for what is no bus."""
+    if not isinstance(bus, EventBus):
+        raise RegistrationError(f"bus {bus!r}", "expected an `EventBus`")
+
+
+def check_texts(**texts: object) -> None:
+    """Raise `RegistrationError` unless each of *texts* is None, or text that UTF-8 can carry."""
+    for name, value in texts.items():
+        if value is not None:
+            try:
+                check_text(value, "$")
+            except FreezeError as error:
+                raise RegistrationError(f"{name} {value!r}", error.reason) from None

@@ -1,0 +1,296 @@
+"""Components: tools, handlers and adapters that are installed on an agent as one."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import is_
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from toolbus.bus.subscribing import Subscribing
+from toolbus.components.adapters import ToolAdapter
+from toolbus.components.limits import NO_LIMITS, Limits, make_limits
+from toolbus.components.marks import marked, tools_of
+from toolbus.components.running import (
+    Done,
+    Told,
+    answered_call,
+    begin_adapter,
+    left,
+    promised,
+    promises,
+    run_adapter,
+)
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    TOOL_CALL_BEFORE,
+    TOOLS_PROVIDE,
+    Deny,
+    Scope,
+    ToolSpec,
+)
+from toolbus.messages.records import ToolCall, ToolMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.marks import Mark
+    from toolbus.messages.records import Message
+    from toolbus.tools.toolset import Toolset
+
+_FINE: Done[Any] = Done(None)
+PROVIDE_PRIORITY = 200
+APPEND_PRIORITY = 50
+
+
+class Host(Protocol):
+    """What a component is installed on: an agent, or anything else that offers these three."""
+
+    @property
+    def bus(self) -> EventBus:
+        """Where its handlers are subscribed."""
+
+    @property
+    def tools(self) -> Toolset:
+        """Where its tools are added."""
+
+    @property
+    def scope(self) -> Scope:
+        """Whose events its handlers hear, sub-agents included; without an agent id: everyone's."""
+
+
+class AgentComponent:
+    """Tools, handlers and adapters, installed together; a subclass marks its methods.
+
+    `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
+    that overrides it stays one. *requires* names component classes that must be there too.
+    *enabled* may be switched at any time.
+    """
+
+    requires: tuple[type[AgentComponent], ...] = ()
+    enabled: bool = True
+
+    # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
+    _adapters: tuple[ToolAdapter, ...] = ()
+    _undo: tuple[Callable[[], object], ...] = ()
+    _host: Host | None = None
+    _limits: Limits = NO_LIMITS
+    _told: Told = {}  # noqa: RUF012 - as above
+
+    def __init__(self, *, enabled: bool | None = None) -> None:
+        if enabled is not None:
+            self.enabled = enabled
+
+    @property
+    def name(self) -> str:
+        """Its name in errors and logs."""
+        return type(self).__name__
+
+    @property
+    def host(self) -> Host | None:
+        """What it is installed on, or None."""
+        return self._host
+
+    @property
+    def adapters(self) -> tuple[ToolAdapter, ...]:
+        """Its adapters in the order in which they see signatures and responses."""
+        return self._adapters
+
+    def register_tool_adapter(self, adapter: ToolAdapter) -> None:
+        """Add *adapter*; also after installation."""
+        if problem := self._problem(adapter):
+            raise RegistrationError(f"adapter {getattr(adapter, 'name', adapter)!r}", problem)
+        # Sorting is stable, so equal priorities stay in order of registration.
+        self._adapters = tuple(sorted((*self._adapters, adapter), key=lambda one: -one.priority))
+
+    def unregister_tool_adapter(self, adapter: ToolAdapter) -> None:
+        """Take *adapter* out; one that is not there is ignored."""
+        self._adapters = tuple([one for one in self._adapters if one is not adapter])
+
+    def confine(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
+        """Narrow it to some tools, and give its handlers one *priority*; return it itself.
+
+        *tools* are glob patterns: its adapters leave other tools alone, and its handlers do not
+        see calls, failures, outcomes and messages of theirs; they see whatever belongs to no
+        single tool. Among its own handlers the order stays. Raises `RegistrationError` when it is
+        installed, or has a `setup` of its own: nobody knows what that subscribes.
+        """
+        what = f"component {self.name!r}"
+        if self._host is not None:
+            raise RegistrationError(what, "it is installed already; confine it before that")
+        limits = make_limits(what, tools, priority)
+        if type(self).setup is not AgentComponent.setup:
+            reason = "it has a `setup` of its own, which tools and priority do not reach"
+            raise RegistrationError(what, f"{reason}; give them to the component itself")
+        self._limits = limits
+        return self
+
+    def setup(self, agent: Host) -> None:
+        """Subscribe the handlers and add the tools; called when the agent is made."""
+        if self._host is not None:
+            reason = "it is installed already; make another one"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        self._host = agent
+        try:
+            self._subscribe_adapters(agent)
+            for name, mark in self._limits.ordered(marked(type(self))):
+                self._subscribe(agent, mark, getattr(self, name))
+            for one in tools_of(self):
+                agent.tools.add(one, offered=lambda: self.enabled)
+                self._undo += (partial(agent.tools.remove, one.spec.name),)
+        except BaseException:
+            self.teardown()
+            raise
+
+    def teardown(self) -> None:
+        """Undo `setup`: nothing of the component stays behind."""
+        for undo in self._undo:
+            undo()
+        self._undo, self._host = (), None
+
+    async def install(self, agent: Host) -> None:
+        """Acquire what needs a running loop; called before the agent's first step."""
+
+    async def close(self) -> None:
+        """Release what `install` acquired."""
+
+    async def _on_tools_provide_adapter(
+        self, ctx: EventContext[tuple[ToolSpec, ...]]
+    ) -> tuple[ToolSpec, ...] | None:
+        """Let each adapter reword the specs of its tools; one that fails hides only its tool."""
+        specs = ctx.value
+        if not self.enabled or not self._adapters:
+            return None
+        told: dict[tuple[int, str], tuple[ToolSpec, ToolSpec]] = {}
+        for adapter in self._adapters:
+            done = [await _reworded(adapter, spec, self._limits) for spec in specs]
+            told |= promises(adapter, specs, done)
+            kept = tuple([one.value for one in done if not one.withhold])
+            specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
+            failed = next((one for one in done if one.failed), _FINE)
+            if any(one.concerned for one in done):
+                actor, why, detail = (id(self), id(adapter)), failed.failed, failed.detail
+                ctx.step(adapter.name, specs, actor=actor, failed=why, detail=detail)
+        self._told = told
+        return None if specs is ctx.value else specs
+
+    async def _on_tool_call_before_adapter(
+        self, ctx: EventContext[ToolCall]
+    ) -> ToolCall | Deny | None:
+        """Let each adapter turn the arguments into those of the signature that it was given."""
+        call = ctx.value
+        if not self.enabled or not self._adapters:
+            return None
+        for adapter in reversed(self._adapters):
+            method = adapter.adapt_parameters
+            done = begin_adapter(adapter, TOOL_CALL_BEFORE, call.name, method, call)
+            if not isinstance(done, Done):
+                done = await done
+            call = done.value
+            if done.concerned:
+                actor, why, detail = (id(self), id(adapter)), done.failed, done.detail
+                ctx.step(adapter.name, call, actor=actor, failed=why, detail=detail)
+            if done.withhold:
+                return Deny(f"adapter {adapter.name!r} {done.failed}", done.detail)
+        return None if call is ctx.value else call
+
+    async def _on_message_append_before_adapter(
+        self, ctx: EventContext[Message]
+    ) -> ToolMessage | None:
+        """Let each adapter change the response of a tool message, and nothing else."""
+        message = ctx.value
+        if not self.enabled or not self._adapters or not isinstance(message, ToolMessage):
+            return None
+        call, response, event = None, message.tool_response, MESSAGE_APPEND_BEFORE
+        for adapter in self._adapters:
+            if response is None:
+                return None
+            # The same for all adapters that see the same response.
+            call = call or answered_call(message, response)
+            method = adapter.adapt_response
+            done = begin_adapter(adapter, event, call.name, method, response, call)
+            if not isinstance(done, Done):
+                done = await done
+            if done.withhold or done.value is not response:
+                message = left(adapter, message, done)
+                call, response = None, message.tool_response
+            if done.concerned:
+                spec = ctx.tool
+                if spec is not None and spec.output_schema is not None:
+                    spec = await promised(adapter, spec, self._told)
+                failed, detail = done.failed, done.detail
+                ctx.step(adapter.name, message, failed=failed, detail=detail, tool=spec)
+        if message is ctx.value:
+            return None
+        ctx.output = message
+        return message
+
+    def _problem(self, adapter: Any) -> str | None:
+        """Return why *adapter* cannot be one of this component's, or None."""
+        if not isinstance(adapter, ToolAdapter):
+            return "expected an object of a subclass of ToolAdapter"
+        if adapter.on_error not in {"open", "closed"}:
+            return f"on_error must be one of open, closed, not {adapter.on_error!r}"
+        if type(adapter.priority) is not int:
+            return f"priority must be an integer, not {adapter.priority!r}"
+        if any(one is adapter for one in self._adapters):
+            return f"{self.name} has it already"
+        return None
+
+    def _subscribe_adapters(self, agent: Host) -> None:
+        # One above the last on this bus, so that parameters pass the components in reverse.
+        number, give_back = agent.bus.numbers.take(self)
+        self._undo += (give_back,)
+        for event, handler, priority in (
+            (TOOLS_PROVIDE, self._on_tools_provide_adapter, PROVIDE_PRIORITY),
+            (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
+            (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
+        ):
+            subscribe: Any = _subscriber(agent).on  # a loop over three events has no single type
+            sender, when = agent.scope.agent_id or None, self._limits.gate
+            subscription = subscribe(
+                event, handler, priority=priority, on_error="closed", sender=sender, when=when
+            )
+            self._undo += (subscription.cancel,)
+
+    def _subscribe(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
+        """Subscribe a marked method for the time that the component is enabled."""
+        options = mark.options.copy()
+        gate, wanted = self._limits.gate, options.get("when")
+        options["when"] = lambda ctx: (
+            self.enabled and (gate is None or gate(ctx)) and (wanted is None or wanted(ctx))
+        )
+        if self._limits.priority is not None:
+            options["priority"] = self._limits.priority
+        options.setdefault("sender", agent.scope.agent_id or None)
+        subscriber = _subscriber(agent)
+        subscribe: Any = subscriber.guard if mark.kind == "guard" else subscriber.on
+        self._undo += (subscribe(mark.event, handler, **options).cancel,)
+
+
+def _subscriber(host: Host) -> Subscribing:
+    """Return who subscribes for *host*: itself if it can, since what it subscribes goes with it."""
+    return host if isinstance(host, Subscribing) else host.bus
+
+
+def check_requires(components: Iterable[AgentComponent]) -> None:
+    """Raise `RegistrationError` if one of *components* requires what is not among them."""
+    present = tuple(components)
+    for component in present:
+        missing = [
+            wanted.__name__
+            for wanted in component.requires
+            if not any(isinstance(one, wanted) for one in present)
+        ]
+        if missing:
+            reason = f"it requires {', '.join(missing)}; install that too"
+            raise RegistrationError(f"component {component.name!r}", reason)
+
+
+async def _reworded(adapter: ToolAdapter, spec: ToolSpec, limits: Limits) -> Done[ToolSpec]:
+    """Return what *adapter* makes of the spec of a tool, if that is one of the component's."""
+    if limits.gate and not limits.covers(spec.name):
+        return Done(spec, concerned=False)
+    return await run_adapter(adapter, TOOLS_PROVIDE, spec.name, adapter.adapt_signature, spec)

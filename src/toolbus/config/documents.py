@@ -1,0 +1,103 @@
+"""A configuration as it stands in its file: `toolbus.toml`, or a table of `pyproject.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.config.places import key_lines
+from toolbus.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from toolbus.config.places import Path as Keys
+
+NAME = "toolbus.toml"
+_PROJECT = "pyproject.toml"
+_BROKEN = re.compile(
+    r"(?P<reason>.*?)(?: \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\))?", re.DOTALL
+)
+
+
+class Document(NamedTuple):
+    """The *table* that is ours in *file*, and the *lines* of all keys by their path in it."""
+
+    file: Path
+    table: dict[str, Any]
+    lines: dict[Keys, int]
+
+    def error(self, reason: str, *path: str | int) -> ConfigurationError:
+        """Return an error at what *path* leads to, or at the table that it should be in."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return ConfigurationError(reason, str(self.file), self.lines.get(path))
+
+
+def find() -> Path | None:
+    """Return the nearest configuration, from the current folder upwards, or None.
+
+    In one folder a `toolbus.toml` counts before a `pyproject.toml` with `[tool.toolbus]`. Raises
+    `ConfigurationError` for a `pyproject.toml` that speaks of toolbus and cannot be read.
+    """
+    for folder in (Path(), *Path.cwd().parents):
+        if (folder / NAME).is_file():
+            return folder / NAME
+        project = folder / _PROJECT
+        if project.is_file() and _speaks_of_us(project):
+            return project
+    return None
+
+
+def read_document(file: Path) -> Document:
+    """Return what *file* says; raises `ConfigurationError` if it cannot be read."""
+    table, lines = _parse(file, _read(file))
+    root: Keys = ("tool", "toolbus") if file.name == _PROJECT else ()
+    for key in root:
+        table = table.get(key) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise ConfigurationError("there is no [tool.toolbus] in it; add one", str(file))
+    depth = len(root)
+    ours = {path[depth:]: line for path, line in lines.items() if path[:depth] == root}
+    return Document(file, table, ours)
+
+
+def _speaks_of_us(project: Path) -> bool:
+    text = _read(project)
+    # Who does not even mention us may be as broken as he likes.
+    tools = _parse(project, text)[0].get("tool") if "toolbus" in text else None
+    return isinstance(tools, dict) and "toolbus" in tools
+
+
+def _read(file: Path) -> str:
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise ConfigurationError(
+            "there is no such file; write one, or name another", str(file)
+        ) from None
+    except OSError as error:
+        reason = f"it cannot be read: {error.strerror}"
+        raise ConfigurationError(reason, str(file)) from error
+    try:
+        # As TOML wants it; a lone carriage return would be no end of a line in it.
+        return data.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError("this is no UTF-8", str(file), line) from None
+
+
+def _parse(file: Path, text: str) -> tuple[Any, dict[Keys, int]]:
+    """Return what *text* says, and the lines of its keys."""
+    try:
+        return tomllib.loads(text), key_lines(text)
+    except RecursionError:
+        raise ConfigurationError("it is nested too deeply to be read", str(file)) from None
+    except ValueError as error:
+        found = _BROKEN.fullmatch(str(error))
+    assert found is not None  # noqa: S101 - for mypy: everything matches
+    reason = found["reason"][:1].lower() + found["reason"][1:]
+    # Without a number it is the end of the file that comes too early.
+    line = int(found["line"] or text.count("\n") + 1)
+    column = int(found["column"]) if found["column"] else None
+    raise ConfigurationError(reason, str(file), line, column)

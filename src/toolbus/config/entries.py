@@ -1,0 +1,95 @@
+"""What a configuration says of each component, checked for its form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from toolbus.config.values import MisfitError, fit
+from toolbus.settings.hints import hint, nearest
+
+if TYPE_CHECKING:
+    from toolbus.config.documents import Document
+
+TABLES = "component"
+_KINDS: dict[str, Any] = {
+    "use": str,
+    "name": str,
+    "settings": dict[str, Any],
+    "tools": str | tuple[str, ...],
+    "priority": int,
+    "enabled": bool,
+}
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One `[[component]]`, the one with *index*; *where* is "file:line".
+
+    *name* is that of *use* if it has none of its own. *priority* is None if none is given.
+    """
+
+    name: str
+    use: str
+    where: str
+    index: int
+    settings: dict[str, Any]
+    tools: tuple[str, ...] = ("*",)
+    priority: int | None = None
+    enabled: bool = True
+
+
+def read_entries(document: Document) -> tuple[Entry, ...]:
+    """Return what *document* says of components, in its order; raises `ConfigurationError`."""
+    for key in document.table:
+        if key != TABLES:
+            raise document.error(f"unknown key {key!r}{hint(key, [TABLES])}", key)
+    tables = document.table.get(TABLES, [])
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise document.error(f"{TABLES!r} is no array of tables; write [[{TABLES}]]", TABLES)
+    entries = tuple([_entry(document, at, table) for at, table in enumerate(tables)])
+    _check_unique(document, entries)
+    return entries
+
+
+def _entry(document: Document, index: int, table: dict[str, Any]) -> Entry:
+    for key in table:
+        if key not in _KINDS:
+            meant = nearest(key, _KINDS) or "; what the component itself takes goes into `settings`"
+            raise document.error(f"unknown key {key!r}{meant}", TABLES, index, key)
+    values = {key: _value(document, index, key, value) for key, value in table.items()}
+    if "use" not in values:
+        reason = "the component has no `use`; it says which one: an offered name, or FILE.py:Class"
+        raise document.error(reason, TABLES, index)
+    tools = values.pop("tools", "*")
+    return Entry(
+        name=values.pop("name", values["use"]),
+        where=f"{document.file.resolve()}:{document.lines[TABLES, index]}",
+        index=index,
+        settings=values.pop("settings", {}),
+        tools=(tools,) if isinstance(tools, str) else tools,
+        **values,
+    )
+
+
+def _value(document: Document, index: int, key: str, value: object) -> Any:
+    path = (TABLES, index, key)
+    try:
+        fitted = fit(value, _KINDS[key], document.file.parent)
+    except MisfitError as error:
+        raise document.error(f"key {key!r}: {error.reason}", *path, *error.path) from None
+    if key in {"use", "name", "tools"} and not (fitted and all(fitted)):
+        raise document.error(f"key {key!r}: expected something, got {value!r}", *path)
+    return fitted
+
+
+def _check_unique(document: Document, entries: tuple[Entry, ...]) -> None:
+    seen: dict[str, Entry] = {}
+    for entry in entries:
+        first = seen.setdefault(entry.name, entry)
+        if first is not entry:
+            line = document.lines[TABLES, first.index]
+            reason = f"two components are called {entry.name!r}, the other in line {line}"
+            key = "name" if entry.name != entry.use else "use"
+            way_out = "give this one a `name` of its own"
+            raise document.error(f"{reason}; {way_out}", TABLES, entry.index, key)

@@ -1,0 +1,181 @@
+"""An agent, a bus or a component, found in a Python file; or what a configuration names."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+from toolbus.bus.bus import EventBus
+from toolbus.components.components import AgentComponent
+from toolbus.errors import LoadError
+from toolbus.events.catalogue import Scope
+from toolbus.settings.importing import defines, import_file, worded
+from toolbus.tools.toolset import Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+    from toolbus.agent.agent import Agent
+    from toolbus.components.components import Host
+    from toolbus.config.configuration import Configuration
+
+_WANTED = "agent, bus or component"
+
+
+class Found(NamedTuple):
+    """The bus of what was found, where it was and what it was, and who speaks there with what."""
+
+    bus: EventBus
+    target: str
+    kind: str
+    host: Host
+    components: tuple[AgentComponent, ...] = ()
+    configuration: Configuration | None = None
+
+
+class Stage:
+    """What components are installed on in place of an agent; *bus* is its own unless given."""
+
+    def __init__(self, bus: EventBus | None = None) -> None:
+        self.bus = EventBus() if bus is None else bus
+        self.tools, self.scope = Toolset(), Scope(agent_id="agent")
+
+
+def load(target: str) -> Found:
+    """Return what *target*, `FILE.py[:name]` or a configuration, means; raises `LoadError`."""
+    if target.endswith(".toml"):
+        return load_configuration(target)
+    file, name = _split(target)
+    with redirect_stdout(sys.stderr):
+        module = import_file(file)
+        names = vars(module)
+        if name is None:
+            name = _only_candidate(file, module)
+        elif name not in names:
+            raise LoadError(f"{file} has no {name!r}{_hint(name, module)}")
+        where = f"{file}:{name}"
+        return _found(names[name], where)
+
+
+def load_configuration(file: str | None = None) -> Found:
+    """Return what the configuration *file*, else the nearest one, names; raises `LoadError`."""
+    from toolbus.config import configuration  # noqa: PLC0415 - not for those who name a file of Python
+
+    found = configuration.read(file)
+    with redirect_stdout(sys.stderr):
+        stage = _installed(found.components, str(found.file))
+    return Found(stage.bus, str(found.file), "configuration", stage, found.components, found)
+
+
+def _split(target: str) -> tuple[Path, str | None]:
+    file, _, name = target.rpartition(":")
+    path = Path(file if file and not Path(target).exists() else target)
+    if path.is_dir():
+        raise LoadError(f"{path} is a folder; give FILE.py[:name]")
+    if not path.is_file():
+        raise LoadError(f"there is no file {str(path)!r}; give FILE.py[:name]")
+    if path.suffix != ".py":
+        raise LoadError(f"{path} is no Python file; give FILE.py[:name]")
+    return path, (name or None) if path == Path(file) else None
+
+
+def _only_candidate(file: Path, module: ModuleType) -> str:
+    candidates = _candidates(module)
+    if not candidates:
+        raise LoadError(f"{file} has no {_WANTED}; give FILE.py:name of a function that makes one")
+    if len(candidates) > 1:
+        raise LoadError(f"{file} has several; say {file}:NAME, one of {', '.join(candidates)}")
+    return candidates[0]
+
+
+def _hint(name: str, module: ModuleType) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
+
+    if near := get_close_matches(name, vars(module), 1):
+        return f"; did you mean {near[0]!r}?"
+    candidates = _candidates(module)
+    return f"; there is {', '.join(candidates)}" if candidates else ""
+
+
+def _candidates(module: ModuleType) -> list[str]:
+    """Return the names of what may be meant: agents and buses before components and their classes.
+
+    An agent and its bus are one candidate, and so are two names of one object.
+    """
+    public = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    for choose in (_bus_of, _component, lambda value: _own_class(value, module)):
+        chosen: dict[int, str] = {}
+        # Agents first, so that their buses go by their names.
+        for name, value in sorted(public.items(), key=lambda item: not _is_agent(item[1])):
+            if (one := choose(value)) is not None:
+                chosen.setdefault(id(one), name)
+        if chosen:
+            return list(chosen.values())
+    return []
+
+
+def _is_agent(value: object) -> TypeGuard[Agent]:
+    # As long as nobody has loaded agents, nothing is one; and to load them takes a while.
+    module = sys.modules.get("toolbus.agent.agent")
+    return module is not None and isinstance(value, module.Agent)
+
+
+def _bus_of(value: object) -> EventBus | None:
+    if _is_agent(value):
+        return value.bus
+    return value if isinstance(value, EventBus) else None
+
+
+def _component(value: object) -> AgentComponent | None:
+    return value if isinstance(value, AgentComponent) else None
+
+
+def _own_class(value: object, module: ModuleType) -> object | None:
+    return value if defines(module, value, AgentComponent) else None
+
+
+def _found(value: Any, where: str) -> Found:
+    """Return the bus of *value*, made by calling it if it is a function or a class."""
+    known = _is_agent(value) or isinstance(value, EventBus | AgentComponent)
+    if not known and callable(value):
+        where = f"{where}()"
+        value = _made(value, where)
+    if _is_agent(value):
+        return Found(value.bus, where, "agent", value, value.components)
+    if isinstance(value, EventBus):
+        return Found(value, where, "bus", Stage(value))
+    components = list(value) if isinstance(value, list | tuple) else [value]
+    if not components or not all(isinstance(one, AgentComponent) for one in components):
+        raise LoadError(f"{where} is no {_WANTED}, but {type(value).__name__!r}")
+    kind = "component" if components == [value] else "components"
+    stage = _installed(components, where)
+    return Found(stage.bus, where, kind, stage, tuple(components))
+
+
+def _made(make: Callable[[], Any], where: str) -> Any:
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError) as error:
+        raise LoadError(f"{where}: {error}; give a function without arguments") from None
+    try:
+        made = make()
+    except (Exception, SystemExit) as error:
+        raise LoadError(f"{where} raised {worded(error)}") from error
+    if inspect.iscoroutine(made):
+        made.close()
+        raise LoadError(f"{where} is async; give a function that is not")
+    return made
+
+
+def _installed(components: Iterable[AgentComponent], where: str) -> Stage:
+    stage = Stage()
+    for component in components:
+        try:
+            component.setup(stage)
+        except Exception as error:
+            raise LoadError(f"{where} cannot be installed: {worded(error)}") from error
+    return stage

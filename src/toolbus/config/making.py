@@ -1,0 +1,91 @@
+"""A component made of its settings, which its constructor's signature judges first."""
+
+from __future__ import annotations
+
+import inspect
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from toolbus.components.components import AgentComponent
+from toolbus.config.values import MisfitError, fit
+from toolbus.settings.hints import hint
+from toolbus.settings.importing import worded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def make_component(
+    maker: Callable[..., Any], settings: Mapping[str, Any], folder: Path
+) -> AgentComponent:
+    """Return what *maker* makes of *settings*; relative paths among them start at *folder*.
+
+    Raises `MisfitError`, with the path from the settings, for names that it does not know or
+    lacks, for values of a wrong type, and if it raises itself.
+    """
+    arguments = _arguments(maker, settings, folder)
+    try:
+        made = maker(**arguments)
+    except (Exception, SystemExit) as error:
+        raise MisfitError(f"it cannot be made: {worded(error)}") from error
+    if inspect.iscoroutine(made):
+        made.close()
+        raise MisfitError("what makes it is async; give a function that is not")
+    if not isinstance(made, AgentComponent):
+        raise MisfitError(f"what was made is no component, but {type(made).__name__!r}")
+    return made
+
+
+def _arguments(
+    maker: Callable[..., Any], settings: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    parameters = inspect.signature(maker).parameters.values()
+    named = {one.name: one for one in parameters if one.kind in _NAMED}
+    others = next((one for one in parameters if one.kind is Parameter.VAR_KEYWORD), None)
+    for name in settings:
+        if name not in named and others is None:
+            raise MisfitError(f"unknown setting {name!r}{hint(name, named)}", name)
+    missing = [repr(name) for name in _required(parameters) if name not in settings]
+    if missing:
+        what = "setting" if len(missing) == 1 else "settings"
+        raise MisfitError(f"it needs the {what} {', '.join(missing)}")
+    return {
+        name: _fitted(value, _type_of(maker, named.get(name, others)), name, folder)
+        for name, value in settings.items()
+    }
+
+
+def _required(parameters: Iterable[Parameter]) -> Iterator[str]:
+    for one in parameters:
+        if one.kind is Parameter.POSITIONAL_ONLY and one.default is one.empty:
+            raise MisfitError(f"its parameter {one.name!r} is positional-only; settings are named")
+        if one.kind in _NAMED and one.default is one.empty:
+            yield one.name
+
+
+def _fitted(value: object, kind: Any, name: str, folder: Path) -> Any:
+    try:
+        return fit(value, kind, folder)
+    except MisfitError as error:
+        raise MisfitError(f"setting {name!r}: {error.reason}", name, *error.path) from error
+
+
+def _type_of(maker: Any, parameter: Parameter | None) -> Any:
+    """Return the type hint of a parameter of *maker*, Any if there is none."""
+    if parameter is None or parameter.annotation is parameter.empty:
+        return Any
+    function = inspect.unwrap(maker if inspect.isroutine(maker) else maker.__init__)
+
+    def holder() -> None: ...
+
+    # One by one: who sets nothing of a type need not be able to read it.
+    holder.__annotations__ = {"it": parameter.annotation}
+    names = getattr(function, "__globals__", {})
+    try:
+        return get_type_hints(holder, names, include_extras=True)["it"]
+    except (NameError, SyntaxError, TypeError) as error:
+        reason = f"setting {parameter.name!r}: its type hint cannot be read: {error}"
+        raise MisfitError(f"{reason}; import it while the program runs", parameter.name) from None

@@ -1,0 +1,116 @@
+"""What `use` names: a class in a file or a module, or what an installed package offers."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolbus.components.components import AgentComponent
+from toolbus.errors import LoadError
+from toolbus.settings.hints import hint
+from toolbus.settings.importing import defines, import_file, worded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.metadata import EntryPoint
+    from types import ModuleType
+
+GROUP = "toolbus.components"
+"""The group of entry points in which packages offer component classes."""
+
+
+def find_maker(use: str, folder: Path) -> Callable[..., Any]:
+    """Return the class of components, or the function that makes one, that *use* names.
+
+    A relative file starts at *folder*. Only what is named is imported. Raises `LoadError`.
+    """
+    source, _, name = use.rpartition(":")
+    if use.endswith(".py"):
+        source, name = use, ""
+    if source.endswith(".py"):
+        made = _from_file(folder / Path(source).expanduser(), source, name)
+    elif source:
+        made = _attribute(_module(source), source, name)
+    else:
+        made = _offered(use)
+    return _checked(made, use)
+
+
+def _checked(made: Any, use: str) -> Callable[..., Any]:
+    if isinstance(made, type) and not issubclass(made, AgentComponent):
+        raise LoadError(f"{use!r} is no component, but class {made.__name__!r}")
+    if isinstance(made, AgentComponent) or not callable(made):
+        kind = type(made).__name__
+        raise LoadError(f"{use!r} is no class of components, but an object of {kind!r}")
+    maker: Callable[..., Any] = made
+    return maker
+
+
+def _from_file(file: Path, said: str, name: str) -> Any:
+    if not file.is_file():
+        raise LoadError(
+            f"there is no file {str(file)!r}; relative ones start at this file's folder"
+        )
+    module = import_file(file)
+    if name:
+        return _attribute(module, said, name)
+    classes = {
+        id(one): one for one in vars(module).values() if defines(module, one, AgentComponent)
+    }
+    if len(classes) == 1:
+        return next(iter(classes.values()))
+    names = ", ".join([one.__name__ for one in classes.values()])
+    reason = f"has several components; say {said}:NAME, one of {names}"
+    raise LoadError(f"{file} {reason if classes else 'has no class of components; write one'}")
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise LoadError(f"module {name!r} cannot be imported: {worded(error)}") from error
+        way_out = "install its package, or give a file, ./FILE.py:Class"
+        raise LoadError(f"there is no module {error.name!r}; {way_out}") from None
+    except (Exception, SystemExit) as error:
+        raise LoadError(f"module {name!r} cannot be imported: {worded(error)}") from error
+
+
+def _attribute(module: ModuleType, said: str, name: str) -> Any:
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        known = [
+            one
+            for one, value in vars(module).items()
+            if isinstance(value, type) and issubclass(value, AgentComponent)
+        ]
+        raise LoadError(f"{said} has no {name!r}{hint(name, known)}") from None
+
+
+def _offered(name: str) -> Any:
+    """Return what an installed package offers under *name*."""
+    # Slow to import, and many a configuration names no package.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    points = entry_points(group=GROUP)
+    found = {point.value: point for point in points if point.name == name}
+    if not found:
+        known = {point.name for point in points}
+        none = "; no installed package offers one. A file is named ./FILE.py:Class"
+        raise LoadError(f"unknown component {name!r}{hint(name, known) if known else none}")
+    if len(found) > 1:
+        owners = " and ".join(sorted([_owner(point) for point in found.values()]))
+        ways = ", ".join(sorted(found))
+        raise LoadError(f"component {name!r} is offered by {owners}; say which, one of {ways}")
+    (point,) = found.values()
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        reason = f"component {name!r} of {_owner(point)} cannot be imported: {worded(error)}"
+        raise LoadError(reason) from error
+
+
+def _owner(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value

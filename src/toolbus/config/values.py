@@ -1,0 +1,69 @@
+"""A value of a file as the type that the code wants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from toolbus.settings.importing import worded
+
+_PLACE = re.compile(r"(?P<reason>.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
+
+
+class MisfitError(Exception):
+    """A value is not of the type that is wanted; *path* leads from it to what is wrong."""
+
+    def __init__(self, reason: str, *path: str | int) -> None:
+        self.reason, self.path = reason, path
+        super().__init__(reason, *path)
+
+
+def fit(value: object, kind: Any, folder: Path) -> Any:
+    """Return *value* as a *kind*, any type that msgspec knows, a path or a regular expression.
+
+    A relative path starts at *folder*. Raises `MisfitError`.
+    """
+    try:
+        return msgspec.convert(value, kind, dec_hook=partial(_read, folder))
+    except MisfitError:
+        raise
+    except msgspec.ValidationError as error:
+        found = _PLACE.fullmatch(str(error))
+        assert found is not None  # noqa: S101 - for mypy: everything matches
+        reason = found["reason"][:1].lower() + found["reason"][1:]
+        raise MisfitError(reason, *_steps(found["path"] or "")) from None
+    except Exception as error:
+        raise MisfitError(worded(error)) from error
+
+
+def _read(folder: Path, kind: Any, value: Any) -> object:
+    """Return *value* as a *kind* that msgspec does not know."""
+    family = get_origin(kind) or kind
+    if kind is object:
+        return value
+    if family is Iterable:
+        inner: Any = get_args(kind)[0] if get_args(kind) else Any
+        return fit(value, tuple[inner, ...], folder)
+    if family is Path and isinstance(value, str):
+        return folder / Path(value).expanduser()
+    if family is re.Pattern and isinstance(value, str):
+        try:
+            return re.compile(value)
+        except re.error as error:
+            raise MisfitError(f"no regular expression: {error}") from None
+    name = getattr(kind, "__name__", kind)
+    if family in {Path, re.Pattern}:
+        raise MisfitError(f"expected `str` for a `{name}`, got `{type(value).__name__}`")
+    raise MisfitError(f"a file cannot give a `{name}`")
+
+
+def _steps(path: str) -> list[str | int]:
+    """Return the keys and indices of a path of msgspec's, up to where it does not say which."""
+    known, _, _ = path.partition("[...]")
+    return [step["key"] or int(step["index"]) for step in _STEP.finditer(known)]

@@ -1,3 +1,0 @@
-"""One dispatch: the context that handlers get, and its way through an ordered tuple of them."""
-
-from toolbus.dispatch.contexts import EventContext as EventContext

@@ -1,0 +1,300 @@
+"""The named points in an agent's life, and what handlers may say there."""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin, overload
+
+from msgspec import Struct
+
+from toolbus.errors import RegistrationError
+from toolbus.events.values import (
+    ModelDelta,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+    RunFailure,
+    RunResult,
+    RunStart,
+    RunStatus,
+    ToolCallFailure,
+    ToolCallOutcome,
+    ToolCallPersist,
+    ToolSpec,
+    ToolStatus,
+)
+from toolbus.events.verdicts import Ask, Deny, Retry
+from toolbus.messages.fields import freeze_items, freeze_objects
+from toolbus.messages.immutable import EMPTY, JsonObject
+from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolResponse
+
+__all__ = [
+    "CATALOGUE",
+    "MESSAGE_APPEND_AFTER",
+    "MESSAGE_APPEND_BEFORE",
+    "MESSAGE_PERSIST_BEFORE",
+    "MODEL_CALL_AFTER",
+    "MODEL_CALL_BEFORE",
+    "MODEL_CALL_DELTA",
+    "MODEL_CALL_ERROR",
+    "RUN_AFTER",
+    "RUN_BEFORE",
+    "RUN_ERROR",
+    "TOOLS_PROVIDE",
+    "TOOL_CALL_AFTER",
+    "TOOL_CALL_BEFORE",
+    "TOOL_CALL_ERROR",
+    "TOOL_CALL_PERSIST_AFTER",
+    "TOOL_CALL_PERSIST_BEFORE",
+    "Ask",
+    "Deny",
+    "Event",
+    "ModelDelta",
+    "ModelFailure",
+    "ModelReply",
+    "ModelRequest",
+    "ObserveEvent",
+    "Retry",
+    "RunFailure",
+    "RunResult",
+    "RunStart",
+    "RunStatus",
+    "Scope",
+    "ToolCallFailure",
+    "ToolCallOutcome",
+    "ToolCallPersist",
+    "ToolSpec",
+    "ToolStatus",
+    "TransformEvent",
+    "by_name",
+]
+
+V = TypeVar("V")
+R = TypeVar("R")
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
+
+    *context* is what the caller of `run` gave: user, tenant, language.
+    """
+
+    agent_id: str = ""
+    session_id: str = ""
+    run_id: str = ""
+    turn: int = 0
+    lineage: tuple[str, ...] = ()
+    context: JsonObject = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_items(self, "lineage", str)
+        freeze_objects(self, "context")
+
+
+class TransformEvent(Generic[V, R]):
+    """A point where handlers may replace the value, answer or refuse; dispatched with `apply`.
+
+    *value* is the type that passes, *answer* what a handler may give instead of going on;
+    *asks* says that guards may return `Ask`; *strict* that a return which is nothing of all this
+    denies, whatever the handler's policy, because a refusal may have been meant. `R` is all that
+    a handler may return but None.
+    """
+
+    __slots__ = ("_accepted", "_items", "answer", "asks", "name", "strict", "value")
+
+    @overload
+    def __init__(
+        self: TransformEvent[T, T | Deny], name: str, value: type[T], *, strict: bool = False
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TransformEvent[T, T | A | Deny],
+        name: str,
+        value: type[T],
+        *,
+        answer: type[A],
+        asks: bool = False,
+        strict: bool = False,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        value: object,
+        *,
+        answer: object = None,
+        asks: bool = False,
+        strict: bool = False,
+    ) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        value: object,
+        *,
+        answer: object = None,
+        asks: bool = False,
+        strict: bool = False,
+    ) -> None:
+        self.name, self.value, self.asks, self.strict = name, value, asks, strict
+        self.answer = () if answer is None else _checked_classes(name, answer)
+        self._accepted = _checked_classes(name, value)
+        is_sequence = get_origin(value) is tuple and get_args(value)[1:] == (...,)
+        self._items = _checked_classes(name, get_args(value)[0]) if is_sequence else None
+
+    def __repr__(self) -> str:
+        return f"<TransformEvent {self.name}>"
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether *value* is of the event's type; of `tuple[X, ...]` every item must be."""
+        if self._items is None or not isinstance(value, tuple):
+            return isinstance(value, self._accepted)
+        return all(isinstance(item, self._items) for item in value)
+
+    def takes(self, kind: type) -> bool:
+        """Tell whether every value of the class *kind* is of the event's type."""
+        return self._items is None and issubclass(kind, self._accepted)
+
+
+class ObserveEvent(Generic[V]):
+    """A point that handlers see and cannot change.
+
+    It is dispatched with `do`, or with `observe` if it is *awaited*.
+    """
+
+    __slots__ = ("awaited", "name", "value")
+
+    @overload
+    def __init__(
+        self: ObserveEvent[T], name: str, value: type[T], *, awaited: bool = False
+    ) -> None: ...
+    @overload
+    def __init__(self, name: str, value: object, *, awaited: bool = False) -> None: ...
+    def __init__(self, name: str, value: object, *, awaited: bool = False) -> None:
+        self.name, self.value, self.awaited = name, value, awaited
+
+    def __repr__(self) -> str:
+        return f"<ObserveEvent {self.name}>"
+
+
+def _checked_classes(event: str, annotation: Any) -> tuple[type, ...]:
+    """Return what `isinstance` takes for *annotation*; raises `RegistrationError`."""
+    kinds = _classes(annotation)
+    try:
+        for kind in kinds:
+            isinstance(None, kind)
+    except TypeError:
+        reason = f"no value can be checked against {annotation!r}; take a class or a union of them"
+        raise RegistrationError(f"event {event!r}", reason) from None
+    return kinds
+
+
+def _classes(annotation: Any) -> tuple[type, ...]:
+    """Return the classes of *annotation*: a class, a union of them, a generic, None or Any."""
+    if get_origin(annotation) in {Union, UnionType}:
+        return tuple([kind for arg in get_args(annotation) for kind in _classes(arg)])
+    if annotation is Any:
+        return (object,)
+    if annotation is None:
+        return (type(None),)
+    return (get_origin(annotation) or annotation,)
+
+
+# Beside each event: when it fires, what a denial does, and what a failure does. On all of them a
+# guard that fails denies ("closed"), a transformer that raises or times out changes nothing unless
+# its `on_error` says so ("open"), and an observer's failure is only logged.
+
+RUN_BEFORE: TransformEvent[RunStart, RunStart | Deny] = TransformEvent(
+    "run:before", RunStart, asks=True
+)
+"""`agent.run` was called. Denied: the model sees nothing. A transformer's failure lets it run."""
+RUN_ERROR: TransformEvent[RunFailure, RunFailure | RunResult | Deny] = TransformEvent(
+    "run:error", RunFailure, answer=RunResult
+)
+"""An exception is about to leave the run. Denied, or a handler fails: it leaves."""
+RUN_AFTER: ObserveEvent[RunResult] = ObserveEvent("run:after", RunResult)
+"""A run has ended; always, once per run."""
+TOOLS_PROVIDE: TransformEvent[tuple[ToolSpec, ...], tuple[ToolSpec, ...] | Deny] = TransformEvent(
+    "tools:provide", tuple[ToolSpec, ...]
+)
+"""Before each model call. Denied: no tools this turn. A transformer that fails hides nothing, an
+adapter that fails hides its tool."""
+MODEL_CALL_BEFORE: TransformEvent[ModelRequest, ModelRequest | AssistantMessage | Deny] = (
+    TransformEvent("model:call:before", ModelRequest, answer=AssistantMessage)
+)
+"""What the model will be sent. Denied: the run ends. A transformer's failure sends it as it is."""
+MODEL_CALL_ERROR: TransformEvent[ModelFailure, ModelFailure | AssistantMessage | Deny] = (
+    TransformEvent("model:call:error", ModelFailure, answer=AssistantMessage)
+)
+"""The model failed. Denied, or a handler fails: the error stands."""
+MODEL_CALL_DELTA: ObserveEvent[ModelDelta] = ObserveEvent("model:call:delta", ModelDelta)
+"""A piece of a streamed answer."""
+MODEL_CALL_AFTER: ObserveEvent[ModelReply] = ObserveEvent("model:call:after", ModelReply)
+"""The model has answered."""
+TOOL_CALL_BEFORE: TransformEvent[ToolCall, ToolCall | ToolResponse | Deny] = TransformEvent(
+    "tool:call:before", ToolCall, answer=ToolResponse, asks=True, strict=True
+)
+"""A tool is about to run. Denied: it does not.
+
+A transformer that raises lets it run; one that returns what is no value, answer or verdict (the
+class `Deny`, False, a dict) denies, whatever its policy."""
+TOOL_CALL_ERROR: TransformEvent[ToolCallFailure, ToolCallFailure | ToolResponse | Retry | Deny] = (
+    TransformEvent("tool:call:error", ToolCallFailure, answer=ToolResponse | Retry)
+)
+"""A tool failed or timed out. Denied, or a handler fails: the error stands."""
+TOOL_CALL_AFTER: ObserveEvent[ToolCallOutcome] = ObserveEvent("tool:call:after", ToolCallOutcome)
+"""What became of a call, on every path."""
+MESSAGE_APPEND_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(
+    "message:append:before", Message
+)
+"""A message is about to enter the transcript. Denied: it does not; of a tool message the refusal
+does. A transformer's failure lets it in as it is; an adapter's withholds the result."""
+MESSAGE_PERSIST_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(
+    "message:persist:before", Message
+)
+"""The copy for the store. Denied: a stub is stored. A transformer's failure stores it as it is,
+also what it was to take out: redact with `on_error="closed"`."""
+TOOL_CALL_PERSIST_BEFORE: ObserveEvent[ToolCallPersist] = ObserveEvent(
+    "tool:call:persist:before", ToolCallPersist, awaited=True
+)
+"""A tool's result is about to be written."""
+TOOL_CALL_PERSIST_AFTER: ObserveEvent[ToolCallPersist] = ObserveEvent(
+    "tool:call:persist:after", ToolCallPersist, awaited=True
+)
+"""A tool's result was written."""
+MESSAGE_APPEND_AFTER: ObserveEvent[Message] = ObserveEvent("message:append:after", Message)
+"""A message is in the transcript and in the store."""
+
+Event: TypeAlias = TransformEvent[Any, Any] | ObserveEvent[Any]
+
+CATALOGUE: tuple[Event, ...] = (
+    RUN_BEFORE,
+    RUN_ERROR,
+    RUN_AFTER,
+    TOOLS_PROVIDE,
+    MODEL_CALL_BEFORE,
+    MODEL_CALL_ERROR,
+    MODEL_CALL_DELTA,
+    MODEL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+    TOOL_CALL_ERROR,
+    TOOL_CALL_AFTER,
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+    MESSAGE_APPEND_AFTER,
+)
+"""Every event that the library fires."""
+
+
+def by_name(name: str) -> Event:
+    """Return the event of the catalogue called *name*; raises `RegistrationError`."""
+    known = {event.name: event for event in CATALOGUE}
+    if event := known.get(name):
+        return event
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
+
+    near = get_close_matches(name, known, 1) or sorted(known)
+    raise RegistrationError(f"event {name!r}", f"there is none; known: {', '.join(near)}")

@@ -1,0 +1,172 @@
+"""The records that pass through events, one for each that has no record of its own."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from toolbus.messages.fields import Record, check_texts, freeze_items, freeze_objects
+from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
+from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolResponse
+
+_ROLES = get_args(Message)
+
+RunStatus = Literal["ok", "denied", "error", "cancelled", "max_turns"]
+ToolStatus = Literal[
+    "ok",
+    "error",
+    "denied",
+    "answered",
+    "unknown_tool",
+    "invalid_arguments",
+    "timeout",
+    "cancelled",
+    "interrupted",
+]
+
+
+class ToolSpec(Record, frozen=True, kw_only=True):
+    """What a model is told of a tool."""
+
+    name: str
+    description: str = ""
+    input_schema: JsonObject = FrozenDict({"type": "object"})
+    output_schema: JsonObject | None = None
+    annotations: JsonObject = EMPTY
+
+    def __post_init__(self) -> None:
+        check_texts(self, "name", "description")
+        freeze_objects(self, "input_schema", "annotations")
+        freeze_objects(self, "output_schema", optional=True)
+
+
+class RunStart(Record, frozen=True, kw_only=True):
+    """The caller's *prompt*, and the messages that the session held before it."""
+
+    prompt: str
+    messages: tuple[Message, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_texts(self, "prompt")
+        freeze_items(self, "messages", _ROLES)
+
+
+class RunResult(Record, frozen=True, kw_only=True):
+    """How a run ended: *message* is the model's last answer, *reason* says why if not "ok".
+
+    *usage* sums the counts of all answers, *messages* are those that the run appended.
+    """
+
+    status: RunStatus
+    message: AssistantMessage | None = None
+    turns: int = 0
+    usage: JsonObject = EMPTY
+    messages: tuple[Message, ...] = ()
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        freeze_objects(self, "usage")
+        freeze_items(self, "messages", _ROLES)
+
+    @property
+    def text(self) -> str:
+        """The text of the last answer, empty if there is none."""
+        return "" if self.message is None else self.message.text
+
+
+class ModelRequest(Record, frozen=True, kw_only=True):
+    """What is sent to the model."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    settings: JsonObject = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_items(self, "messages", _ROLES)
+        freeze_items(self, "tools", ToolSpec)
+        freeze_objects(self, "settings")
+
+
+class ModelReply(Record, frozen=True, kw_only=True):
+    """A model's answer, and the request that it answers."""
+
+    request: ModelRequest
+    message: AssistantMessage
+    duration_ns: int
+
+
+class ModelDelta(Record, frozen=True, kw_only=True):
+    """A piece of a streamed answer; *index* counts the tool calls of the answer."""
+
+    kind: Literal["text", "reasoning", "tool_call"]
+    text: str
+    index: int = 0
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """What is left of an exception, so that it can be encoded: its type's name and its text."""
+
+    error_type: str
+    error_text: str
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        # The text of an exception may quote anything, and telling of a failure must not fail.
+        force_setattr(self, "error_text", escape_surrogates(self.error_text))
+
+
+class RunFailure(Failure, frozen=True, kw_only=True):
+    """An exception that is about to leave a run."""
+
+    start: RunStart
+
+
+class ModelFailure(Failure, frozen=True, kw_only=True):
+    """A model call that raised."""
+
+    request: ModelRequest
+
+
+class ToolCallFailure(Failure, frozen=True, kw_only=True):
+    """A tool that raised, timed out or returned an error; *response* is what the model reads."""
+
+    call: ToolCall
+    response: ToolResponse
+
+
+class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
+
+    *status* tells what happened to the tool, also when a fallback answered. *again* says that a
+    former process, which was killed, may have told of the call already.
+    """
+
+    requested: ToolCall
+    executed: ToolCall | None
+    response: ToolResponse
+    status: ToolStatus
+    attempts: int = 0
+    duration_ns: int = 0
+    again: bool = False
+
+
+class ToolCallPersist(Record, frozen=True, kw_only=True):
+    """A tool's result on its way into the store; *tool_result* is None before it was written.
+
+    *tool_input* are the arguments as executed, or as requested if the tool never ran.
+    """
+
+    session_key: str
+    agent_id: str
+    tool_name: str
+    tool_call_id: str
+    tool_input: JsonObject
+    tool_result: ToolResponse | None
+    message_id: str
+    tool_message_id: str
+
+    def __post_init__(self) -> None:
+        freeze_objects(self, "tool_input")

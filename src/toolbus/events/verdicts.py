@@ -1,0 +1,76 @@
+"""What handlers may say instead of a value: `Deny`, `Ask`, `Retry`."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from toolbus.errors import FreezeError
+from toolbus.messages.immutable import escape_surrogates, plain
+
+NO_REASON = "refused without a reason"
+NO_PROMPT = "may this go on?"
+"""What stands for a reason or a question that is no text, or an empty one."""
+
+
+class Deny(Struct, frozen=True):
+    """A refusal: *reason* is for the model, *detail* for operators only.
+
+    To make one never fails: a reason that is no text, an exception say, becomes the detail.
+    """
+
+    reason: str = NO_REASON
+    detail: str | None = None
+
+    def __post_init__(self) -> None:
+        given: Any = self.reason
+        is_text = isinstance(given, str)
+        details = [
+            in_words(one) for one in (None if is_text else given, self.detail) if one is not None
+        ]
+        force_setattr(self, "reason", (is_text and in_words(given)) or NO_REASON)
+        force_setattr(self, "detail", "; ".join(details) if details else None)
+
+
+class Ask(Struct, frozen=True):
+    """A guard's wish that a person decides about the final value; *prompt* is the question.
+
+    As with `Deny`, to make one never fails.
+    """
+
+    prompt: str = NO_PROMPT
+
+    def __post_init__(self) -> None:
+        given: Any = self.prompt
+        words = "" if given is None else in_words(given)
+        if not isinstance(given, str):
+            words = words and f"{NO_PROMPT} ({words})"
+        force_setattr(self, "prompt", words or NO_PROMPT)
+
+
+def in_words(value: object) -> str:
+    """Return *value* in words that UTF-8 can carry, "" for an empty text.
+
+    It may be anything, and broken as well.
+    """
+    try:
+        if isinstance(value, str):
+            text = plain(value)
+            return escape_surrogates(text) if text.strip() else ""
+        told = isinstance(value, BaseException)
+        return escape_surrogates(f"{type(value).__name__}: {value}" if told else repr(value))
+    except Exception:  # noqa: BLE001 - telling of a refusal must not fail
+        return type(value).__name__
+
+
+class Retry(Struct, frozen=True):
+    """A wish to run a failed tool again, after *delay* seconds."""
+
+    delay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.delay < inf:
+            raise FreezeError(f"expected seconds to wait, got {self.delay!r}", "$.delay")

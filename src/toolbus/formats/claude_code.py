@@ -1,0 +1,160 @@
+"""The session files of Claude Code: JSON Lines of what happened, most of them messages.
+
+There is no published schema. What is relied on: `type` says what a line is; lines of `user` and
+`assistant` hold an API message in `message`; one assistant message is spread over several lines,
+a content block each, that share `message.id` (github.com/daymade/claude-code-skills, pull 472);
+what a sub-agent said has `isSidechain`, its lines linked by `parentUuid`, in newer versions an
+`agentId` and a file of its own (github.com/alicoding/claude-parser, docs/JSONL-STRUCTURE.md).
+`toolUseResult` is the client's own copy of a result, for its screen; the model never reads it,
+and neither do handlers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.formats.blocks import Answer, answer_of, user_messages
+from toolbus.formats.items import Aside, Closed, Item, Opened, Said
+from toolbus.formats.names import Names
+from toolbus.formats.parsing import parse, unexpected
+
+if TYPE_CHECKING:
+    from toolbus.messages.records import Message
+
+_MOST_BLOCKS = 1_000
+_MOST_CHAINS = 64
+
+
+class ClaudeCode:
+    """Reads a session file; sub-agents are sessions of their own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._sessions: dict[str, _Session] = {}
+        self._chains: dict[str, int] = {}
+        self._started = 0
+
+    @staticmethod
+    def knows(line: dict[str, Any]) -> bool:
+        """Tell whether *line* looks like one of theirs."""
+        return any(field in line for field in ("sessionId", "session_id", "uuid", "leafUuid"))
+
+    def feed(self, number: int, data: bytes) -> list[Item]:
+        """Give what a line says, or finishes."""
+        line = parse(data)
+        match line:
+            case {"type": "user" | "assistant", "isApiErrorMessage": True}:
+                return [Aside(number, "api error")]
+            case {"type": "user" | "assistant", "isVisibleInTranscriptOnly": True}:
+                return [Aside(number, "shown only")]
+            case {"type": "user", "message": {"content": content}}:
+                own = _id_of(line, number)
+                return self._hear(line, lambda one: one.hear(content, own))
+            case {"type": "assistant", "message": {"content": content, **facts}}:
+                own, answer = _id_of(line, number), answer_of(content, "$.message.content")
+                return self._hear(line, lambda one: one.gather(answer, facts, own))
+            case {"type": "user" | "assistant"}:
+                raise unexpected("a message with content", line.get("message"), "$.message")
+            case {"type": str(kind)} if kind:
+                return [Aside(number, kind)]
+        raise unexpected("an object with a type", line, "$")
+
+    def end(self) -> list[Item]:
+        """Give the messages that were not finished, and close the sessions."""
+        items: list[Item] = []
+        for key, session in self._sessions.items():
+            items += [Said(key, one) for one in session.finish()]
+            items.append(Closed(key))
+        return items
+
+    def _hear(self, line: dict[str, Any], take: Any) -> list[Item]:
+        key = self._key(line)
+        known = self._sessions.get(key)
+        session = known or _Session()
+        messages = take(session)
+        self._sessions[key] = session
+        self._link(line, key)
+        opening: list[Item] = [] if known else [Opened(key)]
+        return [*opening, *[Said(key, one) for one in messages]]
+
+    def _key(self, line: dict[str, Any]) -> str:
+        """Return the id of the session that *line* belongs to."""
+        session = _text(line, "sessionId") or _text(line, "session_id") or self._name
+        if agent := _text(line, "agentId") or _text(line, "parent_tool_use_id"):
+            return f"{session}/{agent}"
+        if line.get("isSidechain") is not True:
+            return session
+        parent = _text(line, "parentUuid")
+        chain = self._chains.get(parent, self._started) if parent else self._started + 1
+        return f"{session}/sidechain-{max(chain, 1)}"
+
+    def _link(self, line: dict[str, Any], key: str) -> None:
+        """Remember where the side chain goes on, and only that: there may be very many lines."""
+        if "/sidechain-" not in key or _text(line, "agentId"):
+            return
+        chain = int(key.rpartition("-")[2])
+        self._started = max(self._started, chain)
+        self._chains = {uuid: one for uuid, one in self._chains.items() if one != chain}
+        self._chains[_text(line, "uuid")] = chain
+        while len(self._chains) > _MOST_CHAINS:
+            del self._chains[next(iter(self._chains))]
+
+
+class _Session:
+    """One session: the answer that is being gathered, and the calls that wait for results."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._answer: Answer | None = None
+        self._facts: dict[str, Any] = {}
+        self._own = ""
+
+    def hear(self, content: Any, own: str) -> list[Message]:
+        """Return what a user line says, after the answer before it."""
+        before: list[Message] = []
+        if self._answer is not None:
+            before.append(self._answer.message(self._own, self._facts))
+        names = self._names
+        for message in before:
+            names.add(message)
+        said = user_messages(content, own, names, "$.message.content")
+        self._answer = None
+        for message in said:
+            names.add(message)
+        return [*before, *said]
+
+    def gather(self, answer: Answer, facts: dict[str, Any], own: str) -> list[Message]:
+        """Add a line of an answer; return the answer before it, if that is finished."""
+        # Made now, so that a line that cannot be a message is refused and not the next one.
+        answer.message(own, facts)
+        current = self._answer
+        if current and facts.get("id") and facts["id"] == self._facts.get("id"):
+            blocks = len(current.texts) + len(current.reasoning) + len(current.calls)
+            if blocks < _MOST_BLOCKS:
+                current.texts += answer.texts
+                current.reasoning += answer.reasoning
+                current.calls += answer.calls
+                current.others += answer.others
+                self._facts = facts
+                return []
+        finished = self.finish()
+        self._answer, self._facts, self._own = answer, facts, own
+        return finished
+
+    def finish(self) -> list[Message]:
+        """Return the answer that was gathered, if there is one."""
+        if self._answer is None:
+            return []
+        message = self._answer.message(self._own, self._facts)
+        self._names.add(message)
+        self._answer = None
+        return [message]
+
+
+def _id_of(line: dict[str, Any], number: int) -> str:
+    return _text(line, "uuid") or f"line-{number}"
+
+
+def _text(line: dict[str, Any], field: str) -> str:
+    value = line.get(field)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,179 @@
+"""Files of which each line is a conversation: OpenAI's or Anthropic's messages, or a log of calls.
+
+A line may be a request (`messages`, with Anthropic a `system` beside them), a fine-tuning
+example, or a log's pair of request and response. A line that goes on from the one before it, as
+the requests of an agent do, goes on with that line's session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
+
+from toolbus.formats import openai
+from toolbus.formats.blocks import answer_of, parts_of, user_messages
+from toolbus.formats.items import Closed, Item, Opened, Said
+from toolbus.formats.names import Names
+from toolbus.formats.parsing import parse, unexpected
+from toolbus.messages.immutable import EMPTY
+from toolbus.messages.parts import join_text
+from toolbus.messages.records import AssistantMessage, Message, SystemMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Dialect = Literal["openai", "anthropic"]
+
+_HEAD = 2
+"""By how many messages it is told first whether a line may go on from the one before it."""
+
+_REQUESTS = ("request", "body", "input", "params", "kwargs")
+_RESPONSES = ("response", "completion", "output")
+_ONLY_ANTHROPIC = frozenset(
+    {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"}
+)
+
+
+class Conversations:
+    """Reads conversations; the *dialect* of each line is told by what it holds, if not given."""
+
+    def __init__(self, name: str, dialect: Dialect | None = None) -> None:
+        self._name, self._dialect = name, dialect
+        self._session: str | None = None
+        self._latest: list[Message] = []
+        self._head: list[Any] = []
+
+    @staticmethod
+    def knows(line: dict[str, Any]) -> bool:
+        """Tell whether *line* looks like a conversation."""
+        return _request(line) is not None
+
+    def feed(self, number: int, data: bytes) -> Sequence[Item]:
+        """Give the messages of a line, or those that the line before it did not have."""
+        line = parse(data)
+        request = _request(line) if isinstance(line, dict) else None
+        if request is None:
+            raise unexpected("an object with messages", line, "$")
+        reply = _reply(line)
+        dialect = self._dialect or _dialect(request, reply)
+        if self._session is not None and request["messages"][: len(self._head)] == self._head:
+            messages = _messages(dialect, request, reply, self._session)
+            if _continues(self._latest, messages):
+                new, self._latest = messages[len(self._latest) :], messages
+                return [Said(self._session, one) for one in new]
+        session = f"{self._name}:{number}"
+        messages = _messages(dialect, request, reply, session)
+        closing = self.end()
+        self._session, self._latest = session, messages
+        self._head = request["messages"][:_HEAD]
+        return [*closing, Opened(session), *[Said(session, one) for one in messages]]
+
+    def end(self) -> Sequence[Item]:
+        """Close the session of the last line."""
+        return () if self._session is None else (Closed(self._session),)
+
+
+def _request(line: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the part of *line* that holds the messages: itself, or what a log put it into."""
+    places = [line, *[line.get(name) for name in _REQUESTS]]
+    places += [one.get("body") for one in places[1:] if isinstance(one, dict)]
+    for place in places:
+        if isinstance(place, dict) and isinstance(place.get("messages"), list):
+            return place
+    return None
+
+
+def _reply(line: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the part of *line* that holds the model's answer, if it is a log's."""
+    places = [line.get(name) for name in _RESPONSES]
+    places += [one.get("body") for one in places if isinstance(one, dict)]
+    for place in places:
+        match place:
+            case {"choices": [{"message": {}}, *_]} | {"role": "assistant", "content": _}:
+                return place
+    return None
+
+
+def _dialect(request: dict[str, Any], reply: dict[str, Any] | None) -> Dialect:
+    """Tell whose messages these are; plain text, which is alike in both, is read as OpenAI's."""
+    match request:
+        case {"system": _} | {"anthropic_version": _}:
+            return "anthropic"
+    if reply is not None and "choices" not in reply:
+        return "anthropic"
+    for said in request["messages"]:
+        content = said.get("content") if isinstance(said, dict) else None
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") in _ONLY_ANTHROPIC:
+                return "anthropic"
+    return "openai"
+
+
+def _messages(
+    dialect: Dialect, request: dict[str, Any], reply: dict[str, Any] | None, session: str
+) -> list[Message]:
+    read = _read_openai if dialect == "openai" else _read_anthropic
+    return read(request, reply, session)
+
+
+def _read_openai(
+    request: dict[str, Any], reply: dict[str, Any] | None, session: str
+) -> list[Message]:
+    names, messages = Names(), list[Message]()
+    for at, said in enumerate(request["messages"]):
+        own = f"{session}/{len(messages) + 1}"
+        message = openai.message_of(said, own, names, f"$.messages[{at}]")
+        names.add(message)
+        messages.append(message)
+    match reply:
+        case {"choices": [{"message": dict(said)} as choice, *_], **rest}:
+            facts = {**choice, "usage": rest.get("usage")}
+            own, path = f"{session}/{len(messages) + 1}", "$.choices[0].message"
+            messages.append(openai.answer_of({"role": "assistant", **said}, own, path, facts))
+    return messages
+
+
+def _read_anthropic(
+    request: dict[str, Any], reply: dict[str, Any] | None, session: str
+) -> list[Message]:
+    names, messages = Names(), list[Message]()
+    system = request.get("system")
+    if system is not None:
+        text = join_text(parts_of(system, "$.system"))
+        messages.append(SystemMessage(id=f"{session}/1", content=text))
+    for at, said in enumerate(request["messages"]):
+        own, path = f"{session}/{len(messages) + 1}", f"$.messages[{at}]"
+        for message in _turn(said, own, names, path):
+            names.add(message)
+            messages.append(message)
+    if reply is not None:
+        own = f"{session}/{len(messages) + 1}"
+        messages.append(answer_of(reply.get("content"), "$.content").message(own, reply))
+    return messages
+
+
+def _turn(said: Any, own: str, names: Names, path: str) -> list[Message]:
+    match said:
+        case {"role": "user", "content": content}:
+            return user_messages(content, own, names, f"{path}.content")
+        case {"role": "assistant", "content": content}:
+            return [answer_of(content, f"{path}.content").message(own)]
+        # Not in the API, and in files all the same.
+        case {"role": "system", "content": content}:
+            text = join_text(parts_of(content, f"{path}.content"))
+            return [SystemMessage(id=own, content=text)]
+    raise unexpected("a message with role and content", said, path)
+
+
+def _continues(before: Sequence[Message], after: Sequence[Message]) -> bool:
+    """Tell whether *after* begins with all of *before*, which a reply may say in more words."""
+    pairs = zip(before, after, strict=False)
+    return len(after) > len(before) and all(_bare(old) == _bare(new) for old, new in pairs)
+
+
+def _bare(message: Message) -> Message:
+    """Return *message* without what only the response to a request tells, and no later request."""
+    if not isinstance(message, AssistantMessage):
+        return message
+    return replace(message, usage=EMPTY, stop_reason=None, reasoning=None, metadata=EMPTY)

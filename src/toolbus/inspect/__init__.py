@@ -1,0 +1,1 @@
+"""What a store, or a configuration, tells a person."""

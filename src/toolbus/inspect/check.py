@@ -1,0 +1,121 @@
+"""What is still readable of a store's file, for a person or a program; and its recovery."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from toolbus.messages.records import encode
+from toolbus.store.inspection import inspect
+from toolbus.store.recovery import recover
+from toolbus.terminal.pieces import Piece, Styled
+from toolbus.terminal.screen import Screen, open_screen
+
+if TYPE_CHECKING:
+    from toolbus.store.inspection import Report
+    from toolbus.store.states import Lost, SessionState
+    from toolbus.terminal.output import Output
+
+_PATIENCE = 0.5
+"""Seconds before a person wants to see how far it is, and between two words about it."""
+
+_MOST = 20
+"""How many problems a person reads; a program gets them all."""
+
+
+def check_store(
+    output: Output, errors: Output, where: str, *, new: str | None = None, as_json: bool = False
+) -> int:
+    """Print the state of the store file *where*, having written what is readable to *new* if given.
+
+    How far it is goes to *errors*, if that is a terminal. Returns 0 if all is well and 1 if there
+    is damage; raises `WrongPathError` for what is no store, and `StoreError`.
+    """
+    told = _Progress(errors)
+    try:
+        report = recover(where, new, told) if new is not None else inspect(where, told)
+    finally:
+        told.end()
+    if as_json:
+        output.write(f"{encode(report).decode()}\n")
+    else:
+        _show(report, open_screen(output))
+    return 0 if report.is_whole else 1
+
+
+class _Progress:
+    """Shows how far it is in one line of a terminal, once it has taken a while."""
+
+    def __init__(self, errors: Output) -> None:
+        self._errors, self._shown = errors, False
+        self._next = monotonic() + _PATIENCE if errors.is_terminal else float("inf")
+
+    def __call__(self, done: int, due: int) -> None:
+        if monotonic() >= self._next:
+            self._next, self._shown = monotonic() + _PATIENCE, True
+            self._errors.write(f"\r{100 * done // due:>3} % of {due} messages and records")
+
+    def end(self) -> None:
+        if self._shown:
+            self._errors.write("\r\x1b[K")
+
+
+def _show(report: Report, screen: Screen) -> None:
+    facts = f"version {report.version}, {_count(report.pages, 'page')}, {report.bytes:,} bytes"
+    screen.line(Styled(report.path, "strong"), right=[Styled(facts, "dim")])
+    if report.sessions:
+        screen.table([_row(one) for one in report.sessions], indent=2, numbers=True)
+    for note in report.notes:
+        screen.prose(f"note: {note}", tone="dim")
+    for problem in report.problems[:_MOST]:
+        screen.prose(f"✗ {problem}", tone="bad")
+    if len(report.problems) > _MOST:
+        rest = len(report.problems) - _MOST
+        screen.line(Styled(f"  and {_count(rest, 'more problem')}; see them with --json", "dim"))
+    _show_verdict(report, screen)
+
+
+def _row(state: SessionState) -> list[Piece]:
+    lost = {kind: sum(map(_length, _of(state, kind))) for kind in ("message", "record")}
+    open_ends = [
+        _count(number, what)
+        for number, what in (
+            (state.unanswered, "call without result"),
+            (state.unasked, "result without call"),
+        )
+        if number
+    ]
+    return [
+        state.id,
+        _count(state.messages, "message"),
+        _count(state.records, "record"),
+        Styled(", ".join([f"{_count(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
+        Styled(", ".join(open_ends), "dim"),
+    ]
+
+
+def _of(state: SessionState, kind: str) -> list[Lost]:
+    return [one for one in state.lost if one.kind == kind]
+
+
+def _length(lost: Lost) -> int:
+    return lost.last - lost.first + 1
+
+
+def _show_verdict(report: Report, screen: Screen) -> None:
+    if report.is_whole:
+        screen.line(Styled("✓ ", "good"), "no damage found")
+    elif not report.sessions:
+        screen.line(Styled("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
+    elif report.recovered is None:
+        screen.line(Styled("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
+        screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
+    if report.recovered is not None:
+        screen.whole(f"what can be read was written to {report.recovered}")
+
+
+def _count(number: int, thing: str) -> str:
+    head, space, rest = thing.partition(" ")
+    if head in {"call", "result"}:
+        return f"{number} {head}{'s' * (number != 1)}{space}{rest}"
+    return f"{number} {thing}{'s' * (number != 1)}"

@@ -1,0 +1,216 @@
+"""Who handles what, in the order in which they run, of an agent or a configuration."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import weakref
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+import toolbus
+from toolbus.bus.dispatch.bindings import Binding
+from toolbus.bus.dispatch.callables import name_of
+from toolbus.bus.registry import HandlerInfo
+from toolbus.config.loading import load, load_configuration
+from toolbus.events.catalogue import CATALOGUE, TransformEvent
+from toolbus.messages.records import encode
+from toolbus.terminal.pieces import Piece, Styled, Tone
+from toolbus.terminal.screen import open_screen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.config.configuration import Configuration
+    from toolbus.events.catalogue import Event
+    from toolbus.terminal.output import Output
+    from toolbus.terminal.screen import Screen
+
+
+class Receiver(Struct, frozen=True, kw_only=True):
+    """A plain blinker receiver, which hears how a dispatch ended; *where* is "file:line"."""
+
+    name: str
+    where: str
+
+
+class EventWiring(Struct, frozen=True, kw_only=True):
+    """One event and all that hear of it, in the order in which they run."""
+
+    event: str
+    verb: str
+    handlers: tuple[HandlerInfo, ...]
+    receivers: tuple[Receiver, ...]
+
+
+class ComponentWiring(Struct, frozen=True, kw_only=True):
+    """A component that a configuration names; its settings are left out, they may be secret.
+
+    *priority* is None if none is given; *where* is "file:line".
+    """
+
+    name: str
+    use: str
+    enabled: bool
+    tools: tuple[str, ...]
+    priority: int | None
+    where: str
+
+
+class Wiring(Struct, frozen=True, kw_only=True):
+    """All events of the bus of *target* that somebody handles, and the names of the *idle* ones.
+
+    *components* are those of a configuration, as they are installed, then the disabled ones.
+    """
+
+    target: str
+    kind: str
+    events: tuple[EventWiring, ...]
+    idle: tuple[str, ...]
+    components: tuple[ComponentWiring, ...] = ()
+
+
+def show_wiring(
+    output: Output, target: str | None, *, config: str | None = None, as_json: bool = False
+) -> int:
+    """Print the wiring of *target*, `FILE.py[:name]`, or of a configuration; return 0.
+
+    That is *config*, or the nearest one if there is no target either. Raises `LoadError`.
+    """
+    found = load_configuration(config) if target is None else load(target)
+    wiring = read_wiring(found.bus, target=found.target, kind=found.kind)
+    if found.configuration is not None:
+        wiring = replace(wiring, components=_components(found.configuration))
+    if as_json:
+        output.write(f"{encode(wiring).decode()}\n")
+    else:
+        _show(wiring, open_screen(output))
+    return 0
+
+
+def read_wiring(bus: EventBus, *, target: str, kind: str) -> Wiring:
+    """Return who handles the events of *bus*: those of the catalogue, then its own ones."""
+    # Read first: asking about an event makes it one that the bus knows.
+    events = dict.fromkeys((*CATALOGUE, *bus.events))
+    wired = [_wiring_of(bus, event) for event in events]
+    return Wiring(
+        target=target,
+        kind=kind,
+        events=tuple([one for one in wired if one.handlers or one.receivers]),
+        idle=tuple([one.event for one in wired if not (one.handlers or one.receivers)]),
+    )
+
+
+def _components(configuration: Configuration) -> tuple[ComponentWiring, ...]:
+    entries = [*[one.entry for one in configuration.configured], *configuration.disabled]
+    return tuple(
+        [
+            ComponentWiring(
+                name=one.name,
+                use=one.use,
+                enabled=one.enabled,
+                tools=one.tools,
+                priority=one.priority,
+                where=one.where,
+            )
+            for one in entries
+        ]
+    )
+
+
+def _wiring_of(bus: EventBus, event: Event) -> EventWiring:
+    return EventWiring(
+        event=event.name,
+        verb=_verb(event),
+        handlers=bus.handlers(event),
+        receivers=tuple([_receiver(one) for one in _strangers(bus, event)]),
+    )
+
+
+def _verb(event: Event) -> str:
+    if isinstance(event, TransformEvent):
+        return "apply"
+    return "observe" if event.awaited else "do"
+
+
+def _strangers(bus: EventBus, event: Event) -> list[Any]:
+    """Return the receivers that blinker got from others than the bus; weak ones may have died."""
+    held = list(bus.signal(event).receivers.values())
+    heard = [one() if isinstance(one, weakref.ref) else one for one in held]
+    return [one for one in heard if one is not None and not isinstance(one, Binding)]
+
+
+def _receiver(function: Any) -> Receiver:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    where = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+    return Receiver(name=name_of(function), where=where)
+
+
+def _show(wiring: Wiring, screen: Screen) -> None:
+    handlers = [handler for one in wiring.events for handler in one.handlers]
+    count = f"{_count(len(handlers), 'handler')} on {_count(len(wiring.events), 'event')}"
+    screen.line(wiring.kind, "  ", Styled(short_place(wiring.target), "strong"), right=[count])
+    senders = {handler.sender for handler in handlers}
+    if wiring.kind == "agent" and len(senders) == 1:
+        screen.line(Styled(f"all hear {_speaker(senders.pop())}", "dim"))
+    if wiring.components:
+        _show_components(wiring.components, screen)
+    for one in wiring.events:
+        screen.line()
+        screen.line(Styled(one.event, "strong"), right=[Styled(one.verb, "dim")])
+        _show_event(one, screen, with_sender=len(senders) > 1)
+    if wiring.idle:
+        screen.line()
+        idle = f"{_count(len(wiring.idle), 'event')} without handlers: {', '.join(wiring.idle)}"
+        screen.prose(idle, tone="dim")
+
+
+def _show_components(components: Sequence[ComponentWiring], screen: Screen) -> None:
+    screen.line()
+    screen.line(Styled("components", "strong"), right=[Styled("as installed", "dim")])
+    rows: list[tuple[Piece, ...]] = []
+    for at, one in enumerate(components, 1):
+        facts = [] if one.name == one.use else [one.use]
+        facts += [] if one.tools == ("*",) else [f"only {', '.join(one.tools)}"]
+        facts += [] if one.priority is None else [f"priority {one.priority}"]
+        place = f"{at:>4}" if one.enabled else " off"
+        rows.append((place, one.name, " · ".join(facts)))
+    screen.table(rows, indent=1, notes=[short_place(one.where) for one in components])
+
+
+def _show_event(one: EventWiring, screen: Screen, *, with_sender: bool) -> None:
+    rows: list[tuple[Piece, ...]] = []
+    notes: list[str] = []
+    for handler in one.handlers:
+        tone: Tone = "asked" if handler.kind == "guard" else ""
+        kind = Styled(f"{handler.kind:<11}", tone)
+        rows.append((f"{handler.priority:>4}", kind, f"{handler.policy:<6}", handler.name))
+        heard = f"hears {_speaker(handler.sender)} · " if with_sender else ""
+        notes.append(f"{heard}{short_place(handler.where)}")
+    for receiver in one.receivers:
+        rows.append(("   -", "receiver   ", "open  ", receiver.name))
+        notes.append(short_place(receiver.where))
+    # A place that is that of the row above is not said again: the handlers of a base class.
+    places = [note if note != above else "" for above, note in pairwise(["", *notes])]
+    screen.table(rows, indent=1, notes=places)
+
+
+def _speaker(sender: str | None) -> str:
+    return "everyone" if sender is None else f"agent {sender} and its sub-agents"
+
+
+def short_place(where: str) -> str:
+    """Return "file:line" as a person here would write it: from this folder, or from our package."""
+    for root in (Path.cwd(), Path(toolbus.__file__).parents[1]):
+        if where.startswith(f"{root}{os.sep}"):
+            return where.removeprefix(f"{root}{os.sep}")
+    return where
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: tools of servers, and the proxy in front of any server."""

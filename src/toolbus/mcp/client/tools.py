@@ -1,0 +1,112 @@
+"""The tools of an MCP server as a toolset: `Toolset.from_mcp` opens this door.
+
+The one place that knows the official SDK, `mcp`: the extra `toolbus[mcp]`. A server is a command
+that speaks over its standard streams, or the address of a streamable HTTP server.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+from typing import TYPE_CHECKING, Self, Unpack
+
+from toolbus.errors import RegistrationError, ToolServerError
+from toolbus.tools.toolset import Toolset
+
+try:
+    from toolbus.mcp.client.links import Link
+    from toolbus.mcp.client.options import McpOptions, server_of
+    from toolbus.mcp.client.translation import McpTool
+except ImportError as error:
+    msg = "the tools of an MCP server need the MCP SDK; install `toolbus[mcp]`"
+    raise ImportError(msg, name=error.name) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mcp.types import Tool as ListedTool
+
+    from toolbus.tools.toolset import Tool
+
+logger = logging.getLogger("toolbus")
+
+
+class McpTools(Toolset):
+    """The tools of one MCP server, which is there inside `async with`.
+
+    They follow the server: a change of its list, and what it lists after a reconnection. A call
+    that is under way when the server is lost ends as an error and is never run again; the next
+    call connects anew. Raises `RegistrationError` for options that cannot work; entering raises
+    `ToolServerError` if the server cannot be reached.
+    """
+
+    def __init__(
+        self, server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]
+    ) -> None:
+        super().__init__()
+        self._server = server_of(server, args, options)
+        self._prefix = options.get("prefix", "")
+        self._include = _patterns(options.get("include", "*"))
+        self._exclude = _patterns(options.get("exclude", ()))
+        self._timeout = options.get("timeout", 300.0)
+        self._listed: frozenset[str] = frozenset()
+        self._opened = False
+        self._link = Link(
+            self._server,
+            self._take,
+            seconds=options.get("connect_timeout", 60.0),
+            reconnects=options.get("reconnects", 3),
+            mode=options.get("mode", "auto"),
+        )
+
+    async def __aenter__(self) -> Self:
+        if self._opened:
+            reason = "it was opened before; make a new toolset"
+            raise ToolServerError(self._server.label, reason, "closed")
+        self._opened = True
+        await self._link.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._link.close()
+
+    def __iter__(self) -> Iterator[Tool]:
+        if not self._opened:
+            reason = "its tools are not known yet; open it before, with `async with`"
+            raise RegistrationError(f"mcp server {self._server.label!r}", reason)
+        return super().__iter__()
+
+    def _take(self, listed: Sequence[ListedTool]) -> None:
+        """Hold the *listed* tools that are wanted, in place of those listed before."""
+        names = [one.name for one in listed]
+        for pattern in self._include:
+            if not fnmatch.filter(names, pattern):
+                text = "mcp server %r has no tool %r; its tools: %s"
+                logger.warning(text, self._server.label, pattern, ", ".join(names) or "none")
+        made: dict[str, McpTool] = {}
+        for one in listed:
+            if self._wants(one.name):
+                self._make(one, made)
+        with self._lock:
+            kept = {name: own for name, own in self._tools.items() if name not in self._listed}
+            self._tools = kept | {name: (tool, lambda: True) for name, tool in made.items()}
+            self._listed = frozenset(made)
+
+    def _make(self, listed: ListedTool, made: dict[str, McpTool]) -> None:
+        """Add a tool to *made*; one that we cannot offer is left out, and the log says why."""
+        tool = McpTool(listed, self._link.call, prefix=self._prefix, timeout=self._timeout)
+        try:
+            name = tool.spec.name
+        except RegistrationError as error:
+            logger.warning("mcp server %r: left out %s", self._server.label, error)
+            return
+        if made.setdefault(name, tool) is not tool:
+            logger.warning("mcp server %r lists tool %r twice", self._server.label, name)
+
+    def _wants(self, name: str) -> bool:
+        wanted = any(fnmatch.fnmatchcase(name, pattern) for pattern in self._include)
+        return wanted and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._exclude)
+
+
+def _patterns(patterns: str | Sequence[str]) -> tuple[str, ...]:
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)

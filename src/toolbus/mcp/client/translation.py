@@ -1,0 +1,139 @@
+"""MCP's tools and results in our words."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    TextResourceContents,
+)
+from pydantic import ValidationError
+
+from toolbus.errors import FreezeError, ToolServerError
+from toolbus.messages.immutable import EMPTY, mend_text
+from toolbus.messages.records import (
+    AudioPart,
+    ImagePart,
+    Part,
+    Resource,
+    ResourcePart,
+    TextPart,
+    ToolResponse,
+)
+from toolbus.tools import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.types import ContentBlock
+    from mcp.types import Tool as ListedTool
+
+    from toolbus.messages.records import JsonObject
+
+
+class Call(Protocol):
+    """Calls a tool of a server by the server's name of it."""
+
+    def __call__(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: ProgressFnT,
+        /,
+    ) -> Awaitable[CallToolResult]:
+        """Return what the server says; raises `ToolServerError`, or what the SDK raises."""
+
+
+class McpTool(Tool):
+    """A tool that a server *listed*, called over its link."""
+
+    def __init__(
+        self, listed: ListedTool, call: Call, *, prefix: str, timeout: float | None
+    ) -> None:
+        hints = listed.annotations
+        self._there, self._call, self.timeout = listed.name, call, timeout
+        self.name = prefix + listed.name
+        self.description = listed.description or listed.title or listed.name
+        self.input_schema, self.output_schema = listed.input_schema, listed.output_schema
+        self.annotations = _annotations(listed)
+        self.idempotent = bool(hints and (hints.idempotent_hint or hints.read_only_hint))
+
+    def bind(
+        self, values: Mapping[str, Any], context: ToolContext
+    ) -> Callable[[], Awaitable[ToolResponse]]:
+        """Return `run`, ready to be called; a server may name its arguments as it likes."""
+        return partial(self.run, dict(values), context)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResponse:
+        """Call the server; whatever goes wrong is data."""
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            part = min(max(progress / total, 0.0), 1.0) if total else None
+            context.progress(message or _counted(progress, total), part)
+
+        try:
+            return to_response(await self._call(self._there, arguments, tell))
+        except ToolServerError as error:
+            return _failure(str(error), error.kind)
+        except MCPError as error:
+            return _failure(f"{error.message} (code {error.code})", "mcp_error")
+        except (FreezeError, ValidationError, RuntimeError) as error:
+            # The SDK raises a plain RuntimeError for a result that its output schema refuses.
+            first = str(error).partition("\n")[0]
+            return _failure(f"the tool ran, and its result is malformed: {first}", "invalid_result")
+
+
+def to_response(result: CallToolResult) -> ToolResponse:
+    """Return *result* as a response.
+
+    Its `_meta`, and the annotations of its blocks, are for programs, not for models, and left out.
+    Raises `FreezeError` for what is no JSON.
+    """
+    return ToolResponse(
+        content=tuple([_part(block) for block in result.content]),
+        structured=result.structured_content,
+        is_error=result.is_error,
+    )
+
+
+def _part(block: ContentBlock) -> Part:
+    match block:
+        case TextContent():
+            return TextPart(text=mend_text(block.text))
+        case ImageContent():
+            return ImagePart(data=block.data, mime_type=block.mime_type)
+        case AudioContent():
+            return AudioPart(data=block.data, mime_type=block.mime_type)
+        case EmbeddedResource(resource=TextResourceContents() as found):
+            held = Resource(uri=found.uri, mime_type=found.mime_type, text=found.text)
+        case EmbeddedResource(resource=BlobResourceContents() as found):
+            held = Resource(uri=found.uri, mime_type=found.mime_type, blob=found.blob)
+        case link:
+            # A model follows a link only if it can read it, with all that is said of it.
+            return TextPart(text=link.model_dump_json(by_alias=True, exclude_none=True))
+    return ResourcePart(resource=held)
+
+
+def _annotations(listed: ListedTool) -> JsonObject:
+    """Return the hints as MCP writes them; they are the server's word, and nothing more."""
+    title = {"title": listed.title} if listed.title else EMPTY
+    if listed.annotations is None:
+        return title
+    return {**listed.annotations.model_dump(by_alias=True, exclude_none=True), **title}
+
+
+def _counted(done: float, total: float | None) -> str:
+    return f"{done:g}" if total is None else f"{done:g} of {total:g}"
+
+
+def _failure(text: str, error_type: str) -> ToolResponse:
+    return ToolResponse.from_text(text, is_error=True, error_type=error_type)

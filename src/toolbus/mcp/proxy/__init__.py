@@ -1,0 +1,42 @@
+"""MCP: a proxy between any client and any server, on the raw frames of JSON-RPC."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolbus.mcp.proxy.addresses import read_url
+    from toolbus.mcp.proxy.listening import Listening, is_loopback
+    from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.proxy.remote import run_remote
+    from toolbus.mcp.proxy.stdio import Limits, run_stdio
+
+# Loaded when it is asked for: a proxy begins without most of it.
+_PLACES = {
+    "Limits": "stdio",
+    "Listening": "listening",
+    "Proxy": "proxy",
+    "is_loopback": "listening",
+    "read_url": "addresses",
+    "run_remote": "remote",
+    "run_stdio": "stdio",
+}
+
+__all__ = [
+    "Limits",
+    "Listening",
+    "Proxy",
+    "is_loopback",
+    "read_url",
+    "run_remote",
+    "run_stdio",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        msg = f"module 'toolbus.mcp.proxy' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(import_module(f"toolbus.mcp.proxy.{_PLACES[name]}"), name)
+    return value

@@ -1,0 +1,185 @@
+"""`toolbus proxy`: handlers in front of an MCP server that somebody else wrote."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import shutil
+import sys
+from contextlib import AsyncExitStack, contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.components.components import AgentComponent
+from toolbus.config.loading import load, load_configuration
+from toolbus.errors import RegistrationError
+from toolbus.mcp.proxy.launching import launch
+from toolbus.mcp.proxy.proxy import Proxy
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from urllib.parse import SplitResult
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.mcp.proxy.launching import Launched
+    from toolbus.mcp.proxy.listening import Listening
+    from toolbus.mcp.proxy.stdio import Limits
+
+
+logger = logging.getLogger("toolbus")
+
+TOKEN = "TOOLBUS_PROXY_TOKEN"  # noqa: S105 - the name of a variable of the environment
+"""What the server is shown."""
+
+LISTEN_TOKEN = "TOOLBUS_LISTEN_TOKEN"  # noqa: S105 - as above
+"""What clients must show, if the proxy listens for them."""
+
+
+class Options(NamedTuple):
+    """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes."""
+
+    targets: Sequence[str] = ()
+    config: str | None = None
+    store: Path | None = None
+    timeout: float | None = None
+    frame: int = 2**28
+    grace: float = 5.0
+    listening: Listening | None = None
+
+
+def run_proxy(command: Sequence[str], options: Options) -> int:
+    """Run the server *command*, or the one at its address, behind handlers; return its exit code.
+
+    Raises `UsageError`.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="toolbus: %(message)s")
+    # Standard output belongs to the client: what handlers print goes elsewhere.
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr):
+        proxy = _make_proxy(options)
+        launched = _launch(command, proxy, options)
+        # Not before the server starts: it does so while all this is loaded.
+        import asyncio  # noqa: PLC0415
+
+        return asyncio.run(_serve(command, options, proxy, launched, stdout.fileno()))
+
+
+def _make_proxy(options: Options) -> Proxy:
+    bus, components = load_components(options.targets, options.config)
+    try:
+        return Proxy(components, bus=bus, timeout=options.timeout)
+    except RegistrationError as error:
+        raise UsageError(str(error)) from error
+
+
+def _launch(command: Sequence[str], proxy: Proxy, options: Options) -> Launched | None:
+    """Start the server, if nothing that is asked for can fail any more; None: it is too early.
+
+    What fails is told before a server has effects.
+    """
+    acquire = any(type(one).install is not AgentComponent.install for one in proxy.components)
+    late = acquire or options.store is not None or options.listening is not None
+    if late or "://" in command[0]:
+        return None
+    with _told(command):
+        return launch(command)
+
+
+def load_components(
+    targets: Sequence[str], config: str | None = None
+) -> tuple[EventBus | None, list[AgentComponent]]:
+    """Return the components that *config* and then *targets* name, and the bus if one is named.
+
+    A target is `FILE.py[:name]` or a configuration. Raises `LoadError`.
+    """
+    bus, components = None, []
+    loaded = [] if config is None else [load_configuration(config)]
+    for found in (*loaded, *map(load, targets)):
+        match found.kind:
+            case "agent":
+                reason = "an agent, which a proxy has no model for; give its components"
+                raise UsageError(f"{found.target} is {reason}")
+            case "bus" if bus is not None:
+                raise UsageError(f"{found.target} is a second bus; give one, and components")
+            case "bus":
+                bus = found.bus
+        for one in found.components:
+            one.teardown()  # Loading has installed it for show.
+            components.append(one)
+    return bus, components
+
+
+async def _serve(
+    command: Sequence[str], options: Options, proxy: Proxy, launched: Launched | None, output: int
+) -> int:
+    from toolbus.mcp.proxy.stdio import Limits, run_stdio  # noqa: PLC0415 - as above
+
+    async with AsyncExitStack() as opened:
+        if options.store is not None:
+            from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
+
+            proxy.store = store = SqliteStore(options.store)
+            opened.push_async_callback(store.close)
+        gc.freeze()
+        gc.enable()
+        await opened.enter_async_context(proxy)
+        limits = Limits(options.frame, options.grace)
+        if options.listening is not None:
+            return await _listen(proxy, command, limits, options.listening)
+        if (url := _url_of(command)) is not None:
+            try:
+                from toolbus.mcp.proxy.remote import run_remote  # noqa: PLC0415 - h11 is an extra
+            except ImportError as error:
+                raise UsageError(str(error)) from error
+            token = os.environ.get(TOKEN)
+            return await run_remote(proxy, url, limits, token=token, output=output)
+        with _told(command):
+            return await run_stdio(proxy, command, limits, output=output, launched=launched)
+
+
+def _url_of(command: Sequence[str]) -> SplitResult | None:
+    if len(command) > 1 or "://" not in command[0]:
+        return None
+    from toolbus.mcp.proxy.addresses import read_url  # noqa: PLC0415 - not for all
+
+    return read_url(command[0])
+
+
+async def _listen(
+    proxy: Proxy, command: Sequence[str], limits: Limits, listening: Listening
+) -> int:
+    from toolbus.mcp.proxy.listening import is_loopback  # noqa: PLC0415 - not for all
+
+    try:
+        from toolbus.mcp.proxy.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    url = _url_of(command)
+    if url is None and shutil.which(command[0]) is None:
+        # It would be started only when a client comes.
+        raise UsageError(f"cannot start {command[0]!r}: there is no such program")
+    token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
+    if shown is None and not is_loopback(listening.host):
+        if not listening.open:
+            ways = f"set {LISTEN_TOKEN}, or let everybody in with --open"
+            raise UsageError(f"who is not on this machine needs a token: {ways}")
+        logger.warning("everybody who reaches %s may use the proxy", listening.host)
+    try:
+        return await run_listener(
+            proxy, url or command, limits, listening, token=token, shown=shown
+        )
+    except OSError as error:
+        where = f"{listening.host}:{listening.port}"
+        reason = os.strerror(error.errno) if error.errno else error
+        raise UsageError(f"cannot listen on {where}: {reason}") from error
+
+
+@contextmanager
+def _told(command: Sequence[str]) -> Iterator[None]:
+    """Make wrong use of a server that cannot be started."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError) as error:
+        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error

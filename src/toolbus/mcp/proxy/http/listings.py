@@ -1,0 +1,49 @@
+"""What stateless requests have learned of a server's tools, for others like them."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from toolbus.mcp.proxy.offering import Offering
+    from toolbus.mcp.proxy.session import Session
+
+_MOST, _SECONDS = 100, 60.0
+
+
+class _Listing(NamedTuple):
+    offering: Offering
+    until: float
+
+
+class Listings:
+    """Lists of tools, each for a minute; without them each call would ask for one first.
+
+    A key stands for all by which a server may tell its clients from each other.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, _Listing] = OrderedDict()
+
+    def lend(self, key: Hashable, session: Session) -> None:
+        """Tell *session* what another one with the same *key* was told."""
+        found = self._kept.get(key)
+        if found is not None and found.until > self._clock():
+            session.offering.adopt(found.offering)
+
+    def keep(self, key: Hashable, session: Session) -> None:
+        """Keep what *session* was told itself."""
+        if session.judging and session.offering.listed:
+            self._kept[key] = _Listing(session.offering, self._clock() + _SECONDS)
+            self._kept.move_to_end(key)
+            if len(self._kept) > _MOST:
+                self._kept.popitem(last=False)
+
+    def forget(self) -> None:
+        """Forget all: the tools have changed."""
+        self._kept.clear()

@@ -1,0 +1,106 @@
+"""The tool calls of one client that are under way: how they begin, and how they are ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.mcp.proxy.calls import CallOnBus, ServerTools
+from toolbus.mcp.proxy.frames import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Frame,
+    error_frame,
+)
+from toolbus.mcp.proxy.requests import Request
+from toolbus.mcp.proxy.screening import Screen, explained
+from toolbus.tasks.eager import Begun
+from toolbus.tools.calls.approvals import Approvals
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from toolbus.events.catalogue import Scope
+    from toolbus.mcp.proxy.keeping import Keeper
+    from toolbus.mcp.proxy.offering import Offering
+    from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.proxy.questions import Questions
+
+    Send = Callable[[bytes], object]
+
+logger = logging.getLogger("toolbus")
+
+
+class Calls:
+    """Takes each call past the handlers; *approvals* puts to the client what guards ask."""
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        scope: Scope,
+        questions: Questions,
+        *,
+        offering: Offering,
+        screen: Screen,
+        keeper: Keeper,
+    ) -> None:
+        self._proxy, self._scope, self._questions = proxy, scope, questions
+        self._offering, self._screen, self._keeper = offering, screen, keeper
+        self.approvals = Approvals()
+        # All that are under way, and by the client's ids, of which it may use one twice.
+        self._under_way: set[CallOnBus] = set()
+        self._by_id: dict[Any, CallOnBus] = {}
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The tasks of all that are under way."""
+        return [call.task for call in self._under_way]
+
+    def take(self, frame: Frame, line: bytes, send: Send) -> None:
+        """Begin the call in *line*; *send* takes its answer."""
+        if frame.id is UNSET or frame.id is None:
+            logger.warning("the client sent a tool call without an id; it is dropped")
+            if frame.id is None:
+                send(error_frame(None, INVALID_REQUEST, "a tool call needs an id"))
+            return
+        try:
+            request = Request(frame, line)
+        except ValueError as error:
+            send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
+            return
+        call = self._by_id[frame.id] = CallOnBus(
+            request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
+        )
+        call.send = send
+        self._under_way.add(call)
+        call.task = Begun(self._run(call), alone=True).task
+
+    def pop(self, own: Any) -> CallOnBus | None:
+        """Return the call with the client's id *own*, which is not to be found by it any more."""
+        return self._by_id.pop(own, None)
+
+    def stop(self) -> None:
+        """Cancel all."""
+        for call in tuple(self._under_way):
+            call.stop()
+
+    async def _run(self, call: CallOnBus) -> None:
+        request, send = call.request, call.send
+        try:
+            offer = await self._offering.offer(request)
+            tools = ServerTools(self._offering.specs, offer, call, self._proxy.tools)
+            line = await call.answer(tools, offer, self._scope, self.approvals)
+            if line is not None:
+                send(line)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+            reason = explained(f"tool {request.call.name!r}", error)
+            send(error_frame(request.id, INTERNAL_ERROR, reason))
+        finally:
+            # Not by a callback of the task: that would take a turn of the loop for each call.
+            self._under_way.discard(call)
+            if self._by_id.get(request.id) is call:
+                del self._by_id[request.id]

@@ -1,0 +1,60 @@
+"""The proxy: a bus with components, in front of a server, for any number of client sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.bus.bus import EventBus
+from toolbus.components.members import Member
+from toolbus.events.catalogue import CATALOGUE, Scope
+from toolbus.tools.toolset import Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from toolbus.components.components import AgentComponent
+    from toolbus.store.protocol import Store
+
+
+class Proxy(Member):
+    """What stands between an MCP client and an MCP server; an async context manager.
+
+    Args:
+        components: whose handlers, adapters and tools are at work.
+        bus: where they are subscribed; its other handlers are at work as well.
+        store: keeps transcripts and ledgers; without one nothing is kept.
+        timeout: seconds that a tool call may take; None: as long as it takes.
+    """
+
+    def __init__(
+        self,
+        components: Sequence[AgentComponent] = (),
+        *,
+        bus: EventBus | None = None,
+        store: Store | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._own_bus = bus is None
+        self.store, self.timeout = store, timeout
+        super().__init__(bus or EventBus(), Toolset(), Scope(agent_id="proxy"), tuple(components))
+
+    async def __aenter__(self) -> Self:
+        await self._install()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.bus.drain()
+        await self._release()
+        self._leave()
+        if self._own_bus:
+            await self.bus.aclose()
+
+    @property
+    def judging(self) -> bool:
+        """Whether anybody judges or keeps what passes; if not, bytes are all that passes."""
+        handled = any(self.bus.handlers(event) for event in CATALOGUE)
+        return handled or self.store is not None or bool(self.tools)

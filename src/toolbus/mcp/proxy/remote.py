@@ -1,0 +1,289 @@
+"""The proxy in front of an HTTP server: the client on pipes, the server at an address."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.mcp.proxy.connections import WireError
+from toolbus.mcp.proxy.frames import (
+    SERVER_GONE,
+    Frame,
+    FrameTooLongError,
+    error_frame,
+    read_frame,
+    read_json,
+)
+from toolbus.mcp.proxy.mirrors import Mirrors
+from toolbus.mcp.proxy.pipes import open_output
+from toolbus.mcp.proxy.processes import FAILED
+from toolbus.mcp.proxy.revisions import (
+    REVISION,
+    SESSION,
+    cancelled_id,
+    is_header,
+    is_patient,
+    is_stateless,
+    routing,
+)
+from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.sse import on_one_line
+from toolbus.mcp.proxy.stdio import Limits, listening, pass_requests
+from toolbus.mcp.proxy.wire import Reply, Waits, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from urllib.parse import SplitResult
+
+    from toolbus.mcp.proxy.proxy import Proxy
+
+logger = logging.getLogger("toolbus")
+
+_REST = 0.5
+"""Seconds in which a stream has to end after its answer, so that its connection is kept."""
+
+_RESUMES = 10
+"""How often a stream that broke off is taken up again for one request."""
+
+
+async def run_remote(
+    proxy: Proxy,
+    url: SplitResult,
+    limits: Limits | None = None,
+    *,
+    token: str | None = None,
+    output: int = 1,
+) -> int:
+    """Stand between standard input and output and the server at *url*; return 0 at the end.
+
+    *token* is sent as bearer token, and stands in no log.
+    """
+    limits = limits or Limits()
+    sink = await open_output(output)
+    remote = Remote(url, limits, token)
+    session = Session(proxy, sink.write, remote.write)
+    remote.take, remote.is_open = session.from_server, session.is_open
+    asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
+    if await _ended(asking, sink.lost):
+        session.client_gone()
+        await session.settle(limits.grace)
+        await remote.settle(limits.grace)
+    asking.cancel()
+    await asyncio.wait({asking})
+    await remote.close()
+    session.server_gone("the proxy has ended")
+    await session.close()
+    await sink.close(limits.grace)
+    return 0
+
+
+async def _ended(asking: asyncio.Task[None], lost: asyncio.Future[None]) -> bool:
+    """Wait until the client has left, or a signal ends us; tell whether it was the client."""
+    stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def stop(_number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(None)
+
+    with listening(stop):
+        ends: set[asyncio.Future[Any]] = {asking, stopped, lost}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    return not stopped.done()
+
+
+class Remote:
+    """A server at an address; *take* gets each line that it says, *is_open* tells what it owes."""
+
+    take: Callable[[bytes], Awaitable[None]]
+    is_open: Callable[[Any], bool]
+
+    def __init__(self, url: SplitResult, limits: Limits, token: str | None) -> None:
+        self._url, self._limits = url, limits
+        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._mirrors, self._wire = Mirrors(), Wire()
+        self._posts: set[asyncio.Task[None]] = set()
+        self._stateless: dict[Any, asyncio.Task[None]] = {}
+        self._listener: asyncio.Task[None] | None = None
+        # Requests may be under way at the same time, but begin in the order of the client.
+        self._order = asyncio.Lock()
+
+    def write(self, line: bytes) -> None:
+        """Send a line; what comes of it is taken as it comes."""
+        if not line.strip():
+            return
+        frame = read_frame(line)
+        begun = self._stateless.pop(cancelled_id(frame), None)
+        if begun is not None:
+            # There the end of the answer's stream is what cancels, and no notification.
+            begun.cancel()
+            return
+        task = asyncio.create_task(self._post(frame, line.strip()))
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+        if frame is not None and frame.is_request and is_stateless(routing(frame)):
+            self._stateless[frame.id] = task
+            task.add_done_callback(lambda _: self._forget(frame.id, task))
+
+    def _forget(self, own: Any, task: asyncio.Task[None]) -> None:
+        if self._stateless.get(own) is task:
+            del self._stateless[own]
+
+    def drain(self) -> None:
+        """Wait for nothing: what is under way is bounded by what the client asks."""
+
+    async def settle(self, seconds: float) -> None:
+        """Wait at most *seconds* for what is under way."""
+        if self._posts:
+            await asyncio.wait(tuple(self._posts), timeout=seconds)
+
+    async def close(self) -> None:
+        """End the session at the server."""
+        tasks = {*self._posts, *filter(None, [self._listener])}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if SESSION in self._headers:
+            with suppress(WireError, TimeoutError):
+                async with asyncio.timeout(self._limits.grace):
+                    headers = self._headers.items()
+                    (await self._send("DELETE", headers, b"", Waits())).close()
+        self._wire.close()
+
+    async def _post(self, frame: Frame | None, line: bytes) -> None:
+        asks = frame is not None and frame.is_request
+        # What follows a notification or the handshake may depend on it.
+        waits = frame is None or not asks or frame.method == "initialize"
+        try:
+            await self._order.acquire()
+            try:
+                sending = asyncio.create_task(self._sent(frame, line))
+                if waits:
+                    await asyncio.wait({sending}, timeout=self._limits.grace)
+                else:
+                    await asyncio.sleep(0)
+            finally:
+                self._order.release()
+            try:
+                reply = await sending
+            finally:
+                sending.cancel()
+            await self._take_reply(frame, reply)
+            problem = "the server has ended its answer without one" if asks else ""
+        except (WireError, FrameTooLongError) as error:
+            problem = str(error)
+        except Exception:
+            # Whoever waits for an answer is to be told, whatever it was.
+            logger.exception("what the server said could not be taken")
+            problem = FAILED
+        await self._close_open(frame, problem)
+
+    async def _sent(self, frame: Frame | None, line: bytes) -> Reply:
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+            **self._headers,
+            **self._repeated(frame),
+        }
+        return await self._send("POST", headers.items(), line, self._waits(frame))
+
+    async def _send(
+        self, method: str, headers: Iterable[tuple[str, str]], body: bytes, waits: Waits
+    ) -> Reply:
+        said = [*headers, ("accept-encoding", "identity")]
+        return await self._wire.send(self._url, method, said, body, waits)
+
+    def _repeated(self, frame: Frame | None) -> dict[str, str]:
+        """Return the headers that repeat what *frame* says; only stateless revisions have any."""
+        routed = routing(frame)
+        return {**routed, **self._mirrors.headers(frame)} if routed else {}
+
+    def _waits(self, frame: Frame | None) -> Waits:
+        return Waits(head=None if is_patient(frame) else self._limits.silence)
+
+    async def _take_reply(self, frame: Frame | None, reply: Reply) -> None:
+        try:
+            if reply.is_coded:
+                raise WireError("the server compressed its answer, though asked not to")
+            if SESSION in reply.headers and frame and frame.method == "initialize":
+                self._headers[SESSION] = reply.headers[SESSION]
+            if reply.is_stream:
+                await self._take_stream(frame, reply)
+                return
+            body = on_one_line(await reply.body(self._limits.frame))
+            if body and (reply.status < 400 or _answers(body, frame)):  # noqa: PLR2004 - HTTP's
+                await self._take_line(frame, body + b"\n")
+            elif reply.status >= 400:  # noqa: PLR2004 - as above
+                raise WireError(f"the server answered with HTTP status {reply.status}")
+            elif frame is not None and frame.method == "notifications/initialized":
+                self._listener = asyncio.create_task(self._listen())
+        finally:
+            reply.close()
+
+    async def _take_stream(self, frame: Frame | None, reply: Reply) -> None:
+        """Take the events of a stream; one that breaks off is taken up where it ended."""
+        last, wait, own = None, 0.0, UNSET if frame is None else frame.id
+        for _ in range(_RESUMES):
+            with suppress(WireError, OSError):
+                async for event in reply.events(self._limits.frame):
+                    last, wait = event.id or last, event.wait or wait
+                    if event.data:
+                        await self._take_line(frame, on_one_line(event.data) + b"\n")
+                        if own is not UNSET and _answers(event.data, frame):
+                            await reply.finish(_REST)
+                            return
+            reply.close()
+            if last is None:
+                return
+            await asyncio.sleep(wait)
+            reply = await self._get({"last-event-id": last})
+            if not reply.is_stream:
+                reply.close()
+                return
+
+    async def _listen(self) -> None:
+        """Take what the server says by itself, as long as it wants to."""
+        try:
+            reply = await self._get({})
+            if reply.is_stream:
+                await self._take_stream(None, reply)
+            reply.close()
+        except (WireError, OSError, FrameTooLongError):
+            return
+        except Exception:
+            logger.exception("what the server says by itself could not be taken")
+
+    async def _get(self, more: dict[str, str]) -> Reply:
+        headers = {"accept": "text/event-stream", **self._headers, **more}
+        return await self._send("GET", headers.items(), b"", Waits())
+
+    async def _take_line(self, frame: Frame | None, line: bytes) -> None:
+        if frame is not None and frame.method == "initialize":
+            self._learn_version(line)
+        elif frame is not None and frame.method == "tools/list":
+            self._mirrors.learn(line)
+        await self.take(line)
+
+    def _learn_version(self, line: bytes) -> None:
+        answer = read_frame(line)
+        if answer is not None and answer.result is not UNSET:
+            with suppress(ValueError):
+                match read_json(answer.result):
+                    case {"protocolVersion": str(version)} if is_header(version):
+                        self._headers[REVISION] = version
+
+    async def _close_open(self, frame: Frame | None, problem: str) -> None:
+        """Answer the request, if the server has not."""
+        if frame is not None and frame.is_request and self.is_open(frame.id):
+            await self.take(error_frame(frame.id, SERVER_GONE, problem))
+        elif problem and frame is not None and not frame.is_request:
+            logger.warning("%s did not reach the server: %s", frame.method or "an answer", problem)
+
+
+def _answers(data: bytes, frame: Frame | None) -> bool:
+    answer = read_frame(data)
+    return answer is not None and frame is not None and answer.is_answer and answer.id == frame.id

@@ -1,0 +1,193 @@
+"""What HTTP headers say of a request, and how they differ between the revisions of MCP."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.mcp.proxy.frames import read_json
+from toolbus.mcp.proxy.requests import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from toolbus.mcp.proxy.frames import Frame
+
+SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
+METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
+CANCELLED = "notifications/cancelled"
+HEADER_MISMATCH = -32020
+"""The code of the error that says that headers and body of a request differ."""
+HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
+"""The revisions that begin with `initialize`; those that came later are stateless."""
+
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_PATIENT = frozenset({"tools/call", "subscriptions/listen"})
+_DEEPEST = 50
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+
+
+def is_stateless(headers: Mapping[str, str]) -> bool:
+    """Tell whether a request with *headers* stands for itself: closing its answer cancels it."""
+    return headers.get(REVISION, "2025-03-26") not in HANDSHAKE
+
+
+def is_patient(frame: Frame | None) -> bool:
+    """Tell whether the answer to *frame* may take its time: nobody knows how long a tool works."""
+    return frame is None or frame.method in _PATIENT
+
+
+def params_of(frame: Frame | None) -> dict[str, Any]:
+    """Return the params of *frame*, empty if there are none that can be read."""
+    if frame is None or frame.params is UNSET:
+        return {}
+    try:
+        params = read_json(frame.params)
+    except ValueError:
+        return {}
+    return params if isinstance(params, dict) else {}
+
+
+def cancelled_id(frame: Frame | None) -> Any:
+    """Return the id of the request that *frame* cancels, UNSET if it cancels none."""
+    if frame is None or frame.method != CANCELLED:
+        return UNSET
+    own = params_of(frame).get("requestId")
+    return own if isinstance(own, str | int) else UNSET
+
+
+def version_of(params: Mapping[str, Any]) -> str | None:
+    """Return the revision that the *params* of a stateless request name; None: they name none."""
+    meta = params.get("_meta")
+    version = meta.get(VERSION) if isinstance(meta, dict) else None
+    return version if isinstance(version, str) else None
+
+
+def routing(frame: Frame | None) -> dict[str, str]:
+    """Return the headers that repeat what a request says, as the revision of 2026-07-28 asks."""
+    params = params_of(frame)
+    version = version_of(params)
+    if version is None or frame is None or frame.method is UNSET:
+        return {}
+    headers = {REVISION: write_header(version), METHOD: write_header(frame.method)}
+    name = params.get(_NAMED.get(frame.method, ""))
+    return {**headers, NAME: write_header(name)} if isinstance(name, str) else headers
+
+
+def marked(
+    schema: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Give the way to each property of *schema* that a header repeats, and that header's name.
+
+    What cannot be a part of a header's name is none: a server writes schemas, and no headers.
+    """
+    inner = schema.get("properties")
+    for name, one in inner.items() if isinstance(inner, dict) else ():
+        if isinstance(one, dict):
+            token = one.get("x-mcp-header")
+            if isinstance(token, str) and is_token(token):
+                yield (*path, name), PARAM + token.lower()
+            if len(path) < _DEEPEST:
+                yield from marked(one, (*path, name))
+
+
+def mirrored(ways: Iterable[tuple[tuple[str, ...], str]], arguments: Any) -> dict[str, str]:
+    """Return the headers that repeat those *arguments* to which there are *ways*, see `marked`."""
+    values = {header: _value(arguments, path) for path, header in ways}
+    return {
+        header: write_header(_text(value))
+        for header, value in values.items()
+        if isinstance(value, str | int | float)
+    }
+
+
+def _value(arguments: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        arguments = arguments.get(name) if isinstance(arguments, dict) else None
+    return arguments
+
+
+def _text(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def contradiction(frame: Frame | None, headers: Mapping[str, str]) -> str | None:
+    """Return which of *headers* says of the request *frame* what its body does not say.
+
+    What a header does not say is no contradiction. Which argument one repeats only the tool's
+    schema tells, so it may be any.
+    """
+    params = params_of(frame)
+    method = None if frame is None or frame.method is UNSET else frame.method
+    said = {METHOD: method, NAME: params.get(_NAMED.get(method or "", ""))}
+    if (version := version_of(params)) is not None:
+        said[REVISION] = version
+    told = [name for name in said if name in headers]
+    wrong = [name for name in told if read_header(headers[name]) != said[name]]
+    given = {name: value for name, value in headers.items() if name.startswith(PARAM)}
+    texts = {*_scalars(params.get("arguments"))} if given else set()
+    wrong += [name for name, value in given.items() if _read(value) not in texts]
+    return f"the header {wrong[0]} does not say what the body says" if wrong else None
+
+
+def _read(value: str) -> str | None:
+    text = read_header(value)
+    try:
+        return text if text is None else repr(float(text))
+    except ValueError:
+        return text
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    """Give each text and number in *value*, as `_read` reads it."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from _scalars(one)
+    elif isinstance(value, str | int | float):
+        yield _read(_text(value)) or ""
+
+
+def mismatch(frame: Frame, headers: Mapping[str, str]) -> str | None:
+    """Return which of *headers* does not repeat what the stateless request *frame* says."""
+    said = routing(frame)
+    if REVISION not in said:
+        return "the body names no revision of MCP, the header does"
+    for name, value in said.items():
+        given = headers.get(name)
+        if given is None:
+            return f"the header {name} is missing"
+        if read_header(given) != read_header(value):
+            return f"the header {name} does not say what the body says"
+    return None
+
+
+def is_header(text: str) -> bool:
+    """Tell whether *text* can stand in a header as it is."""
+    return _SAFE.fullmatch(text) is not None
+
+
+def is_token(text: str) -> bool:
+    """Tell whether *text* can be a part of a header's name: RFC 9110, 5.6.2."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def write_header(text: str) -> str:
+    """Return *text* as a header carries it: what is no plain ASCII as base64."""
+    if is_header(text) and not text.startswith("=?base64?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+def read_header(value: str) -> str | None:
+    """Return the text that `write_header` wrote; None: it is none."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return base64.b64decode(value[9:-2], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None

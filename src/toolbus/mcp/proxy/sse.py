@@ -1,0 +1,145 @@
+"""Server-sent events: a stream cut into events, and events as bytes; see the HTML standard, 9.2."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from toolbus.mcp.proxy.frames import FrameTooLongError
+
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_WAIT = 60_000
+_MOST_DIGITS = 9
+_BREAKS = {"\u0085": b"\\u0085", "\u2028": b"\\u2028", "\u2029": b"\\u2029"}
+"""What some readers take for the end of a line; in JSON it stands in texts only."""
+
+
+class Event(NamedTuple):
+    """One event: its *data*, None if it has none, its *id*, and milliseconds before a *retry*.
+
+    *raw* is how it came. It may be *named* a message, which it is without a name as well, and may
+    hold *comments*, which are for nobody.
+    """
+
+    data: bytes | None
+    id: str | None = None
+    retry: int | None = None
+    raw: bytes = b""
+    named: bool = False
+    comments: bool = False
+
+    @property
+    def wait(self) -> float:
+        """Seconds to wait before its stream is taken up again; 0: it does not say."""
+        return min(self.retry or 0, _LONGEST_WAIT) / 1000
+
+
+class Events:
+    """Cuts a stream into events; raises `FrameTooLongError` for one of more than *limit* bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._size = limit, 0
+        self._begun: list[bytes] = []
+        self._lines: list[bytes] = []
+        self._raw: list[bytes] = []
+        self._first, self._halved = True, False
+
+    def feed(self, piece: bytes) -> list[Event]:
+        """Return the events that *piece* completes; a comment alone is an event as well."""
+        events = []
+        if self._halved and piece.startswith(b"\n"):
+            # The CR before it has ended the line already, and perhaps its event.
+            self._raw.append(b"\n")
+            piece = piece[1:]
+            self._halved = False
+        for part in piece.splitlines(keepends=True):
+            self._begun.append(part)
+            self._size += len(part)
+            if self._size > self._limit:
+                raise FrameTooLongError(self._limit)
+            if part.endswith((b"\n", b"\r")) and (event := self._end_line()) is not None:
+                events.append(event)
+        if piece:
+            self._halved = piece.endswith(b"\r")
+        return events
+
+    def _end_line(self) -> Event | None:
+        """Take the line that has begun; return the event that it ends."""
+        line = b"".join(self._begun)
+        self._begun = []
+        self._raw.append(line)
+        if self._first:
+            self._first, line = False, line.removeprefix(_BOM)
+        line = line.rstrip(b"\r\n")
+        if line:
+            self._lines.append(line)
+            return None
+        event = _event(self._lines, b"".join(self._raw))
+        self._lines, self._raw, self._size = [], [], 0
+        return event
+
+
+def write_event(
+    data: bytes | None, own: str | None = None, retry: int | None = None, *, named: bool = False
+) -> bytes:
+    """Return the event that carries *data*, one line, under the id *own*; *retry* in ms.
+
+    Without anything to say it is no event, but empty.
+    """
+    lines = [
+        b"" if own is None else b"id: " + own.encode() + b"\n",
+        b"event: message\n" if named and data is not None else b"",
+        b"" if retry is None else b"retry: %d\n" % retry,
+        b"" if data is None else b"data: " + data + b"\n" if data else b"data:\n",
+    ]
+    said = b"".join(lines)
+    return said + b"\n" if said else b""
+
+
+def rewrite_event(event: Event, data: bytes | None) -> bytes:
+    """Return *event* as we write it, with other *data*; without any only where its stream is.
+
+    What was a comment says no more than that the stream is there.
+    """
+    own = event.id if event.id is not None and event.id.isprintable() else None
+    data = None if data is None else unbroken(data)
+    said = write_event(data, own, event.retry, named=event.named)
+    return said or (b":\n\n" if event.comments or event.data else b"")
+
+
+def nameless(event: Event) -> Event:
+    """Return *event* with its data alone, as if its stream could not be resumed."""
+    raw = write_event(on_one_line(event.data)) if event.data else b""
+    return Event(event.data or None, raw=raw)
+
+
+def on_one_line(data: bytes) -> bytes:
+    """Return the JSON *data* on one line: in it a line end can only be space between tokens."""
+    return data.replace(b"\r", b" ").replace(b"\n", b" ").strip()
+
+
+def unbroken(data: bytes) -> bytes:
+    """Return the JSON *data* on what is one line for every reader."""
+    data = on_one_line(data)
+    for text, escaped in _BREAKS.items():
+        data = data.replace(text.encode(), escaped)
+    return data
+
+
+def _event(lines: list[bytes], raw: bytes) -> Event:
+    data: list[bytes] = []
+    own, retry, named, comments = None, None, False, False
+    for line in lines:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match name:
+            case b"data":
+                data.append(value)
+            case b"id" if b"\0" not in value:
+                own = value.decode(errors="replace")
+            case b"event":
+                named = value == b"message"
+            case b"retry" if value.isdigit() and len(value) <= _MOST_DIGITS:
+                retry = int(value)
+            case b"":
+                comments = True
+    return Event(b"\n".join(data) if data else None, own, retry, raw, named, comments)

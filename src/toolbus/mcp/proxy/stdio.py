@@ -1,0 +1,154 @@
+"""The proxy on pipes: the client at standard input and output, the server a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.mcp.proxy.frames import INVALID_REQUEST, FrameTooLongError, Lines, error_frame
+from toolbus.mcp.proxy.pipes import open_output, pour
+from toolbus.mcp.proxy.processes import adopt, ended, start
+from toolbus.mcp.proxy.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    from toolbus.mcp.proxy.launching import Launched
+    from toolbus.mcp.proxy.pipes import Output
+    from toolbus.mcp.proxy.processes import Process
+    from toolbus.mcp.proxy.proxy import Proxy
+
+logger = logging.getLogger("toolbus")
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Limits(NamedTuple):
+    """How long a frame may be, in bytes; how long a server may take to end, in seconds.
+
+    *silence* is how long one over HTTP may take to begin to answer what is no tool call.
+    """
+
+    frame: int = 2**28
+    grace: float = 5.0
+    silence: float = 300.0
+
+
+async def run_stdio(
+    proxy: Proxy,
+    command: Sequence[str],
+    limits: Limits | None = None,
+    *,
+    output: int = 1,
+    launched: Launched | None = None,
+) -> int:
+    """Stand between standard input and output and the server that *command* starts.
+
+    *launched* is that server, if it was started already. Returns the server's exit code, 128 and
+    the signal's number if one ended it. Raises `OSError` if it cannot be started.
+    """
+    limits = limits or Limits()
+    server = await (start(command) if launched is None else adopt(launched))
+    try:
+        sink = await open_output(output)
+        session = Session(proxy, sink.write, server.write)
+        return await _Run(session, server, sink, limits).to_its_end()
+    finally:
+        await server.kill()
+
+
+class _Run:
+    """One run of the proxy on pipes."""
+
+    def __init__(self, session: Session, server: Process, output: Output, limits: Limits) -> None:
+        self._session, self._server, self._output = session, server, output
+        self._limits, self._signal = limits, 0
+
+    async def to_its_end(self) -> int:
+        """Pass lines on until one side or a signal ends it; return the exit code."""
+        session, server, limit = self._session, self._server, self._limits.frame
+        asking = asyncio.create_task(pass_requests(session, self._output, server.drain, limit))
+        answering = asyncio.create_task(server.lines(limit, session.hear, self._output.drain))
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def stop(number: int) -> None:
+            self._signal = number
+            if not stopped.done():
+                stopped.set_result(None)
+            else:
+                server.signal(number)
+
+        with listening(stop):
+            lost = asyncio.ensure_future(self._output.lost)
+            ends: set[asyncio.Future[Any]] = {asking, answering, stopped, lost}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                await self._client_gone(answering)
+            code = await self._server_gone(answering)
+        ends.remove(stopped)
+        for one in ends:
+            one.cancel()
+        await asyncio.wait(ends)
+        await self._session.close()
+        await self._output.close(self._limits.grace)
+        return code
+
+    async def _client_gone(self, answering: asyncio.Task[str]) -> None:
+        """Let the server end by itself; who does not is told to."""
+        self._session.client_gone()
+        if self._signal:
+            self._server.signal(self._signal)
+        else:
+            await self._session.settle(self._limits.grace)
+        self._server.finish()
+        await asyncio.wait({answering}, timeout=self._limits.grace)
+
+    async def _server_gone(self, answering: asyncio.Task[str]) -> int:
+        """See to it that the server has ended, and answer what it has not; return its code."""
+        grace = self._limits.grace
+        why = answering.result() if answering.done() else "it did not end by itself"
+        if why:
+            logger.error("the server is stopped: %s", why)
+        code = await self._server.end(grace, at_once=bool(why))
+        self._session.server_gone(ended(code, why))
+        await self._session.settle(grace)
+        return code
+
+
+async def pass_requests(
+    session: Session,
+    output: Output,
+    drain: Callable[[], Coroutine[Any, Any, None] | None],
+    limit: int,
+) -> None:
+    """Give the lines of standard input to *session* until its end; *drain* is for the server's."""
+    lines = Lines(limit)
+
+    def take(data: bytes) -> Coroutine[Any, Any, None] | None:
+        for line in lines.feed(data):
+            session.from_client(line)
+        return drain()
+
+    try:
+        await pour(0, take)
+    except FrameTooLongError as error:
+        output.write(error_frame(None, INVALID_REQUEST, str(error)))
+        return
+    if lines.left:
+        session.from_client(lines.left)
+
+
+@contextmanager
+def listening(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call *stop* with the number of each signal that asks us to end."""
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

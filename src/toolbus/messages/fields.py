@@ -1,0 +1,114 @@
+"""What a record does with its fields when it is made: check them and freeze them.
+
+Records are made by msgspec, which checks types when it decodes and never when Python calls the
+class; so every record checks here what it needs, and `FreezeError` names the field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from toolbus.errors import FreezeError, RegistrationError
+from toolbus.messages.immutable import FrozenDict, check_text, freeze, freeze_object, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+S = TypeVar("S", bound="Struct")
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """What is sent and stored; a class of records has no subclasses.
+
+    A subclass could be changed, or have fields that no codec knows and a store loses.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__bases__ != (Record,):
+            kind = cls.__bases__[0].__name__
+            reason = f"no codec knows the fields of a subclass of {kind}; wrap the record instead"
+            raise RegistrationError(f"class {cls.__name__!r}", reason)
+
+
+# The stubs of msgspec lack what `copy.copy` calls.
+_struct: Any = Struct
+copied: Callable[[Any], Any] = _struct.__copy__
+"""Copies a record, without the checks that `replace` makes."""
+
+
+def are_plain(*values: object) -> bool:
+    """Tell whether *values* are all ASCII text, as most are; those need no closer look."""
+    for value in values:  # noqa: SIM110 - `all` takes twice as long
+        if type(value) is not str or not value.isascii():
+            return False
+    return True
+
+
+def with_sound(record: S, **sound: object) -> S:
+    """Return *record* with other fields, known to be frozen and checked, so that none is again."""
+    new: S = copied(record)
+    for field, value in sound.items():
+        force_setattr(new, field, value)
+    return new
+
+
+def check_texts(record: Struct, *fields: str, optional: bool = False) -> None:
+    """Raise `FreezeError` unless *fields* hold text, or None if they are *optional*.
+
+    Text of a subclass becomes plain text, for no codec knows the subclass.
+    """
+    for field in fields:
+        value = getattr(record, field)
+        if not (optional and value is None) and not are_plain(value):
+            check_text(value, f"$.{field}")
+            if type(value) is not str:
+                force_setattr(record, field, plain(value))
+
+
+def check_kind(record: Struct, field: str, kind: type, *, optional: bool = False) -> None:
+    """Raise `FreezeError` unless *field* holds exactly a *kind*, or None if it is *optional*."""
+    value = getattr(record, field)
+    if type(value) is not kind and not (optional and value is None):
+        reason = f"expected `{kind.__name__}`, got `{type(value).__name__}`"
+        raise FreezeError(reason, f"$.{field}")
+
+
+def freeze_json(record: Struct, field: str) -> None:
+    """Freeze the JSON value in *field*."""
+    force_setattr(record, field, freeze(getattr(record, field), f"$.{field}"))
+
+
+def freeze_objects(record: Struct, *fields: str, optional: bool = False) -> None:
+    """Freeze the JSON objects in *fields*, which may hold None if they are *optional*."""
+    for field in fields:
+        value = getattr(record, field)
+        if type(value) is not FrozenDict and not (optional and value is None):
+            force_setattr(record, field, freeze_object(value, f"$.{field}"))
+
+
+def freeze_items(record: Struct, field: str, kinds: type | tuple[type, ...]) -> None:
+    """Make a tuple of the sequence in *field*, whose items must be of *kinds*."""
+    items = getattr(record, field)
+    if type(items) is tuple and _are_exactly(items, kinds):
+        return
+    if not isinstance(items, tuple | list):
+        raise FreezeError(f"expected array, got `{type(items).__name__}`", f"$.{field}")
+    for index, item in enumerate(items):
+        if not isinstance(item, kinds):
+            reason = f"`{type(item).__name__}` does not belong here"
+            raise FreezeError(reason, f"$.{field}[{index}]")
+    if type(items) is not tuple:
+        force_setattr(record, field, tuple(items))
+
+
+def _are_exactly(items: tuple[object, ...], kinds: type | tuple[type, ...]) -> bool:
+    """Tell whether *items* are of *kinds* and of no subclass: that is quicker to see."""
+    among = kinds if isinstance(kinds, tuple) else (kinds,)
+    for item in items:  # noqa: SIM110 - as above
+        if type(item) not in among:
+            return False
+    return True

@@ -1,0 +1,29 @@
+"""The Model protocol: what an agent needs of a language model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from toolbus.events.catalogue import ModelDelta, ModelRequest
+    from toolbus.messages.records import AssistantMessage
+
+
+class Model(Protocol):
+    """Answers requests; whatever it raises reaches `MODEL_CALL_ERROR`.
+
+    `toolbus.models.answers.given_call` makes a call of what a model gave, whatever that is, and
+    `toolbus.messages.immutable.mend_text` a text that every reader takes.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name, for `ModelRequest.model`."""
+
+    async def complete(self, request: ModelRequest) -> AssistantMessage:
+        """Return the whole answer."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
+        """Give the answer piece by piece, and at the end the whole of it."""

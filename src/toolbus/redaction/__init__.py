@@ -1,0 +1,1 @@
+"""What nobody shall read is taken out: credentials and personal data."""

@@ -1,0 +1,75 @@
+"""E-mail addresses, by their `@` and a domain that there is.
+
+What is an address is wider than anybody writes (RFC 5321, RFC 6531): here it is a local part
+without quotes or comments, of up to 64 characters, and a domain with a known public suffix. The
+list of suffixes is Mozilla's (https://publicsuffix.org), which the library brings along.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from toolbus.redaction.personal.findings import Finding
+
+try:
+    from publicsuffixlist import PublicSuffixList
+except ImportError as error:
+    msg = "to look for personal data needs libraries; install `toolbus[personal]`"
+    raise ImportError(msg, name=error.name) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.redaction.personal.findings import Effort, Line
+
+_LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
+_DOMAIN = re.compile(r"[^\W_](?:[\w-]{0,62})(?:\.[^\W_](?:[\w-]{0,62}))+")
+_LONGEST = 64, 255
+
+# Nobody is reached there, but documents and tests are full of them (RFC 2606, RFC 6762, RFC 8375).
+_RESERVED = frozenset({"test", "example", "invalid", "localhost", "local", "internal", "lan"})
+
+
+def find_emails(line: Line, effort: Effort) -> Iterator[Finding]:
+    """Give the addresses in *line*."""
+    at = line.text.find("@", line.start, line.end)
+    while at >= 0:
+        effort.spend()
+        found = _address(line, at)
+        if found is not None:
+            yield found
+        at = line.text.find("@", at + 1 if found is None else found.end, line.end)
+
+
+def _address(line: Line, at: int) -> Finding | None:
+    local = _LOCAL.search(line.text[max(at - _LONGEST[0], line.start) : at])
+    domain = _DOMAIN.match(line.text, at + 1, min(at + 1 + _LONGEST[1], line.end))
+    if local is None or domain is None:
+        return None
+    name = local[0].lstrip("!#$%&'*+/=?^`{|}~.-")
+    if not name or name.endswith(".") or (name == "git" and _is_remote(line, domain.end())):
+        return None
+    if not _is_known(domain[0].lower()):
+        return None
+    return Finding(at - len(name), domain.end(), "email", f"{name}@{domain[0]}".lower())
+
+
+def _is_remote(line: Line, end: int) -> bool:
+    """Tell whether `git@host` goes on as the address of a repository does."""
+    return line.text[end : end + 1] in {":", "/"}
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList(accept_unknown=False)
+
+
+def _is_known(domain: str) -> bool:
+    try:
+        ascii_domain = domain.encode("idna").decode()
+    except UnicodeError:
+        return False
+    last = ascii_domain.rpartition(".")[2]
+    return last in _RESERVED or _suffixes().publicsuffix(ascii_domain) is not None

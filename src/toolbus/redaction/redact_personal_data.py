@@ -1,0 +1,171 @@
+"""Personal data: addresses and numbers of people are replaced in results and stored copies.
+
+```python
+from toolbus import Agent
+from toolbus.redaction.redact_personal_data import RedactPersonalData
+
+agent = Agent(model, tools=[crm], components=[RedactPersonalData(allow=["our-company.com"])])
+```
+
+```toml
+[[component]]
+use = "redact-personal-data"
+settings = { kinds = ["email", "iban"], countries = ["DE", "AT"] }
+```
+
+Five kinds are found: `email`, `phone`, `card`, `iban` and `national-id`. Each value is replaced by
+a placeholder, `[email-1]`: the same in a whole session, however the value is written, so the model
+can still tell people apart. It needs the extra `toolbus[personal]`, whose libraries download
+nothing: `phonenumbers` (Apache-2.0), `python-stdnum` (LGPL-2.1; used as it is, not copied) and
+`publicsuffixlist` (MPL-2.0).
+
+**Where.** In what tools return, before the model reads it: texts, texts of resources and their
+addresses, structured values with their keys and long numbers, errors, metadata. In the stored copy
+of every message: these, arguments of calls, what people and the model said. The model itself keeps
+what the user wrote, until a session is resumed: then it reads the stored copy.
+
+**What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
+*binary* is "keep", a result with more candidates than *effort* allows (some ten thousand phone
+numbers), and whatever a failure stopped.
+
+**How it decides.** An e-mail address has a domain with a public suffix. A card has a network's
+prefix and length, and passes Luhn's check; an IBAN has its country's shape and check digits. A
+phone number in international form stands anywhere; in national form it is valid in one of the
+*countries* (without them: US, GB, DE, FR), and grouped as people write it or behind a word such as
+"phone". A national id has a shape of its own and check digits, or stands behind a word for it; 41
+countries are known (`toolbus.redaction.personal.identities`).
+
+**Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found;
+nor is what is encoded (base64, URL escapes), spelled out ("jane at example"), or torn across two
+parts. A number without check digits or context may be anything, and is left. Placeholders of a
+session start anew in another process, after those that a run's messages have. A placeholder in an
+argument reaches the tool as it is. A structured value whose schema wants a number or a pattern and
+gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's live arguments are not
+changed. On lines with numbers it reads a megabyte a second or two, on source code ten, and nothing
+else runs in the meantime. `benchmarks/bench_personal.py` measures what is found and what is taken
+for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Literal, get_args
+
+from toolbus.components.adapters import ToolAdapter
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import on
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
+from toolbus.messages.records import encode
+from toolbus.redaction.personal.examining import Examiner
+from toolbus.redaction.personal.findings import MOST, Effort
+from toolbus.redaction.personal.identities import COUNTRIES
+from toolbus.redaction.personal.phones import regions
+from toolbus.redaction.personal.placeholders import Placeholders
+from toolbus.redaction.personal.places import Change, change_message, change_response
+
+if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import RunStart
+    from toolbus.messages.records import Message, ToolCall, ToolMessage, ToolResponse
+
+Kind = Literal["email", "phone", "card", "iban", "national-id"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_session: ContextVar[str] = ContextVar("toolbus_personal_session", default="")
+
+
+class RedactPersonalData(AgentComponent):
+    """Replaces personal data in results of tools and in stored messages.
+
+    Args:
+        kinds: what to look for; all if not given.
+        countries: whose phone numbers, in national form, and whose national ids are looked for,
+            as ISO 3166 has them (`DE`); if not given, the ids of all and the numbers of a few.
+        allow: what is no secret: addresses, numbers as they are written, or own domains.
+        tools: patterns of the names of tools whose results and arguments are examined.
+        binary: "withhold" parts that hold no text, or "keep" them.
+        effort: how many candidates of one result are judged; with more it is withheld.
+    """
+
+    def __init__(
+        self,
+        *,
+        kinds: Iterable[Kind] = KINDS,
+        countries: Iterable[str] | None = None,
+        allow: Iterable[str] = (),
+        tools: Iterable[str] = ("*",),
+        binary: Literal["withhold", "keep"] = "withhold",
+        effort: int = MOST,
+        enabled: bool | None = None,
+    ) -> None:
+        super().__init__(enabled=enabled)
+        wanted, chosen = tuple(kinds), None if countries is None else tuple(countries)
+        _check("kinds", wanted, KINDS)
+        _check("countries", chosen or (), {*COUNTRIES, *regions()})
+        _check("binary", (binary,), ("withhold", "keep"))
+        if type(effort) is not int or effort < 1:
+            reason = f"effort must be a positive number, not {effort!r}"
+            raise RegistrationError("RedactPersonalData", reason)
+        self._effort = effort
+        self._keep_binary = binary == "keep"
+        self._examiner = Examiner(wanted, chosen, allow)
+        self._placeholders = Placeholders()
+        self._adapter = _Redaction(self, tools)
+        self.register_tool_adapter(self._adapter)
+
+    def redacted(self, response: ToolResponse, session_id: str = "") -> ToolResponse:
+        """Return *response* without personal data, as the model of a session reads it."""
+        return change_response(response, self._change(session_id), keep_binary=self._keep_binary)
+
+    async def _on_message_append_before_adapter(
+        self, ctx: EventContext[Message]
+    ) -> ToolMessage | None:
+        """Let the adapter know whose session it is."""
+        token = _session.set(ctx.scope.session_id)
+        try:
+            return await super()._on_message_append_before_adapter(ctx)
+        finally:
+            _session.reset(token)
+
+    @on(RUN_BEFORE)
+    def _on_run_before_number(self, ctx: EventContext[RunStart]) -> None:
+        """Let numbers go on after the placeholders that a resumed session has."""
+        texts = (encode(message).decode() for message in ctx.value.messages)
+        self._placeholders.resume(ctx.scope.session_id, texts)
+
+    @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
+    def _on_message_persist_before_redact(self, ctx: EventContext[Message]) -> Message | None:
+        """Redact the copy for the store."""
+        change = self._change(ctx.scope.session_id)
+        changed = change_message(ctx.value, change, self._covers, keep_binary=self._keep_binary)
+        return None if changed is ctx.value else changed
+
+    def _covers(self, tool_name: str) -> bool:
+        return self._limits.covers(tool_name) and self._adapter.should_adapt(tool_name)
+
+    def _change(self, session_id: str) -> Change:
+        effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
+        return lambda text, hint: self._examiner.replace(text, name, effort, hint)
+
+
+class _Redaction(ToolAdapter):
+    """Redacts responses for a component."""
+
+    name = "RedactPersonalData"
+
+    def __init__(self, component: RedactPersonalData, tools: Iterable[str]) -> None:
+        self._component = component
+        self.tools = (tools,) if isinstance(tools, str) else tuple(tools)
+
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:  # noqa: ARG002
+        return self._component.redacted(response, _session.get())
+
+
+def _check(name: str, given: Iterable[str], known: Iterable[str]) -> None:
+    for one in given:
+        if one not in known:
+            reason = f"{name} has {one!r}; known: {', '.join(sorted(known))}"
+            raise RegistrationError("RedactPersonalData", reason)

@@ -1,0 +1,285 @@
+"""Take credentials out of what tools return, of what is stored, and of what a model repeats.
+
+    from toolbus import Agent
+    from toolbus.redaction.redact_secrets import RedactSecrets
+
+    agent = Agent(model, tools=[...], components=[RedactSecrets(vault=True)])
+
+or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as well:
+
+    [[component]]
+    use = "redact-secrets"
+    settings = { vault = true, allow = ["sk_test_*"] }
+
+It needs `toolbus[redact]`. A credential in a result (in any text, in `structured`, its keys too,
+in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
+becomes a placeholder such as `[github-pat-1]`: the same one for the same secret as long as a
+session lasts, and never one that stands in its texts already. Once found, a secret is also found in
+base64, hexadecimal, URL- and JSON-escaped, in every later result of the session, and cut into
+adjoining parts. The stored copy of every message, of every role, is cleaned as well. What the tools
+run with stays as it is.
+
+With `vault` the model can use what it never reads: where its arguments hold a placeholder, the tool
+gets the value. The value is taken out of `parameters` and of all stored copies again, and out of
+what the model itself repeats.
+
+How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`toolbus/secrets/`
+`rules.json`, see `rules.NOTICE` there), and by ours (`toolbus/secrets/own.py`): formats that those
+lack, and values that look random and are assigned to a name such as `secret`, `token` or `api_key`.
+`benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
+
+What is not examined does not pass. A result that is too large, holds too many secrets or takes too
+long is withheld, with the reason; so is one when the engine fails.
+
+Its limits:
+
+- A secret of no known format that stands alone, such as a password in a sentence, is not found; a
+  simple password, such as letmein123, not even beside its name. Of published examples of vendors
+  that no list of ours names, 28 % were missed.
+- Pictures, sounds, and blobs that are no text are not looked into, nor are archives and ciphers.
+- Only secrets that were found once are found encoded. Base64 that is broken into lines, and values
+  in other encodings, are not. What is cut into several messages is found only in a stream of an MCP
+  server's notifications, and there its first piece has gone.
+- Short passwords and words are taken out where they are found, and not where they stand alone.
+- Handlers that look at a call itself (`TOOL_CALL_BEFORE`, `_ERROR`, `_AFTER`, a tap or a recorder
+  that keeps values, `keep_originals=True`), an approver, and a tool's own logs and progress see
+  what the tool sees; a reason in which a guard quotes that stands in the ledger. Pieces of a
+  streamed answer are shown as the model says them.
+- A result is examined where it is appended, in the event loop: of clean text at some 40 MB/s of a
+  processor's time, of what is made to be slow for `max_seconds` at most.
+- The vault lives in memory and ends with the process; of a session it keeps the latest 256 secrets,
+  and what it forgot stays a placeholder. Whoever can make the model call a tool with a placeholder
+  can send that tool the value: give `vault` the names of the tools that may get it.
+- A `priority` in a configuration is one for all its handlers: what others add to a copy after them
+  is stored as it is.
+- What a user writes is read by the model as it was written, unless `prompts` is set; the stored
+  copy is clean either way.
+"""
+
+from __future__ import annotations
+
+# A configuration reads the hints of the constructor while the program runs.
+from collections.abc import Mapping, Sequence  # noqa: TC003
+from contextvars import ContextVar
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.components.adapters import ToolAdapter
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import on
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    MODEL_CALL_BEFORE,
+    Deny,
+    Scope,
+)
+from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
+from toolbus.redaction.secrets.engine import engine_for
+from toolbus.redaction.secrets.examining import UnexaminedError
+from toolbus.redaction.secrets.records import (
+    pass_call,
+    pass_message,
+    pass_parameters,
+    pass_response,
+)
+from toolbus.redaction.secrets.redactor import Redactor
+from toolbus.redaction.secrets.rules import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import ModelRequest
+    from toolbus.messages.records import Message, ToolCall
+    from toolbus.redaction.secrets.records import Pen
+
+_FIRST, _LAST = 1_000, -1_000
+"""Before anybody refuses a message; after all that others add to a copy for the store."""
+
+_STREAMS = "notifications/*"
+"""Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
+
+# Adapters are not told who speaks.
+_speaker: ContextVar[Scope] = ContextVar("toolbus_redact_secrets")
+_NOBODY = Scope()
+
+
+class RedactSecrets(AgentComponent):
+    """Puts placeholders where credentials stand; see `toolbus.redaction.redact_secrets`.
+
+    Args:
+        tools: patterns of the tools whose results are looked through; of others only what is
+            known is taken out.
+        only: names of the rules to look by; all, if none is given.
+        without: names of rules to leave out.
+        rules: your own, by name: expressions in RE2's syntax, whose first group is the secret.
+        allow: values, exact or as glob patterns, that are no secrets.
+        vault: whether tools get the values of the placeholders in their arguments; or patterns
+            of the tools that do.
+        prompts: take secrets out of what users and the system say as well, before the model
+            reads it. With a vault, that of a sub-agent, whose user is an agent, always is.
+        max_chars: of text in one result; a larger one is withheld.
+        max_seconds: for one result; what takes longer is withheld.
+        enabled: as for every component.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Sequence[str] | str = "*",
+        only: Sequence[str] = (),
+        without: Sequence[str] = (),
+        rules: Mapping[str, str] | None = None,
+        allow: Sequence[str] = (),
+        vault: bool | Sequence[str] | str = False,
+        prompts: bool = False,
+        max_chars: int = 8_000_000,
+        max_seconds: float = 5.0,
+        enabled: bool | None = None,
+    ) -> None:
+        super().__init__(enabled=enabled)
+        given = ("*" if vault else ()) if isinstance(vault, bool) else vault
+        self._vault, self._prompts = _patterns(given), prompts
+        for name, limit in (("max_chars", max_chars), ("max_seconds", max_seconds)):
+            if limit <= 0:
+                raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
+        engine = engine_for(choose(only, without, rules or {}))
+        self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
+        self._results = _Results(self._redactor, _patterns(tools))
+        self.register_tool_adapter(self._results)
+        if self._vault:
+            self.register_tool_adapter(_Vault(self._redactor, self._vault))
+
+    async def _on_tool_call_before_adapter(
+        self, ctx: EventContext[ToolCall]
+    ) -> ToolCall | Deny | None:
+        token = _speaker.set(ctx.scope)
+        try:
+            return await super()._on_tool_call_before_adapter(ctx)
+        finally:
+            _speaker.reset(token)
+
+    async def _on_message_append_before_adapter(
+        self, ctx: EventContext[Message]
+    ) -> ToolMessage | None:
+        token = _speaker.set(ctx.scope)
+        try:
+            return await super()._on_message_append_before_adapter(ctx)
+        finally:
+            _speaker.reset(token)
+
+    @on(MODEL_CALL_BEFORE)
+    def note_placeholders(self, ctx: EventContext[ModelRequest]) -> None:
+        """Learn which placeholders a resumed session has from a former process."""
+        self._redactor.note(_session(ctx.scope), ctx.value.messages, pass_message)
+
+    @on(MESSAGE_APPEND_BEFORE, priority=_FIRST, on_error="closed")
+    def take_back(self, ctx: EventContext[Message]) -> Message | None:
+        """Take what the vault gave out of the facts of a call: they outlive a refused result."""
+        message = ctx.value
+        if not (self._vault and isinstance(message, ToolMessage) and message.tool_response):
+            return None
+        left = self._cleaned(ctx, pass_parameters, look=False)
+        if not isinstance(left, Deny):
+            return left
+        # Not a refusal: that tells the parameters, which nobody has looked through.
+        return message.with_tool_response(replace(message.tool_response, parameters=None))
+
+    @on(MESSAGE_APPEND_BEFORE, priority=_LAST, on_error="closed")
+    def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
+        """Take secrets out of what is no tool's response, as far as that is asked for."""
+        message = ctx.value
+        if isinstance(message, ToolMessage):
+            if message.tool_response is not None and not message.metadata:
+                return None
+        elif isinstance(message, AssistantMessage):
+            if not self._vault:
+                return None
+        elif not (self._prompts or (self._vault and ctx.scope.lineage)):
+            return None
+        return self._cleaned(ctx)
+
+    @on(MESSAGE_PERSIST_BEFORE, priority=_LAST, on_error="closed")
+    def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
+        """Take secrets out of the copy for the store, whoever speaks."""
+        # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
+        return self._cleaned(ctx, partial(pass_message, done=self._results.latest))
+
+    def _cleaned(
+        self,
+        ctx: EventContext[Message],
+        walk: Callable[[Message, Pen], Message] = pass_message,
+        *,
+        look: bool = True,
+    ) -> Message | Deny | None:
+        try:
+            new = self._redactor.clean(_session(ctx.scope), ctx.value, walk, look=look)
+        except UnexaminedError as error:
+            return Deny(_withheld(error))
+        return None if new is ctx.value else new
+
+
+class _Results(ToolAdapter):
+    """Takes secrets out of what tools return."""
+
+    name = "RedactSecrets"
+
+    def __init__(self, redactor: Redactor, patterns: tuple[str, ...]) -> None:
+        self._redactor, self._patterns = redactor, patterns
+        self.latest: ToolResponse | None = None
+
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
+        """Return *response* without secrets, or what says why it is withheld."""
+        look = any(fnmatchcase(call.name, one) for one in self._patterns)
+        stream = call.name if fnmatchcase(call.name, _STREAMS) else None
+        session = _session(_speaker.get(_NOBODY))
+        try:
+            new = self._redactor.clean(session, response, pass_response, look=look, stream=stream)
+        except UnexaminedError as error:
+            return _stand_in(response, _withheld(error))
+        self.latest = new if look else None
+        return new
+
+
+class _Vault(ToolAdapter):
+    """Gives tools the values of the placeholders in their arguments."""
+
+    name = "RedactSecrets.vault"
+
+    def __init__(self, redactor: Redactor, patterns: tuple[str, ...]) -> None:
+        self._redactor, self.tools = redactor, patterns
+
+    def adapt_parameters(self, call: ToolCall) -> ToolCall:
+        """Return *call* with the values."""
+        return self._redactor.restore(_session(_speaker.get(_NOBODY)), call, pass_call)
+
+
+def _session(scope: Scope) -> str:
+    """Return whose secrets are meant: an agent's sub-agents share those of its session."""
+    # `turns.run_below` makes the id of a session below: that above, the call's and a fresh one.
+    return scope.session_id.rsplit("/", 2 * len(scope.lineage))[0]
+
+
+def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
+    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
+    return ToolResponse(
+        content=(TextPart(text=reason),),
+        is_error=True,
+        error_type="withheld",
+        tool_name=response.tool_name,
+        tool_call_id=response.tool_call_id,
+        duration_ns=response.duration_ns,
+    )
+
+
+def _withheld(error: UnexaminedError) -> str:
+    return f"withheld, for it was not examined for secrets: {error.reason}"

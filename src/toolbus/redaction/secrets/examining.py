@@ -1,0 +1,266 @@
+"""One examination: all texts of a record are looked at, and then written anew without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from toolbus.messages.codec import encode
+from toolbus.redaction.secrets.books import without_placeholders
+from toolbus.redaction.secrets.judging import is_plausible
+from toolbus.redaction.secrets.nesting import leaves, mapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.redaction.secrets.books import Book
+    from toolbus.redaction.secrets.engine import Engine, Hit
+
+MOST_SECRETS = 200
+"""Secrets in one record; of more, none is told from the others."""
+
+_MOST_HITS, _MOST_PLACES = 20_000, 100_000
+_SHORTEST, _REST = 3, 8
+_GAP, _LONG = 2, 512
+_ESCAPED = frozenset('"\\\n\r\t')
+
+
+class UnexaminedError(Exception):
+    """A record was not examined to its end, for *reason*: it must not pass."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Limits(Struct, frozen=True):
+    """What one examination may take: *chars* of text and *seconds* by *clock*."""
+
+    chars: int
+    seconds: float
+    clock: Callable[[], float]
+
+
+class Edit(Struct, frozen=True):
+    """Bytes of a text from *start* to *end*, and what stands there instead."""
+
+    start: int
+    end: int
+    placeholder: str
+
+
+class Looker:
+    """Looks at texts, and enters what it finds in *book*; changes nothing."""
+
+    def __init__(self, engine: Engine, book: Book, allow: tuple[str, ...], limits: Limits) -> None:
+        self._engine, self._book, self._allow, self._limits = engine, book, allow, limits
+        self._until = limits.clock() + limits.seconds
+        self._chars = 0
+        self._secrets: set[str] = set()
+        self.edits: dict[tuple[str, ...], list[Edit]] = {}
+        self.exact: dict[str, str] = {}
+
+    def check(self) -> None:
+        """Raise `UnexaminedError` if the time is up."""
+        if self._limits.clock() > self._until:
+            seconds = self._limits.seconds
+            raise UnexaminedError(f"to look through it takes longer than {seconds:g} seconds")
+
+    def texts(self, *adjoining: str) -> tuple[str, ...]:
+        """Look at each of the texts, and at what stands across the places where they meet."""
+        for text in adjoining:
+            self._count(text)
+            self._book.note(text)
+        for text in dict.fromkeys(adjoining):
+            self._look_at(text)
+        if len(adjoining) > 1:
+            self._look_across(adjoining)
+        return adjoining
+
+    def json(self, value: Any) -> Any:
+        """Look at *value* as JSON, where a key tells what its value is, and at its long texts."""
+        if value is None or value in ((), {}):
+            return value
+        if isinstance(value, str):
+            self.texts(value)
+            return value
+        text = encode(value).decode()
+        self._count(text)
+        self._book.note(text)
+        found = {_unescaped(one): edit.placeholder for edit, one in self._found(text, is_json=True)}
+        self.exact |= found
+        for texts in leaves(value):
+            if len(texts) > 1:
+                self._look_across(texts)
+            # The same again in most, but where it stands in the text of a leaf is to be known.
+            elif found or not _ESCAPED.isdisjoint(texts[0]):
+                self._look_at(texts[0])
+        return value
+
+    def _look_at(self, text: str) -> None:
+        if edits := [edit for edit, _ in self._found(text)]:
+            self.edits[text,] = edits
+
+    def _look_across(self, adjoining: tuple[str, ...]) -> None:
+        ends = list(accumulate([len(text.encode()) for text in adjoining]))
+        across = [
+            edit
+            for edit, _ in self._found("".join(adjoining))
+            if any(edit.start < end < edit.end for end in ends[:-1])
+        ]
+        if across:
+            self.edits[adjoining] = across
+
+    def _found(self, text: str, *, is_json: bool = False) -> Iterator[tuple[Edit, str]]:
+        """Give what is to be edited in *text*, each with what stands there."""
+        data = text.encode()
+        hits: list[Hit] = []
+        for hit in self._engine.find(data, self.check):
+            hits.append(hit)
+            if len(hits) > _MOST_HITS:
+                raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
+        for hit in sorted(hits, key=lambda one: (one.start, -one.end, one.number)):
+            start, end = _whole(data, hit)
+            value = data[start:end].decode()
+            if self._is_secret(value, loose=hit.rule.loose):
+                self._secrets.add(value)
+                if len(self._secrets) > MOST_SECRETS:
+                    raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
+                yield Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)), value
+
+    def _named(self, value: str, rule: str, *, is_json: bool) -> str:
+        plain = _unescaped(value)
+        if plain == value:
+            return self._book.placeholder(value, rule)
+        # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
+        return self._book.placeholder(plain if is_json else value, rule, None if is_json else plain)
+
+    def _is_secret(self, value: str, *, loose: bool) -> bool:
+        if len(value) < _SHORTEST or not is_plausible(value, loose=loose):
+            return False
+        rest = without_placeholders(value)
+        if rest is not value and len(rest) < _REST:
+            return False
+        return not any(value == one or fnmatchcase(value, one) for one in self._allow)
+
+    def _count(self, text: str) -> None:
+        self._chars += len(text)
+        if self._chars > self._limits.chars:
+            most = self._limits.chars
+            raise UnexaminedError(f"it is too large: more than {most:,} characters")
+
+
+class Cleaner:
+    """Writes texts anew, after a *looker* has seen them all; one that is clean stays the same."""
+
+    def __init__(self, book: Book, looker: Looker | None = None) -> None:
+        self._book, self._looker = book, looker
+
+    def texts(self, *adjoining: str) -> tuple[str, ...]:
+        """Return the texts with placeholders in place of secrets."""
+        edits: list[list[Edit]] = [[] for _ in adjoining]
+        # First what goes on in the next text: of that, a text by itself shows only a part.
+        if len(adjoining) > 1:
+            self._cut_across(adjoining, edits)
+        if self._looker is not None:
+            for text, own in zip(adjoining, edits, strict=True):
+                own.extend(self._looker.edits.get((text,), ()))
+        new = tuple([self._cleaned(text, own) for text, own in zip(adjoining, edits, strict=True)])
+        return adjoining if new == adjoining else new
+
+    def json(self, value: Any) -> Any:
+        """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
+        looker = self._looker
+        found = looker is not None and (looker.edits or looker.exact)
+        return mapped(value, self._exactly) if found or self._book.knows() else value
+
+    def _exactly(self, *adjoining: str) -> tuple[str, ...]:
+        looker, new = self._looker, self.texts(*adjoining)
+        if looker is None:
+            return new
+        looker.check()
+        return tuple([looker.exact.get(text, text) for text in new]) if looker.exact else new
+
+    def _cleaned(self, text: str, edits: list[Edit]) -> str:
+        if not edits and not (text and self._book.knows()):
+            return text
+        data = _edited(text.encode(), edits)
+        data = _edited(data, self._places(data))
+        new = data.decode()
+        return text if new == text else new
+
+    def _places(self, data: bytes) -> list[Edit]:
+        """Return where known secrets stand in *data*, in any form."""
+        check = self._looker.check if self._looker is not None else _unlimited
+        edits: list[Edit] = []
+        for hit in self._book.find(data, check):
+            edits.append(Edit(hit.start, hit.end, hit.rule.name))
+            if len(edits) > _MOST_PLACES:
+                raise UnexaminedError(f"secrets stand in more than {_MOST_PLACES:,} places of it")
+        return edits
+
+    def _cut_across(self, adjoining: tuple[str, ...], edits: list[list[Edit]]) -> None:
+        """Enter edits for what stands across the places where the texts meet.
+
+        The placeholder stands where a secret begins; the rest of it is cut out.
+        """
+        found = [] if self._looker is None else list(self._looker.edits.get(adjoining, ()))
+        found += self._places("".join(adjoining).encode())
+        begin = 0
+        for text, own in zip(adjoining, edits, strict=True):
+            size = len(text.encode())
+            for one in found:
+                start, end = max(one.start - begin, 0), min(one.end - begin, size)
+                if start < end and (one.start < begin or one.end > begin + size):
+                    first = one.start >= begin
+                    own.append(Edit(start, end, one.placeholder if first else ""))
+            begin += size
+
+
+def _edited(data: bytes, edits: list[Edit]) -> bytes:
+    """Return *data* with all *edits* made; of two that overlap the first also covers the second."""
+    pieces: list[bytes] = []
+    at, last = 0, Edit(0, 0, "")
+    for one in sorted(edits, key=lambda one: (one.start, -one.end)):
+        if one.start >= at and not _goes_on(last, one):
+            pieces += [data[at : one.start], one.placeholder.encode()]
+        at, last = max(at, one.end), one
+    return b"".join([*pieces, data[at:]]) if edits else data
+
+
+def _goes_on(last: Edit, one: Edit) -> bool:
+    """Tell whether *one* is the next piece of a long secret, which is found piece by piece."""
+    if min(last.end - last.start, one.end - one.start) < _LONG:
+        return False
+    # In base64 the letters between two pieces belong to neither.
+    return last.placeholder == one.placeholder and one.start - last.end <= _GAP
+
+
+def _unlimited() -> None:
+    """Let what needs no looking take the time that it takes."""
+
+
+def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
+    """Return the bytes of *hit*, and the rest of a letter that it begins or ends in."""
+    start, end = hit.start, hit.end
+    while start and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
+        start -= 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
+        end += 1
+    return start, end
+
+
+def _unescaped(found: str) -> str:
+    """Return *found*, which may stand in JSON, as it was before it was written there."""
+    if "\\" not in found:
+        return found
+    try:
+        plain = msgspec.json.decode(f'"{found}"', type=str)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return found
+    return plain

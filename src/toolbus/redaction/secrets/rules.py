@@ -1,0 +1,78 @@
+"""The rules by which credentials are found: the published set, ours, and a user's own."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from toolbus.errors import RegistrationError
+from toolbus.redaction.secrets.own import OWN
+from toolbus.settings.hints import hint
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
+
+
+class Rule(Struct, frozen=True):
+    """A *pattern* in RE2's syntax; what *group* holds is the secret, else its first group.
+
+    A *loose* one goes by what stands around a value, so the value itself is judged more strictly.
+    A *foreign* one is a user's.
+    """
+
+    name: str
+    pattern: str
+    group: int | str | None = None
+    loose: bool = False
+    foreign: bool = False
+
+
+class _Published(Struct):
+    source: dict[str, str]
+    rules: tuple[Rule, ...]
+
+
+@lru_cache(maxsize=1)
+def published() -> tuple[Rule, ...]:
+    """Return the published rules; `rules.NOTICE` beside this file says whose they are."""
+    data = files("toolbus.redaction.secrets").joinpath("rules.json").read_bytes()
+    return msgspec.json.decode(data, type=_Published).rules
+
+
+def own() -> tuple[Rule, ...]:
+    """Return our rules, for what the published ones leave out."""
+    return tuple([Rule(name, pattern, loose=loose) for name, pattern, loose in OWN])
+
+
+def choose(
+    only: Collection[str], without: Collection[str], more: Mapping[str, str]
+) -> tuple[Rule, ...]:
+    """Return the rules called *only*, else all, but those called *without*, and *more*.
+
+    Raises `RegistrationError` for a name that no rule has, and for one that a rule cannot have.
+    """
+    for name in more:
+        if not _NAME.fullmatch(name):
+            reason = (
+                "a rule's name becomes its placeholder's; take lower-case letters, digits and -"
+            )
+            raise RegistrationError(f"rule {name!r}", reason)
+    # A user's own come first, so that their names are the ones to be read.
+    rules = (
+        *[Rule(name, pattern, foreign=True) for name, pattern in more.items()],
+        *published(),
+        *own(),
+    )
+    known = {one.name for one in rules}
+    for name in (*only, *without):
+        if name not in known:
+            raise RegistrationError(f"rule {name!r}", f"there is none{hint(name, known)}")
+    wanted = set(only or known) - set(without)
+    return tuple([one for one in rules if one.name in wanted])

@@ -1,0 +1,81 @@
+"""A session that is rehearsed, and its calls on their way from the request to the result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from copy import copy
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import force_setattr, replace
+
+from toolbus.tools.calls.execution import failure
+
+if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
+
+
+class Judged(NamedTuple):
+    """A call as it would run, or as it was made, if a *response* stands for its result.
+
+    *moved* says that handlers changed it, *dropped* that it would not be made at all.
+    """
+
+    call: ToolCall
+    moved: bool = False
+    response: ToolResponse | None = None
+    dropped: bool = False
+
+
+class Play:
+    """One session that is rehearsed: who speaks, and the calls that wait for their results."""
+
+    __slots__ = ("open", "outcomes", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.open: dict[str, Judged] = {}
+        self.outcomes: Counter[str] = Counter()
+
+    def go_on(self, run_id: str, turn: int) -> None:
+        """Come to another run or turn."""
+        # Not `replace`: for every other message, that would freeze what is frozen.
+        self.scope = copy(self.scope)
+        force_setattr(self.scope, "run_id", run_id)
+        force_setattr(self.scope, "turn", turn)
+
+
+def judge(call: ToolCall, context: EventContext[ToolCall]) -> Judged:
+    """Return what a runner would make of how the dispatch ended."""
+    response = context.answer
+    if context.rejected:
+        text = f"handler {context.rejected.handler!r} broke the arguments: "
+        response = failure(text + context.rejected.reason, "invalid_arguments")
+    elif context.denied:
+        response = failure(context.denied.reason, "denied")
+    # Where the tool does not run, the runner shows the call as the model made it.
+    if response is not None:
+        return Judged(call, response=response)
+    return Judged(context.value, moved=context.value is not call)
+
+
+def stamp(message: ToolMessage, judged: Judged) -> ToolMessage:
+    """Return a result with the facts of its call, which adapters rebuild the call from.
+
+    Those of the recording stand unless the handlers changed the call or gave its result.
+    """
+    response = judged.response or message.tool_response
+    if response is None:
+        return message
+    if judged.response is None and response.parameters is not None and not judged.moved:
+        return message
+    call = judged.call
+    response = replace(
+        response,
+        tool_name=call.name,
+        tool_call_id=call.id,
+        parameters=call.arguments,
+        duration_ns=None if message.tool_response is None else message.tool_response.duration_ns,
+    )
+    return replace(message, tool_name=call.name, tool_response=response)

@@ -1,0 +1,1 @@
+"""Files that people write: TOML with lines, the nearest word, Python by its path."""

@@ -1,0 +1,120 @@
+"""The Store protocol: where the messages of a session are kept, and what is kept beside them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.messages.records import Message
+
+
+class Original(Struct, frozen=True, kw_only=True):
+    """A value as the ledger knows it, by its digest; *body* is its JSON."""
+
+    digest: str
+    body: bytes
+
+
+class Position(Struct, frozen=True):
+    """Where a session stands: the *epoch* of its writer, and how many messages it has."""
+
+    epoch: int
+    length: int
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    """What one append writes, all or nothing: a message, ledger records, or both.
+
+    *before* is a message that goes in right before it, as a call before its answer. *at* is where
+    the writer believes the session to stand: if it stands elsewhere, nothing is written. None asks
+    for nothing, as for records, which any process may add.
+
+    Of *records* the digests are kept, and values and details dropped: what a guard refused must
+    not come back through the ledger. *originals* are those that a session opted in to keep.
+    """
+
+    message: Message | None = None
+    records: tuple[DispatchRecord, ...] = ()
+    originals: tuple[Original, ...] = ()
+    at: Position | None = None
+    before: Message | None = None
+
+    def __post_init__(self) -> None:
+        if self.records != ():
+            bare = tuple([record.without_values().without_details() for record in self.records])
+            force_setattr(self, "records", bare)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages in the order in which they are written."""
+        return tuple([one for one in (self.before, self.message) if one is not None])
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """A line of the list of sessions; times are nanoseconds since the epoch."""
+
+    id: str
+    messages: int
+    created_ns: int
+    updated_ns: int
+
+
+class Store(Protocol):
+    """Keeps sessions: appends to them, reads them back, never changes what is there.
+
+    Every method may be called from any thread and event loop; after `close` each raises
+    `ClosedError`. What cannot be read or written raises `StoreError`.
+    """
+
+    @property
+    def durable(self) -> bool:
+        """Whether what was appended outlives the process."""
+
+    async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
+        """Make *holder* the session's writer, under a new epoch; return where it stands.
+
+        From now on what an earlier writer appends at its position is refused. The lease, for
+        *seconds*, keeps others from opening it meanwhile: while that of another holder lasts,
+        and its process does, this raises `SessionBusyError`.
+        """
+        ...
+
+    async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
+        """Let the lease of *holder* end in *seconds*, with 0 at once; of another it is left."""
+
+    async def append(self, session_id: str, stored: Stored) -> None:
+        """Add *stored* to the end of the session, which its first append makes.
+
+        When it returns, the append is as durable as the store ever makes it; when it raises
+        `StoreError`, or `SessionBusyError` since the session does not stand where *stored* says,
+        nothing of it is there. Cancelling it does not take the write back.
+        """
+
+    async def read(self, session_id: str) -> tuple[Message, ...]:
+        """Return the messages of the session, in order; of an unknown session none."""
+        ...
+
+    async def sessions(self) -> tuple[SessionInfo, ...]:
+        """Return all sessions, the oldest first."""
+        ...
+
+    async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
+        """Return the ledger records of the session, in order; of an unknown session none."""
+        ...
+
+    async def originals(self, session_id: str) -> tuple[Original, ...]:
+        """Return the values that the session kept, each once, by their digests."""
+        ...
+
+    async def forget_originals(self, session_id: str) -> int:
+        """Delete the values that the session kept, and nothing else; return how many there were.
+
+        When it returns, no file of the store holds them any more.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of everything; a second call does nothing."""

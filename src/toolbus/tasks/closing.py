@@ -1,0 +1,70 @@
+"""Closing in steps: each is taken, also if another fails, and a cancellation bounds them all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from toolbus.tasks.eager import Begun, forget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+logger = logging.getLogger("toolbus")
+
+
+class Closing:
+    """The steps of closing *what*; once cancelled, all that are left have *grace* seconds."""
+
+    def __init__(self, what: str, grace: float) -> None:
+        self._what, self._grace = what, grace
+        self._deadline: float | None = None
+        self._errors: list[BaseException] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a cancellation has come."""
+        return self._deadline is not None
+
+    async def step(
+        self, step: Callable[[], Coroutine[Any, Any, object]], *, in_haste: bool = True
+    ) -> None:
+        """Take *step*, after a cancellation only if it is to be taken *in_haste* as well."""
+        if self._deadline is not None and not in_haste:
+            return
+        begun = Begun(step())
+        if not begun.ended:
+            await self._wait(begun.task)
+        try:
+            if begun.ended or begun.task.done():
+                begun.result()
+        except BaseException as error:  # noqa: BLE001 - it is raised when all steps were taken
+            self._errors.append(error)
+
+    def end(self) -> None:
+        """Raise what the steps raised: a cancellation or an exit, or else the first error."""
+        self._errors.sort(key=lambda error: isinstance(error, Exception))
+        for other in self._errors[1:]:
+            if not isinstance(other, asyncio.CancelledError):
+                logger.error("one more error while %s was closed", self._what, exc_info=other)
+        if self._errors:
+            raise self._errors[0]
+
+    async def _wait(self, task: asyncio.Task[Any]) -> None:
+        """Wait until *task* has ended; being cancelled cancels it, and sets its time."""
+        loop = asyncio.get_running_loop()
+        while not task.done():
+            left = None if self._deadline is None else max(0.0, self._deadline - loop.time())
+            try:
+                await asyncio.wait({task}, timeout=left)
+            except asyncio.CancelledError as error:
+                self._errors.append(error)
+                self._deadline = self._deadline or loop.time() + self._grace
+                task.cancel()
+                continue
+            if not task.done():
+                task.cancel()
+                task.add_done_callback(forget)
+                logger.warning("a step in closing %s did not end in time", self._what)
+                return

@@ -1,0 +1,3 @@
+"""One tool call, from the request to the response."""
+
+from toolbus.tools.calls.runner import ToolRunner as ToolRunner

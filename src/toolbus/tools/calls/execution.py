@@ -1,0 +1,143 @@
+"""One execution of foreign code, a tool's or an approver's: whatever it does is data here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from toolbus.bus.dispatch.deadlines import in_thread
+from toolbus.bus.grace import GRACE, current_grace
+from toolbus.errors import DeadlineError
+from toolbus.messages.immutable import escape_surrogates
+from toolbus.messages.records import ToolResponse
+from toolbus.tasks.eager import Begun, end_of
+from toolbus.tools.results import to_response
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from concurrent.futures import Future
+
+logger = logging.getLogger("toolbus")
+
+
+class Ending(Struct, frozen=True):
+    """How foreign code ended by itself: with a *value*, or with an *error* that it raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    @property
+    def response(self) -> ToolResponse:
+        """What a tool's ending says to the model."""
+        if self.error is not None:
+            return failure(_text_of(self.error), type(self.error).__name__)
+        try:
+            return to_response(self.value)
+        except Exception as error:  # noqa: BLE001 - it may come from the value's own methods
+            return failure(f"the tool's result is no JSON: {_text_of(error)}", "invalid_result")
+
+
+async def execute(
+    what: str,
+    function: Callable[[], Any],
+    *,
+    is_async: bool,
+    seconds: float | None,
+    in_place: bool = False,
+) -> Ending:
+    """Return how *function*, called *what* in the log, ends; a sync one runs in a thread.
+
+    *in_place* says that an async one ends at once when it is cancelled, so that it needs no task
+    of its own unless it has a time limit.
+
+    Raises `DeadlineError` after *seconds* (None: never), and `CancelledError` only if the caller
+    was cancelled. Either way the function is told to stop, and what it still brings is dropped.
+    """
+    if in_place and seconds is None:
+        return await _end(function)
+    if not is_async:
+        ending = await in_thread(_end_now, function, seconds=seconds, stuck=Late(what))
+        if not isawaitable(ending.value):
+            return ending
+        # A decorator's sync wrapper around an async function.
+        function = partial(_same, ending.value)
+    work = Begun(_end(function))
+    if work.ended:
+        return await work
+    task: asyncio.Task[Ending] = work.task
+    try:
+        if seconds is None:
+            await end_of(task)
+        elif not (await asyncio.wait({task}, timeout=seconds))[0]:
+            raise DeadlineError(seconds)
+    finally:
+        if not task.done():
+            task.add_done_callback(partial(_log_late, what))
+            task.cancel()
+            # It may clean up, so that its own calls end before it does.
+            grace = current_grace()
+            await asyncio.wait({task}, timeout=GRACE if grace is None else grace.seconds)
+    return work.result()
+
+
+def failure(text: str, error_type: str) -> ToolResponse:
+    """Return the response of a call that failed; *text* may quote anything."""
+    text = escape_surrogates(text)
+    return ToolResponse.from_text(text, is_error=True, error_type=error_type)
+
+
+class Late:
+    """Says so when a thread that nobody waits for any more comes to its end."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def watch(self, work: Future[Any]) -> None:
+        """Log the end of *work*, whose result is dropped."""
+        work.add_done_callback(partial(_log_late, self._what))
+
+
+def _log_late(what: str, work: Future[Any] | asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()  # Unasked, asyncio would report it as never retrieved.
+        logger.warning("%s ended too late; its result is dropped", what)
+
+
+async def _end(function: Callable[[], Awaitable[Any]]) -> Ending:
+    try:
+        return Ending(await function())
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return Ending(error=error)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is data from here on
+        return Ending(error=error)
+
+
+def _end_now(function: Callable[[], Any]) -> Ending:
+    try:
+        return Ending(function())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - as above
+        return Ending(error=error)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the text of *error*, or its type if it has none."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - telling of a failure must not fail
+        return type(error).__name__

@@ -1,0 +1,44 @@
+"""What all calls of one runner share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.tools.calls.offers import ArgumentsCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import JsonObject, ToolResponse
+    from toolbus.tools.calls.approvals import Approvals
+    from toolbus.tools.contexts import Progress
+    from toolbus.tools.toolset import Toolset
+
+
+class Means:
+    """The bus, the tools and all else that the calls of one runner share.
+
+    A runner is one. Two objects that hold each other would be garbage for the collector to find,
+    and some programs make a runner for each call.
+    """
+
+    def __init__(
+        self,
+        bus: EventBus,
+        toolset: Toolset,
+        scope: Scope,
+        approvals: Approvals,
+        *,
+        max_attempts: int,
+        progress: Progress,
+        clock: Callable[[], int],
+    ) -> None:
+        self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
+        self.max_attempts, self.progress = max_attempts, progress
+        self.check, self.clock = ArgumentsCheck(toolset), clock
+
+    async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
+        """Run a call for a tool."""
+        raise NotImplementedError

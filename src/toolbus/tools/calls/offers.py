@@ -1,0 +1,85 @@
+"""What a model was offered in one turn, and the signature that each adapter was given for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from toolbus.messages import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import ToolSpec
+    from toolbus.messages.records import ToolCall
+    from toolbus.tools.toolset import Toolset
+
+
+class Offer:
+    """The specs that a model was told in one turn; None of them: no tools."""
+
+    def __init__(
+        self,
+        specs: Sequence[ToolSpec],
+        given: Mapping[object, Mapping[str, ToolSpec]] | None = None,
+    ) -> None:
+        self.specs = {spec.name: spec for spec in specs}
+        self._given = given or {}
+
+    @classmethod
+    def of(cls, context: EventContext[tuple[ToolSpec, ...]]) -> Offer:
+        """Return what a dispatch of `TOOLS_PROVIDE` left; a denial leaves no tools."""
+        given = {
+            step.actor: {spec.name: spec for spec in step.before}
+            for step in context.steps
+            if isinstance(step.before, tuple)
+        }
+        return cls(() if context.denied else context.value, given)
+
+    def joined(self, other: Offer) -> Offer:
+        """Return this offer and *other*: what a model was told in several pages."""
+        given = {
+            actor: {**self._given.get(actor, {}), **other._given.get(actor, {})}
+            for actor in (*self._given, *other._given)
+        }
+        return Offer((*self.specs.values(), *other.specs.values()), given)
+
+    def given(self, actor: object, call: ToolCall) -> ToolSpec | None:
+        """Return the spec that *actor*, an adapter, was given for the tool of *call*, or None."""
+        return self._given.get(actor, {}).get(call.name)
+
+
+class ArgumentsCheck:
+    """Judges rewritten calls: who turns fitting arguments into unfitting ones is to blame.
+
+    Arguments fit if the spec in force at that depth, or the tool's own, takes them.
+    """
+
+    def __init__(self, toolset: Toolset) -> None:
+        self._toolset = toolset
+
+    def __call__(self, turn: EventContext[ToolCall], after: ToolCall) -> str | None:
+        """Return why *after* is refused, or None."""
+        problem = self.problem(after, turn.tool)
+        if problem is None:
+            return None
+        before, outer = turn.value, turn.tool
+        if turn.steps and turn.steps[-1].after is after:
+            before, outer = cast("ToolCall", turn.steps[-1].before), turn.steps[-1].tool
+        return None if self.problem(before, outer) else problem
+
+    def fit(self, call: ToolCall) -> tuple[dict[str, Any], str | None]:
+        """Return the arguments of *call* as its tool takes them, and why they do not fit."""
+        if call.raw is not None:
+            return {}, "expected a JSON object - at `$`"
+        tool = self._toolset.get(call.name)
+        return ({}, None) if tool is None else tool.fit(call.arguments)
+
+    def problem(self, call: ToolCall, spec: ToolSpec | None = None) -> str | None:
+        """Return why the arguments of *call* fit neither its tool's own schema nor *spec*."""
+        _, problem = self.fit(call)
+        if call.raw is not None:
+            return problem
+        if problem is None or spec is None or spec.name != call.name:
+            return problem
+        return problem if schemas.problem(spec.input_schema, call.arguments) else None

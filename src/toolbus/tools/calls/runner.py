@@ -1,0 +1,262 @@
+"""The runner: every tool call, single, parallel, nested or direct, takes this way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from toolbus.bus.grace import Grace, current_grace
+from toolbus.events.catalogue import TOOL_CALL_AFTER, Scope
+from toolbus.messages.fields import with_sound
+from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import EMPTY
+from toolbus.messages.records import ToolCall, ToolMessage
+from toolbus.tasks.eager import EXITS, Begun, to_the_end
+from toolbus.tools.calls.approvals import Approvals
+from toolbus.tools.calls.calls import CallInProgress
+from toolbus.tools.calls.means import Means
+from toolbus.transcript.admission import admit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import ToolCallOutcome, ToolSpec
+    from toolbus.messages.records import JsonObject, Message, ToolResponse
+    from toolbus.tools.calls.approvals import Approver
+    from toolbus.tools.calls.offers import Offer
+    from toolbus.tools.contexts import Progress
+    from toolbus.tools.toolset import Toolset
+
+logger = logging.getLogger("toolbus")
+
+
+def _log_progress(call_id: str, text: str, part: float | None) -> None:
+    logger.debug("tool call %s: %s (%s)", call_id, text, part)
+
+
+class ToolRunner(Means):
+    """Runs tool calls past the handlers of *bus*, for an agent or for a program without one.
+
+    Args:
+        bus: whose handlers see the calls.
+        toolset: the tools.
+        scope: who calls.
+        approver: decides what guards ask; without one, what is asked is denied.
+        append: takes each tool message into a transcript and returns it as it was appended, in
+            a task that no cancellation reaches; without one, a result passes
+            `MESSAGE_APPEND_BEFORE` and is kept nowhere.
+        sheltered: says that no cancellation reaches whoever calls; they use `stop`.
+        told: the ids of calls of which `TOOL_CALL_AFTER` was told and whose message is not yet
+            appended; who closes them later passes the same set.
+        max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
+        progress: gets what tools tell of their progress.
+        ids: makes the ids of calls and messages.
+        clock: counts nanoseconds, for durations.
+    """
+
+    def __init__(
+        self,
+        bus: EventBus,
+        toolset: Toolset,
+        scope: Scope | None = None,
+        *,
+        approver: Approver | Approvals | None = None,
+        append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
+        sheltered: bool = False,
+        told: set[str] | None = None,
+        max_attempts: int = 3,
+        progress: Progress = _log_progress,
+        ids: Callable[[], str] = new_id,
+        clock: Callable[[], int] = perf_counter_ns,
+    ) -> None:
+        super().__init__(
+            bus,
+            toolset,
+            scope or Scope(),
+            approver if isinstance(approver, Approvals) else Approvals(approver),
+            max_attempts=max_attempts,
+            progress=_guarded(progress),
+            clock=clock,
+        )
+        self._append, self._sheltered = append or partial(admit, bus), sheltered
+        self._ids = ids
+        self._told: set[str] = set() if told is None else told
+        self._under_way: list[CallInProgress] = []
+
+    async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
+        """Call a tool as a program does, which sees all tools; return what became of it.
+
+        It waits first while an async observer is too far behind. The outcome's response is what
+        a model would read. A tool's failure is in the outcome, never raised; raises
+        `HandlerError` for a handler that fails with the policy "raise", and `FreezeError` for
+        *arguments* that are no JSON.
+        """
+        call = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        await self.bus.catch_up()
+        (outcome,) = await self._finish([CallInProgress(call, self, None)])
+        return outcome
+
+    async def call_all(
+        self, calls: Sequence[ToolCall], offer: Offer | None = None
+    ) -> tuple[ToolCallOutcome, ...]:
+        """Run *calls* at the same time; append their messages in the order of the calls.
+
+        *offer* is what the model was told, None for a program, which sees all. Cancelling this
+        cancels the tools; every call still gets its message before `CancelledError` goes on.
+        """
+        if len(calls) == 1:
+            return await self._finish([CallInProgress(calls[0], self, offer)])
+        passed = [asyncio.Event() for _ in calls]
+        return await self._finish(
+            [
+                CallInProgress(call, self, offer, passed=passed[at], earlier=passed[:at])
+                for at, call in enumerate(calls)
+            ]
+        )
+
+    def stop(self) -> None:
+        """Cancel the tools of all calls under way; every call still gets its message."""
+        for one in self._under_way:
+            one.stop()
+
+    async def close_interrupted(
+        self, calls: Sequence[ToolCall], again: Collection[str] = ()
+    ) -> None:
+        """Answer *calls*, which were left open, as interrupted; run none of them.
+
+        Of those whose ids are in *again*, a former process may have told `TOOL_CALL_AFTER`.
+        """
+        under_way = [CallInProgress(call, self, None) for call in calls]
+        for one in under_way:
+            one.interrupt(again=one.requested.id in again)
+        await self._finish(under_way)
+
+    async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
+        if self._sheltered:
+            self._under_way += under_way
+            try:
+                return await self._append_all(under_way)
+            finally:
+                self._under_way = [one for one in self._under_way if one not in under_way]
+
+        grace = current_grace() or Grace()
+
+        def cancel() -> None:
+            for one in under_way:
+                one.stop()
+            grace.begin()
+
+        with grace.here():
+            work = Begun(self._append_all(under_way))
+        return await to_the_end(work, cancel)
+
+    async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
+        """Take a call to its end and tell the observers; it waits for nothing after its walk."""
+        await one.walk()
+        outcome, call_id = one.outcome, one.requested.id
+        if call_id in self._told:
+            return outcome
+        self._told.add(call_id)
+        try:
+            self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
+        except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
+            one.error = one.error or error
+        return outcome
+
+    async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
+        # A call that is alone needs no task of its own.
+        single = len(under_way) == 1
+        ends = [self._complete(one) if single else Begun(self._complete(one)) for one in under_way]
+        outcomes: list[ToolCallOutcome] = []
+        errors: list[BaseException] = []
+        for one, end in zip(under_way, ends, strict=True):
+            try:
+                outcomes.append(await self._answer(one, await _end_of(end)))
+            except GeneratorExit:
+                raise  # Its loop was closed: nothing can be waited for.
+            except BaseException as error:  # noqa: BLE001 - its siblings are appended first
+                errors.append(error)
+            if one.error is not None:
+                errors.append(one.error)
+            if any(isinstance(error, EXITS) for error in errors):
+                for other in under_way:
+                    other.stop()
+        _raise_first(errors)
+        return tuple(outcomes)
+
+    async def _answer(self, one: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
+        """Append the message of *outcome*; return that with what the model reads."""
+        message = await self._append(self._message(outcome), self.scope, one.spec)
+        self._told.discard(one.requested.id)
+        read = _read_by_model(message, outcome.response)
+        return outcome if read is outcome.response else with_sound(outcome, response=read)
+
+    async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
+        """Run a call for a tool, which reads the result as a model would.
+
+        Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
+        """
+        call = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        one = CallInProgress(call, self, None)
+        try:
+            outcome = await to_the_end(Begun(self._complete(one)), one.stop)
+        finally:
+            self._told.discard(call.id)
+        if one.error is not None:
+            raise one.error
+        message = await admit(self.bus, self._message(outcome), self.scope, one.spec)
+        return _read_by_model(message, outcome.response)
+
+    def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
+        return ToolMessage(
+            id=self._ids(),
+            tool_call_id=outcome.requested.id,
+            tool_name=outcome.response.tool_name or outcome.requested.name,
+            tool_response=outcome.response,
+        )
+
+
+async def _end_of(
+    end: Begun[ToolCallOutcome] | Coroutine[Any, Any, ToolCallOutcome],
+) -> ToolCallOutcome:
+    """Return what *end* brings, also if this very task is cancelled when it has ended."""
+    try:
+        return await end
+    except asyncio.CancelledError:
+        if isinstance(end, Begun):
+            return end.result()
+        raise
+
+
+def _raise_first(errors: list[BaseException]) -> None:
+    """Raise the one of *errors* that its caller must get, and log the others."""
+    errors.sort(key=lambda error: isinstance(error, Exception))  # An exit before the others.
+    for other in errors[1:]:
+        logger.error("one more error of the same tool calls", exc_info=other)
+    if errors:
+        raise errors[0]
+
+
+def _read_by_model(message: Message, response: ToolResponse) -> ToolResponse:
+    """Return *response* as a handler may have replaced it: *message* holds what the model reads."""
+    if isinstance(message, ToolMessage) and message.tool_response is not None:
+        return message.tool_response
+    return replace(response.with_text(message.text), metadata=EMPTY)
+
+
+def _guarded(progress: Progress) -> Progress:
+    """Return *progress* as one whose failure does not reach the tool."""
+
+    def tell(call_id: str, text: str, part: float | None) -> None:
+        try:
+            progress(call_id, text, part)
+        except Exception:
+            logger.exception("the progress of tool call %s could not be told", call_id)
+
+    return tell

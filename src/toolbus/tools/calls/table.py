@@ -1,0 +1,77 @@
+"""The states of a tool call, and what leads from one to the next: the whole of its life.
+
+| state | signal | next |
+|---|---|---|
+| requested | allowed | permitted |
+| requested | asked | asking |
+| requested | answered | *answered* |
+| requested | denied | *denied* |
+| requested | rejected | *invalid_arguments* |
+| asking | allowed | permitted |
+| asking | answered | *answered* |
+| asking | denied | *denied* |
+| permitted | known | known |
+| permitted | unknown | *unknown_tool* |
+| known | valid | running |
+| known | invalid | *invalid_arguments* |
+| running | returned | *ok* |
+| running | failed | failed |
+| running | timed_out | overdue |
+| failed | again | running |
+| failed | settled | *error* |
+| overdue | again | running |
+| overdue | settled | *timeout* |
+
+An end is the status of the outcome. Two more come from outside: cancellation may come in any state,
+and its end is *cancelled*; *interrupted* is the end of a call that a former process left without
+an answer. A handler that fails with the policy "raise" leaves a failed or overdue call settled,
+and any other *denied*.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from toolbus.events.catalogue import ToolStatus
+
+State = Literal["requested", "asking", "permitted", "known", "running", "failed", "overdue"]
+Signal = Literal[
+    "allowed",
+    "asked",
+    "answered",
+    "denied",
+    "rejected",
+    "known",
+    "unknown",
+    "valid",
+    "invalid",
+    "returned",
+    "failed",
+    "timed_out",
+    "again",
+    "settled",
+]
+
+TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
+    # Transformers and guards have seen the call.
+    "requested": {
+        "allowed": "permitted",
+        "asked": "asking",
+        "answered": "answered",
+        "denied": "denied",
+        "rejected": "invalid_arguments",
+    },
+    # A person has decided.
+    "asking": {"allowed": "permitted", "answered": "answered", "denied": "denied"},
+    # The final name was looked up.
+    "permitted": {"known": "known", "unknown": "unknown_tool"},
+    # The final arguments were validated.
+    "known": {"valid": "running", "invalid": "invalid_arguments"},
+    # The tool ran.
+    "running": {"returned": "ok", "failed": "failed", "timed_out": "overdue"},
+    # Handlers of the error have spoken: a fallback or the error itself settles it.
+    "failed": {"again": "running", "settled": "error"},
+    "overdue": {"again": "running", "settled": "timeout"},
+}
+
+ENDS: frozenset[str] = frozenset(get_args(ToolStatus))

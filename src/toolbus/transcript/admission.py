@@ -1,0 +1,140 @@
+"""What a message passes before it may enter a session: transformers, guards and checks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from toolbus.bus.grace import within_grace
+from toolbus.errors import DeadlineError, MessageDenied
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
+from toolbus.messages import schemas
+from toolbus.messages.records import AssistantMessage, Message, ToolMessage, ToolResponse
+from toolbus.transcript.pairing import indistinct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import Scope, ToolSpec
+    from toolbus.messages.records import JsonObject
+
+
+OVERDUE = "a handler did not end, also when it was cut off"
+"""Why nothing passes of what handlers still had in hand."""
+
+
+async def admit(
+    bus: EventBus,
+    message: Message,
+    scope: Scope,
+    tool: ToolSpec | None = None,
+    *,
+    tell: Callable[[EventContext[Message]], object] | None = None,
+) -> Message:
+    """Return *message* as it may be appended; *tell* gets what the dispatch left.
+
+    A refused tool message comes back as an error response that carries the reason, so that its
+    call has an answer; of another role it raises `MessageDenied`.
+    """
+    message = without_stale_content(message)
+    if not bus.hears(MESSAGE_APPEND_BEFORE):
+        return message
+    check = _check_of(message, tool)
+    dispatch = bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    try:
+        context = await within_grace(dispatch)
+    except DeadlineError:
+        return refused(message, f"the result was withheld: {OVERDUE}", "withheld")
+    if tell is not None:
+        tell(context)
+    if context.rejected:
+        what = "result" if isinstance(message, ToolMessage) else "message"
+        blame, reason = context.rejected.handler, context.rejected.reason
+        reason = f"handler {blame!r} broke the {what}: {reason}"
+        return refused(message, reason, "invalid_result")
+    if context.denied:
+        # As the transformers left them: one of them may have taken a secret out.
+        facts = parameters_of(context.value)
+        return refused(message, context.denied.reason, "denied", facts)
+    return without_stale_content(context.value)
+
+
+def refused(
+    message: Message, reason: str, error_type: str, parameters: JsonObject | None = None
+) -> ToolMessage:
+    """Return the error that stands for the tool message *message*; raises for another role.
+
+    Only the facts of the call are kept, with *parameters*: whatever the refused message said is
+    in none of them.
+    """
+    if not isinstance(message, ToolMessage):
+        raise MessageDenied(message.role, message.id, reason)
+    said = message.tool_response
+    response = replace(
+        ToolResponse.from_text(reason, is_error=True, error_type=error_type),
+        tool_name=message.tool_name,
+        tool_call_id=message.tool_call_id,
+        parameters=parameters,
+        duration_ns=None if said is None else said.duration_ns,
+    )
+    return ToolMessage(
+        id=message.id,
+        tool_call_id=message.tool_call_id,
+        tool_name=message.tool_name,
+        tool_response=response,
+    )
+
+
+def parameters_of(message: Message) -> JsonObject | None:
+    """Return what the tool ran with that *message* answers for, None if it says nothing of it."""
+    match message:
+        case ToolMessage(tool_response=ToolResponse(parameters=parameters)):
+            return parameters
+    return None
+
+
+def without_stale_content(message: Message) -> Message:
+    """Return *message* with its text in one place: in the response of a tool message, if any."""
+    if isinstance(message, ToolMessage) and message.tool_response is not None and message.content:
+        return replace(message, content="")
+    return message
+
+
+def _check_of(
+    message: Message, tool: ToolSpec | None
+) -> Callable[[EventContext[Any], Any], str | None] | None:
+    """Return what judges the replacements of *message*, or None."""
+    if isinstance(message, AssistantMessage):
+        return lambda _, after: indistinct(after.tool_calls) if after.tool_calls else None
+    return None if tool is None or tool.output_schema is None else partial(_broken, tool)
+
+
+def _broken(own: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:
+    """Return how a handler broke a structured result that fitted.
+
+    It fits if the tool's *own* schema takes it, or the one that the adapters so far promise.
+    """
+    before, outer = turn.value, turn.tool
+    if turn.steps and turn.steps[-1].after is after:
+        before, outer = turn.steps[-1].before, turn.steps[-1].tool
+    if after is before:
+        return None
+    problem = _problem(own, turn.tool, after)
+    return None if problem is None or _problem(own, outer, before) else problem
+
+
+def _problem(own: ToolSpec, spec: ToolSpec | None, message: Any) -> str | None:
+    """Return why *message* has a structured result that fits neither *own* nor *spec*, or None."""
+    response = message.tool_response if isinstance(message, ToolMessage) else None
+    if response is None or response.is_error or response.structured is None:
+        return None
+    problems = [
+        schemas.problem(one.output_schema, response.structured)
+        for one in (spec, own)
+        if one is not None and one.output_schema is not None
+    ]
+    return problems[0] if all(problems) else None

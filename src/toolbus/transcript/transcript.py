@@ -1,0 +1,328 @@
+"""The transcript: the only way in which a message enters a session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextvars import ContextVar
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+from toolbus.bus.grace import within_grace
+from toolbus.errors import AppendError, DeadlineError, StoreError, ToolbusError
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_AFTER,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+    TOOL_CALL_PERSIST_BEFORE,
+    ToolCallPersist,
+)
+from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.variables import give_back, holding
+from toolbus.transcript.admission import OVERDUE, admit, without_stale_content
+from toolbus.transcript.copies import check_calls, stub
+from toolbus.transcript.pairing import flaw
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import Event, ObserveEvent, Scope, ToolSpec
+
+logger = logging.getLogger("toolbus")
+
+
+class Messages(Sequence[Message]):
+    """The messages of a transcript at one moment: of fixed length, and free to take."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: list[Message]) -> None:
+        # The list is shared and only grows, so a view of its first messages never changes.
+        self._items, self._length = items, len(items)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        where = range(self._length)[index]
+        if isinstance(where, range):
+            return tuple([self._items[one] for one in where])
+        return self._items[where]
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(self._items, self._length)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like a list: compared by its messages
+
+    def __repr__(self) -> str:
+        return f"<Messages: {self._length}>"
+
+
+_ENTERING: tuple[Event, ...] = (
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+    MESSAGE_APPEND_AFTER,
+)
+"""What is dispatched of a message that was admitted."""
+
+
+class Asked(NamedTuple):
+    """A tool call, and the id of the message that asked for it."""
+
+    message_id: str
+    call: ToolCall
+
+
+class Transcript:
+    """The messages of one session, append-only; *write* puts a message into the store, if any.
+
+    *write*, cancelled, ends when that has happened, and then raises `CancelledError`. *messages*
+    are those that are stored already; the calls that have no answer among them, by their ids, are
+    *left_open*.
+    """
+
+    def __init__(
+        self,
+        bus: EventBus,
+        session_id: str,
+        write: Callable[[Message], Awaitable[None]] | None,
+        messages: Sequence[Message] = (),
+    ) -> None:
+        self._bus, self.session_id, self._write = bus, session_id, write
+        self._items: list[Message] = []
+        self._asked: dict[str, Asked] = {}
+        self._open: dict[str, ToolCall] = {}
+        self._lock = LoopLock()
+        self._earlier: asyncio.Future[None] | None = None
+        self._ids: set[str] = set()
+        self._indexed = 0
+        for message in messages:
+            self._remember(message)
+        self.left_open = frozenset(self._open)
+
+    @property
+    def messages(self) -> Messages:
+        """The messages so far; the view does not grow with the transcript."""
+        return Messages(self._items)
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls that a model asked for and that have no tool message yet, in order."""
+        return tuple(self._open.values())
+
+    @property
+    def appending(self) -> bool:
+        """Whether this very context is inside an append, where another would wait for itself."""
+        visit = _visit.get()
+        return visit is not None and visit.holds(self)
+
+    async def append(
+        self,
+        message: Message,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        *,
+        sheltered: bool = False,
+    ) -> Message:
+        """Append *message* and return it as it was appended, after transformers and guards.
+
+        *tool* is the spec of the tool that a tool message answers for; *sheltered* says that no
+        cancellation reaches the caller.
+
+        Raises:
+            MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
+            StoreError: the store failed; nothing was appended.
+            AppendError: from inside this transcript's own dispatches, before open calls are
+                answered, or for a message that has a `flaw`.
+        """
+        if not isinstance(message, Message):
+            reason = f"expected a message, got `{type(message).__name__}`"
+            raise AppendError(self.session_id, reason)
+        with Visit(self, _visit.get()):
+            async with self._lock.here():
+                self._check_pairing(message)
+                if reason := self.flaw(message):
+                    raise AppendError(self.session_id, reason)
+                return await self.enter(message, scope, tool, sheltered=sheltered)
+
+    def has(self, message_id: str) -> bool:
+        """Tell whether a message of this id is in the transcript."""
+        while self._indexed < len(self._items):
+            self._ids.add(self._items[self._indexed].id)
+            self._indexed += 1
+        return message_id in self._ids
+
+    def flaw(self, message: Message) -> str | None:
+        """Return why *message* can never enter as things are, or None."""
+        return flaw(message, self.has, self._asked, self._open)
+
+    async def enter(
+        self,
+        message: Message,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        *,
+        sheltered: bool = True,
+        later: bool = False,
+    ) -> Message:
+        """Do as `append`, for a transcript that nobody else has: it does not wait for its turn.
+
+        With *later* it does not wait for the write either; the next one that enters does.
+        """
+        bus = self._bus
+        message = await admit(bus, message, scope, tool)
+        if self._write is None and not any(map(bus.hears, _ENTERING)):
+            self._remember(message)
+            return message
+        copy = message
+        if bus.hears(MESSAGE_PERSIST_BEFORE):
+            copy = await self._stored_copy(message, scope)
+        if bus.hears(TOOL_CALL_PERSIST_BEFORE):
+            await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
+        if later:
+            self._remember(message)
+            self._earlier = asyncio.ensure_future(self._keep_later(message, copy, scope))
+            self._earlier.add_done_callback(_retrieve)
+            return message
+        keeping = self._keep(message, copy, scope)
+        await (keeping if sheltered else to_the_end(Begun(keeping)))
+        return message
+
+    async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
+        """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
+        cancelled = await self._written(copy)
+        if self._earlier is not None:
+            await self._earlier
+        self._remember(message)
+        await self._announce(message, copy, scope)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _keep_later(self, message: Message, copy: Message, scope: Scope) -> None:
+        """Write what is remembered already, since what follows refers to it."""
+        await self._written(copy)
+        await self._announce(message, copy, scope)
+
+    async def _announce(self, message: Message, copy: Message, scope: Scope) -> None:
+        """Tell who observes that *message* was written, as *copy*."""
+        if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
+            await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
+        if self._bus.hears(MESSAGE_APPEND_AFTER):
+            # Nobody waits for those who observe this, so they may append: they wait for their turn.
+            with holding(_visit, None):
+                self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+
+    async def _written(self, copy: Message) -> asyncio.CancelledError | None:
+        """Write *copy*; return what cancelled that, which does not take the write back."""
+        try:
+            if self._write is not None:
+                await self._write(copy)
+        except asyncio.CancelledError as error:
+            return error
+        except ToolbusError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}; nothing was appended"
+            raise StoreError(self.session_id, reason) from error
+        return None
+
+    def _remember(self, message: Message) -> None:
+        self._items.append(message)
+        match message:
+            case AssistantMessage(id=own, tool_calls=calls):
+                self._asked.update({call.id: Asked(own, call) for call in calls})
+                self._open.update({call.id: call for call in calls})
+            case ToolMessage(tool_call_id=call_id):
+                self._open.pop(call_id, None)
+
+    async def _stored_copy(self, message: Message, scope: Scope) -> Message:
+        dispatch = self._bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)
+        try:
+            context = await within_grace(dispatch)
+        except DeadlineError:
+            return stub(message, OVERDUE)
+        if context.rejected:
+            return stub(message, f"handler {context.rejected.handler!r} {context.rejected.reason}")
+        if context.denied:
+            return stub(message, context.denied.reason)
+        return without_stale_content(context.value)
+
+    async def _tell_persist(
+        self, event: ObserveEvent[ToolCallPersist], copy: Message, scope: Scope
+    ) -> None:
+        if not isinstance(copy, ToolMessage):
+            return
+        result = copy.tool_response or ToolResponse.from_text(copy.content)
+        asker, call = self._asked.get(copy.tool_call_id, _NOBODY)
+        facts = ToolCallPersist(
+            session_key=self.session_id,
+            agent_id=scope.agent_id,
+            tool_name=copy.tool_name,
+            tool_call_id=copy.tool_call_id,
+            tool_input=call.arguments if result.parameters is None else result.parameters,
+            tool_result=result if event is TOOL_CALL_PERSIST_AFTER else None,
+            message_id=asker,
+            tool_message_id=copy.id,
+        )
+        try:
+            await within_grace(self._bus.observe(event, facts, scope=scope))
+        except DeadlineError:
+            logger.warning("an observer of %r did not end: %s", event.name, OVERDUE)
+
+    def _check_pairing(self, message: Message) -> None:
+        """Keep every call next to its answer: providers refuse a history where they are apart."""
+        if self._open and not isinstance(message, ToolMessage):
+            reason = (
+                f"{len(self._open)} tool calls have no answer yet; "
+                "use `agent.enqueue(message)`, it enters after them"
+            )
+            raise AppendError(self.session_id, reason)
+
+
+class Visit:
+    """Marks a context that appends to *transcript*: another append inside would wait for itself."""
+
+    __slots__ = ("_lasts", "_outer", "_token", "_transcript")
+
+    _token: Token[Visit | None]
+
+    def __init__(self, transcript: Transcript, outer: Visit | None) -> None:
+        self._transcript, self._outer, self._lasts = transcript, outer, True
+
+    def __enter__(self) -> None:
+        if self._outer is not None and self._outer.holds(self._transcript):
+            reason = "from inside one of its own dispatches it waits for itself; "
+            raise AppendError(self._transcript.session_id, reason + "use `agent.enqueue(message)`")
+        self._token = _visit.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._lasts = False
+        give_back(_visit, self._token)
+
+    def holds(self, transcript: Transcript) -> bool:
+        """Tell whether *transcript* is being appended to, here or further out."""
+        if self._lasts and self._transcript is transcript:
+            return True
+        return self._outer is not None and self._outer.holds(transcript)
+
+
+_visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
+_NOBODY = Asked("", ToolCall(id="", name=""))
+
+
+def _retrieve(keeping: asyncio.Future[None]) -> None:
+    """Take note of a failure, which whoever enters next is told by the store."""
+    if not keeping.cancelled():
+        keeping.exception()

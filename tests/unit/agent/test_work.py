@@ -1,0 +1,82 @@
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from toolbus import Agent, AssistantMessage, ToolCall, UserMessage, tool
+from toolbus.agent.work import Work
+from toolbus.errors import ClosedError
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
+from toolbus.store.memory import MemoryStore
+
+# Only to end a test that has failed already.
+SECONDS = 10
+
+
+def deaf(begun: asyncio.Event, end: asyncio.Event):
+    async def handler(ctx):
+        begun.set()
+        while not end.is_set():
+            with suppress(asyncio.CancelledError):
+                await end.wait()
+
+    return handler
+
+
+@pytest.mark.parametrize("way", ["cancel", "close"])
+async def test_what_does_not_listen_is_left_behind(way, caplog):
+    @tool
+    async def nothing() -> None:
+        """Do nothing."""
+
+    asking = AssistantMessage(id="a", tool_calls=[ToolCall(id="c", name="nothing")])
+    agent = Agent(ScriptedModel([asking, "done"]), tools=[nothing], grace=0)
+    begun, end = asyncio.Event(), asyncio.Event()
+    agent.on(TOOL_CALL_BEFORE, deaf(begun, end))
+    run = asyncio.create_task(agent.run("go"))
+    await begun.wait()
+
+    if way == "cancel":
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(run, SECONDS)
+    else:
+        await asyncio.wait_for(agent.aclose(), SECONDS)
+        assert "the agent leaves 1 runs behind that do not end" in caplog.text
+    end.set()
+
+    if way == "close":
+        with pytest.raises(ClosedError):
+            await run
+
+
+async def test_what_waits_is_appended_past_a_hanging_hook():
+    store = MemoryStore()
+    agent = Agent(ScriptedModel([]), store=store, session_id="s", grace=0.02)
+    agent.enqueue(UserMessage(id="u", content="hi"))
+
+    @agent.on(MESSAGE_APPEND_BEFORE)
+    async def hang(ctx):
+        await asyncio.Event().wait()
+
+    await asyncio.wait_for(agent.aclose(), SECONDS)
+
+    assert [one.text for one in await store.read("s")] == ["hi"]
+
+
+def test_work_of_a_closed_loop_is_not_waited_for():
+    work, begun = Work("it", 0.01), []
+
+    async def hang():
+        begun.append(asyncio.get_running_loop())
+        await asyncio.Event().wait()
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work.do(hang()))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    asyncio.run(work.stop())
+
+    assert begun == [loop]
+    assert not task.done()

@@ -1,0 +1,51 @@
+"""How long a list of tools is good for others."""
+
+from toolbus.bus.bus import EventBus
+from toolbus.events.catalogue import Scope
+from toolbus.events.values import ToolSpec
+from toolbus.mcp.proxy.http.listings import Listings
+from toolbus.mcp.proxy.offering import Offering
+from toolbus.tools.toolset import Toolset
+
+
+class Told:
+    """A session, as far as a list of tools is about it."""
+
+    judging = True
+
+    def __init__(self, *names):
+        self.offering = Offering(EventBus(), Scope(agent_id="a"), Toolset(), None)
+        self.offering.specs = {name: ToolSpec(name=name) for name in names}
+        self.offering.listed = bool(names)
+
+
+def lent(listings, key):
+    session = Told()
+    listings.lend(key, session)
+    return tuple(session.offering.specs)
+
+
+def test_a_list_is_lent_for_a_minute_to_its_like():
+    now = [0.0]
+    listings = Listings(lambda: now[0])
+    listings.keep("a", Told("echo"))
+    listings.keep("b", Told())
+
+    found = [lent(listings, "a"), lent(listings, "b"), lent(listings, "c")]
+    now[0] = 61.0
+    later = lent(listings, "a")
+
+    assert found == [("echo",), (), ()]
+    assert later == ()
+
+
+def test_lists_are_few_and_may_change():
+    listings = Listings(lambda: 0.0)
+    for number in range(101):
+        listings.keep(number, Told("echo"))
+
+    known = [bool(lent(listings, number)) for number in (0, 1, 100)]
+    listings.forget()
+
+    assert known == [False, True, True]
+    assert lent(listings, 100) == ()

@@ -1,0 +1,100 @@
+"""Texts of every length, and numbers at every place of them."""
+
+import pytest
+from stdnum import luhn
+
+from toolbus.redaction.personal.examining import Examiner
+from toolbus.redaction.personal.findings import Effort, TooMuch
+from toolbus.redaction.personal.placeholders import Placeholders
+
+KINDS = ("email", "phone", "card", "iban", "national-id")
+CARD = "4242 4242 4242 4242"
+
+
+@pytest.fixture(scope="module")
+def examiner():
+    return Examiner(KINDS, None, ())
+
+
+def named(kind, value):
+    return f"[{kind}]"
+
+
+def test_a_number_is_found_wherever_it_stands_in_a_long_line(examiner):
+    for at in (0, 1, 65_270, 65_279, 65_280, 65_300, 65_536, 65_790, 130_000):
+        for filler in ("x ", "1 2-"):
+            text = (filler * 40_000)[:at] + f" {CARD} " + filler * 100
+            left = examiner.replace(text, named, Effort())
+            assert "[card]" in left, (at, filler)
+            assert CARD not in left
+
+
+def test_a_number_is_not_cut_at_the_edge_of_a_piece(examiner):
+    for at in range(65_200, 65_600, 7):
+        text = "1 " + "x" * at + f" {CARD} " + "x" * 70_000
+        assert examiner.replace(text, named, Effort()) == text.replace(CARD, "[card]")
+
+
+def test_half_a_card_is_no_card(examiner):
+    # Its first 13 digits are a card as well, and the first piece ends behind them.
+    card = next(one for n in range(1000) if luhn.is_valid(one := f"4222222222222{n:03}"))
+    start = len("1 2 3 4 5 6") + (1 << 16) - 13
+    text = f"{'1 2 3 4 5 6 ':x<{start - 1}} {card} " + "x" * 1000
+
+    assert examiner.replace(text, named, Effort()) == text.replace(card, "[card]")
+
+
+def test_many_lines_are_all_searched(examiner):
+    text = "".join([f"line {n}\nmail{n}@example.com pays with {CARD}\n\n" for n in range(500)])
+
+    left = examiner.replace(text, named, Effort())
+
+    assert left.count("[card]") == left.count("[email]") == 500
+    assert "@" not in left
+
+
+def test_effort_ends(examiner):
+    with pytest.raises(TooMuch, match="cannot be examined"):
+        examiner.find("+49 30 901820 " * 100, Effort(1000))
+
+
+def test_hostile_words_take_linear_effort(examiner):
+    for text in ("1" * 200_000, "a@" * 50_000, "x" * 200_000 + "kimlik 1", "steuer" * 30_000):
+        examiner.find(text, Effort(10**9))
+
+
+def test_placeholders_keep_no_value():
+    placeholders = Placeholders()
+
+    name = placeholders.of("s", "email", "jane@example.com")
+
+    assert name == "[email-1]"
+    assert "jane" not in str(vars(placeholders))
+
+
+def test_the_oldest_session_is_forgotten():
+    placeholders = Placeholders()
+    for number in range(1100):
+        placeholders.of(f"s{number}", "email", "a@example.com")
+
+    assert placeholders.of("s1099", "email", "b@example.com") == "[email-2]"
+    assert placeholders.of("s0", "email", "b@example.com") == "[email-1]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "4242 4242 4242 4242 123",
+        "BE68 5390 0754 7034 paid",
+        "(415) 555-2671 2 times",
+        "+49 30 901820 12 34",
+        "12 (415) 555-2671",
+        "2 55 08 14 168 025 38 7",
+        "2024 4242 4242 4242 4242 12/27 123",
+    ],
+)
+def test_what_stands_around_a_number_does_not_hide_it(examiner, text):
+    left = examiner.replace(text, named, Effort())
+
+    assert "[" in left
+    assert len(left) < len(text)

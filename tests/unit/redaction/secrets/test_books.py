@@ -1,0 +1,136 @@
+from base64 import b64encode
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from toolbus.messages.records import ToolResponse
+from toolbus.redaction.secrets.books import KEPT, KEPT_CHARS, Book, Books
+from toolbus.redaction.secrets.engine import engine_for
+from toolbus.redaction.secrets.forms import expression
+from toolbus.redaction.secrets.judging import is_plausible, is_telling
+from toolbus.redaction.secrets.records import pass_response
+from toolbus.redaction.secrets.redactor import Redactor
+from toolbus.redaction.secrets.rules import choose
+
+LETTERS = "".join(Random(1).choices([chr(at) for at in range(33, 127)], k=16_000))
+
+
+def never():
+    """Look at no clock."""
+
+
+def found(book, text):
+    return [hit.rule.name for hit in book.find(text.encode(), never)]
+
+
+def secret(number):
+    return f"s3cr3t-{number:05}-{number * 7919 % 100_003:06}-x"
+
+
+@pytest.mark.parametrize("size", [100, 1_500, 5_000, 16_000])
+def test_a_long_secret_is_found_in_every_form_from_end_to_end(size):
+    book = Book()
+    value = LETTERS[:size]
+    book.placeholder(value, "long")
+
+    for form in (value, value.encode().hex(), b64encode(b"x" + value.encode() + b"y").decode()):
+        hits = sorted([(hit.start, hit.end) for hit in book.find(form.encode(), never)])
+
+        assert hits[0][0] <= 4
+        assert hits[-1][1] >= len(form) - 4
+        assert all(b[0] - a[1] <= 2 for a, b in pairwise(hits))
+
+
+def test_the_oldest_secrets_are_forgotten_and_their_names_never_given_again():
+    book = Book()
+    names = [book.placeholder(secret(number), "a") for number in range(KEPT + 3)]
+
+    book.shrink()
+
+    assert len(book) == KEPT
+    assert [book.restored(name) == name for name in names[:4]] == [True, True, True, False]
+    assert found(book, f"{secret(0)} {secret(3)}") == [names[3]]
+    assert book.placeholder(secret(0), "a") not in names
+
+
+def test_what_is_kept_is_bounded_in_letters_too():
+    book = Book()
+    for number in range(10):
+        book.placeholder(f"{number:05}" + LETTERS, "long")
+        book.shrink()
+
+    assert len(book) == KEPT_CHARS // 16_005
+
+
+def test_a_used_secret_is_not_the_oldest():
+    book = Book()
+    first = book.placeholder(secret(0), "a")
+    for number in range(1, KEPT):
+        book.placeholder(secret(number), "a")
+    book.placeholder(secret(0), "a")
+    book.placeholder(secret(KEPT), "a")
+
+    book.shrink()
+
+    assert book.restored(first) == secret(0)
+
+
+def test_streams_and_sessions_are_bounded():
+    book, books = Book(), Books()
+    for number in range(1_000):
+        book.follow(f"notifications/{number}", "tail")
+        books.of(f"{number}").note("[a-1]")
+
+    assert book.tail("notifications/0") == ""
+    assert book.tail("notifications/999") == "tail"
+    assert len(books) == 256
+
+
+@pytest.mark.parametrize("value", ["postgres", "password", "aaaaaaaaaaaa", "short", "secret"])
+def test_a_word_is_not_searched_elsewhere(value):
+    assert not is_telling(value)
+    assert found(Book(), value) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "919108f7-52d1-4320-9bac-f847db4148a8",
+        "2024-01-31T12:00:00",
+        "/usr/lib/python3.11/site-packages",
+        "https://example.net/a/b/c?d=12345678",
+        "rust_openssl.hpke.MLKEM768",
+        "sha256:e3b0c44298fc1c149afbf4c8996fb924",
+        "xxxxxxxxxxxxxxxxxxxxxxxx",
+        "${DATABASE_PASSWORD_2}",
+        "Ed25519PublicKey",
+    ],
+)
+def test_what_has_another_meaning_is_no_assigned_secret(value):
+    assert not is_plausible(value, loose=True)
+
+
+def test_an_expression_holds_every_base64_alignment():
+    value = "correct-horse-battery-9"
+    forms = [b64encode(b"z" * shift + value.encode()).decode() for shift in range(3)]
+
+    assert all(form[4:-4] in expression(value) for form in forms)
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("mysql --password=Tr0ub4dor3 -u root", "mysql --password=[assigned-password-1] -u root"),
+        ('{"password":"P@ssw0rd2024!"}', '{"password":"[assigned-password-1]"}'),
+        ("Authorization: Custom abc.def-123", "Authorization: Custom [authorization-header-1]"),
+        ("password: str = Field(min_length=8)", None),
+        ('password = os.environ["DB_PASSWORD_1"]', None),
+        ("PASSWORD_MIN_LENGTH = 12345678", None),
+    ],
+)
+def test_what_is_assigned_to_a_password_is_judged(text, clean):
+    response = ToolResponse.from_text(text)
+    redactor = Redactor(engine_for(choose((), (), {})), chars=1_000, seconds=600)
+
+    assert redactor.clean("s", response, pass_response).text == (clean or text)

@@ -1,0 +1,115 @@
+import asyncio
+
+import pytest
+
+from toolbus import Agent, EventContext, ToolMessage
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
+from toolbus.messages.records import ToolResponse
+from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.redaction.secrets.engine import Engine
+from toolbus.redaction.secrets.examining import UnexaminedError
+from toolbus.redaction.secrets.records import pass_response
+from toolbus.redaction.secrets.redactor import Redactor
+from toolbus.redaction.secrets.rules import Rule
+
+ENGINE = Engine((Rule("mark", r"\bMARK-([0-9a-f]{20})\b"),))
+SECRET, OTHER = "0123456789abcdef9876", "fedc01ba23984576fedc"
+
+
+def redactor(**options):
+    return Redactor(ENGINE, **{"chars": 10_000_000, "seconds": 600.0} | options)
+
+
+def clean(text, one=None, **options):
+    response = ToolResponse.from_text(text)
+    return (one or redactor()).clean("s", response, pass_response, **options).text
+
+
+def test_time_is_told_by_the_clock_that_was_given():
+    times = iter([0.0, 0.5, 0.9, 1.1, 2.0])
+
+    with pytest.raises(UnexaminedError, match="longer than 1 seconds"):
+        clean("x" * 1_000_000, redactor(seconds=1.0, clock=lambda: next(times)))
+
+
+def test_what_fails_inside_is_told_without_what_was_looked_at(caplog):
+    def fail(record, pen):
+        raise ValueError(SECRET)
+
+    with pytest.raises(UnexaminedError) as raised:
+        redactor().clean("s", ToolResponse(), fail)
+
+    assert raised.value.reason == "it could not be looked through"
+    assert raised.value.__suppress_context__
+    assert SECRET not in caplog.text
+
+
+def test_a_secret_that_stands_everywhere_is_withheld():
+    text = f"MARK-{SECRET} " + f"{SECRET} " * 120_000
+
+    with pytest.raises(UnexaminedError, match="more than 100,000 places"):
+        clean(text)
+
+
+def test_without_a_look_only_what_is_known_is_taken_out():
+    one = redactor()
+    clean(f"MARK-{SECRET}", one)
+
+    assert clean(f"MARK-{OTHER} {SECRET}", one, look=False) == f"MARK-{OTHER} [mark-1]"
+
+
+def test_a_stream_goes_on_with_its_own_last_text_only():
+    one = redactor()
+
+    first = clean(f"MARK-{SECRET[:9]}", one, stream="a")
+    elsewhere = clean(SECRET[9:], one, stream="b")
+    second = clean(SECRET[9:], one, stream="a")
+
+    assert (first, elsewhere, second) == (f"MARK-{SECRET[:9]}", SECRET[9:], "")
+
+
+def test_two_sessions_count_apart():
+    one = redactor()
+    response = ToolResponse.from_text(f"MARK-{SECRET} MARK-{OTHER}")
+    other = ToolResponse.from_text(f"MARK-{OTHER}")
+
+    assert one.clean("1", response, pass_response).text == "MARK-[mark-1] MARK-[mark-2]"
+    assert one.clean("2", other, pass_response).text == "MARK-[mark-1]"
+
+
+def test_a_result_is_looked_through_once_although_it_is_stored(monkeypatch):
+    seen, find = [], Engine.find
+
+    def counting(engine, data, check):
+        seen.append(len(data))
+        return find(engine, data, check)
+
+    def read() -> str:
+        """Read."""
+        return "clean text " * 10_000
+
+    async def run():
+        components = [RedactSecrets()]
+        async with Agent(ScriptedModel([]), tools=[read], components=components) as agent:
+            await agent.call_tool("read")
+
+    monkeypatch.setattr(Engine, "find", counting)
+    asyncio.run(run())
+
+    assert max(seen) == 110_000
+    assert sum(seen) < 111_000
+
+
+def test_parameters_that_nobody_could_look_through_are_left_out():
+    component = RedactSecrets(vault=True)
+    response = ToolResponse(parameters={"key": SECRET})
+    message = ToolMessage(id="m", tool_call_id="c", tool_name="use", tool_response=response)
+
+    def fail(*_, **__):
+        raise UnexaminedError("too much")
+
+    component._redactor.clean = fail
+    left = component.take_back(EventContext(MESSAGE_APPEND_BEFORE, message))
+
+    assert left.tool_response.parameters is None

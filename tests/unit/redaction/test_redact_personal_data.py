@@ -1,0 +1,33 @@
+"""What the spec does not mention of the component."""
+
+import subprocess
+import sys
+
+import pytest
+
+from toolbus.redaction.redact_personal_data import RedactPersonalData
+from toolbus.testing.checks import check_adapter, check_handler
+
+WITHOUT = """\
+import sys
+sys.modules[{name!r}] = None
+import toolbus.redaction.redact_personal_data
+"""
+
+
+@pytest.mark.parametrize("name", ["phonenumbers", "publicsuffixlist", "stdnum"])
+def test_a_missing_library_names_the_extra(name):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(name=name)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "install `toolbus[personal]`" in done.stderr
+
+
+def test_it_keeps_the_laws_of_adapters_and_handlers():
+    check_adapter(RedactPersonalData(), idempotent=True)
+    check_handler(RedactPersonalData())

@@ -1,0 +1,61 @@
+"""The line that tells how far a replay is."""
+
+from io import StringIO
+
+from toolbus.replay.progress import Progress
+from toolbus.terminal.output import Output
+from toolbus.testing.fakes import FakeClock
+
+
+class Terminal(StringIO):
+    def isatty(self):
+        return True
+
+
+def progress(stream):
+    clock = FakeClock()
+    return Progress(Output(stream), clock=lambda: clock() / 1e9), clock
+
+
+def test_nothing_is_drawn_without_a_terminal():
+    stream = StringIO()
+    line, clock = progress(stream)
+    clock.advance(10)
+
+    line.show("a.jsonl", 0.5, 1_000)
+    line.hide()
+
+    assert stream.getvalue() == ""
+
+
+def test_nothing_is_drawn_for_a_short_input():
+    stream = Terminal()
+    line, clock = progress(stream)
+    clock.advance(0.4)
+
+    line.show("a.jsonl", 0.5, 10)
+
+    assert stream.getvalue() == ""
+
+
+def test_a_bar_is_drawn_now_and_then_and_hidden():
+    stream = Terminal()
+    line, clock = progress(stream)
+    clock.advance(1)
+
+    line.show("a.jsonl", 0.5, 1_000)
+    line.show("a.jsonl", 0.6, 1_100)
+    line.hide()
+
+    drawn = "[############............]  50%  1,000 messages  a.jsonl"
+    assert stream.getvalue() == f"\r{drawn}\r{' ' * len(drawn)}\r"
+
+
+def test_without_a_size_messages_are_counted():
+    stream = Terminal()
+    line, clock = progress(stream)
+    clock.advance(1)
+
+    line.show("std\x1bin", None, 7)
+
+    assert stream.getvalue() == "\r7 messages  std?in"

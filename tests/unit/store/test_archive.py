@@ -1,0 +1,404 @@
+"""What `specs/reading.md` should not mention: how a file is read, and what that costs."""
+
+import asyncio
+import io
+import os
+import re
+import sqlite3
+import sys
+import tracemalloc
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from benchmarks.archives import make_archive
+
+from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+from toolbus.errors import StoreError
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
+from toolbus.inspect.explaining import explain
+from toolbus.inspect.listing import list_sessions
+from toolbus.inspect.showing import show_session
+from toolbus.inspect.timeline import Timeline
+from toolbus.messages.records import (
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+)
+from toolbus.store import queries, schema
+from toolbus.store.archive import Archive, MessageRow
+from toolbus.store.protocol import Original, Stored
+from toolbus.store.sqlite import SqliteStore
+from toolbus.terminal.output import Output
+
+STATEMENTS = {name: text for name, text in vars(queries).items() if name[0].isupper()}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+def record(subject="", seq=0):
+    return DispatchRecord(
+        event="e",
+        scope=Scope(),
+        subject=subject,
+        started_ns=seq,
+        duration_ns=2,
+        outcome="unchanged",
+        original="abc",
+    )
+
+
+async def append(path, *stored, session_id="s"):
+    async with SqliteStore(path) as store:
+        for one in stored:
+            await store.append(session_id, one)
+
+
+def user(name, *records, text=""):
+    message = UserMessage(id=name, content=text)
+    return Stored(message=message, records=tuple([record(seq=one) for one in records]))
+
+
+def left(*records):
+    return Stored(records=tuple([record(seq=one) for one in records]))
+
+
+# --- what it costs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_nothing_is_found_by_a_scan(path, name):
+    await append(path, user("m"))
+
+    with closing(sqlite3.connect(path)) as other:
+        values = [""] * STATEMENTS[name].count("?")
+        plan = [row[3] for row in other.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[name]}", values)]
+    assert any(line.startswith("SEARCH") for line in plan)
+    assert not [line for line in plan if line.startswith(("SCAN", "USE TEMP"))]
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """Count the steps of SQLite's machine, which no other program can slow down."""
+    seen = set()
+
+    def steps(work):
+        counted = 0
+
+        def count():
+            nonlocal counted
+            counted += 1
+
+        def spy(self, statement, *values):
+            seen.add(statement)
+            self._connection.set_progress_handler(count, 1)
+            return rows(self, statement, *values)
+
+        rows = Archive._rows
+        monkeypatch.setattr(Archive, "_rows", spy)
+        work()
+        monkeypatch.setattr(Archive, "_rows", rows)
+        return counted
+
+    steps.seen = seen
+    return steps
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda path, out, size: show_session(out, path, "s", last=20),
+        lambda path, out, size: show_session(out, path, "s", start=size - 20),
+        lambda path, out, size: explain(out, path, "m-100"),
+        lambda path, out, size: explain(out, path, call="c-50"),
+        lambda path, out, size: explain(out, path, "m-100", session="s"),
+    ],
+    ids=["show the last", "show from", "explain a message", "explain a call", "in a session"],
+)
+def test_long_sessions_cost_what_short_ones_do(tmp_path, statements, work):
+    steps = []
+    for size in (200, 20_000):
+        path = tmp_path / f"{size}.db"
+        make_archive(path, size)
+        out = io.StringIO()
+
+        arguments = (path, Output(out), size)
+        steps.append(statements(lambda arguments=arguments: work(*arguments)))
+
+        assert out.getvalue()
+    assert 0 < steps[1] <= steps[0] * 1.05
+    assert statements.seen <= {*STATEMENTS.values(), "PRAGMA data_version"}
+
+
+async def test_a_long_session_is_shown_in_flat_memory(path):
+    size, text = 3_000, "0123456789" * 1_000
+    async with SqliteStore(path) as store:
+        await asyncio.gather(*[store.append("s", user(f"m-{at}", text=text)) for at in range(size)])
+    tracemalloc.start()
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        show_session(Output(nowhere), path, "s", full=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < size * len(text) / 3
+
+
+# --- the order ------------------------------------------------------------------------------------
+
+
+def order(path, after=0):
+    """Return ids of messages and the numbers of records, as a timeline gives them."""
+    with Archive(path) as archive:
+        timeline = Timeline(archive, archive.session("s").key, after)
+        return [told for one in timeline.more() for told in names(one)]
+
+
+def names(one):
+    return [one.id] if isinstance(one, MessageRow) else [each.started_ns for each in one.records]
+
+
+async def test_records_stand_before_what_they_led_to(path):
+    await append(path, left(1), user("a", 2, 3), user("b"), left(4), left(5), user("c", 6), left(7))
+
+    assert order(path) == [1, 2, 3, "a", "b", 4, 5, 6, "c", 7]
+    assert order(path, after=1) == ["b", 4, 5, 6, "c", 7]
+    assert order(path, after=2) == [4, 5, 6, "c", 7]
+    assert order(path, after=3) == [7]
+    assert order(path, after=9) == []
+
+
+async def test_what_was_told_is_not_told_again(path):
+    await append(path, user("a", 1), left(2))
+    with Archive(path, live=True) as archive:
+        timeline, seen = Timeline(archive, archive.session("s").key), []
+        for more in ([], [left(3)], [user("b", 4), left(5)], []):
+            before = archive.changes
+            await append(path, *more)
+            assert (archive.changes != before) == bool(more)
+            seen.append([told for one in timeline.more() for told in names(one)])
+
+    assert seen == [[1, "a", 2], [3], [4, "b", 5], []]
+
+
+async def test_sessions_come_in_parts(path):
+    async with SqliteStore(path) as store:
+        await asyncio.gather(*[store.append(f"s{at}", user("m")) for at in range(450)])
+
+    with Archive(path) as archive:
+        assert [one.id for one in archive.sessions()] == [f"s{at}" for at in range(450)]
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+
+async def test_a_lost_session_is_told(path):
+    await append(path, user("m"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("DELETE FROM sessions")
+
+    with Archive(path) as archive, pytest.raises(StoreError, match="session 1 is lost; see"):
+        archive.session_of(1)
+
+
+async def test_a_damaged_page_is_named(path):
+    await append(path, user("m", 1))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE ledger SET body = '{'")
+
+    with Archive(path) as archive:
+        page = archive.page(1)
+        assert (page.records, page.damage[:20]) == ((), "record 1 is damaged:")
+    out = io.StringIO()
+    show_session(Output(out), path, "s")
+    explain(Output(out), path, "m")
+    assert out.getvalue().count("! record 1 is damaged: ") == 2
+    show_session(Output(out), path, "s", as_json=True)
+    assert '{"kind":"damage","reason":"record 1 is damaged: ' in out.getvalue()
+
+
+async def test_originals_are_found_by_session_and_digest(path):
+    await append(path, Stored(originals=(Original(digest="d", body=b"1"),)))
+
+    with Archive(path) as archive:
+        key = archive.session("s").key
+        assert archive.original(key, "d") == b"1"
+        assert archive.original(key, "e") is None
+        assert archive.original(key + 1, "d") is None
+
+
+async def test_a_file_of_version_1_is_shown(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.executescript("""
+            CREATE TABLE sessions (key INTEGER PRIMARY KEY, id, messages, records, created_ns,
+                updated_ns);
+            CREATE TABLE messages (key INTEGER PRIMARY KEY, session, seq, id, version, body);
+            CREATE TABLE calls (id, message);
+            CREATE TABLE records (key INTEGER PRIMARY KEY, session, seq, message, subject, call_id,
+                version, body);
+            PRAGMA user_version = 1;
+        """)
+        old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        old.execute("INSERT INTO sessions VALUES (1, 's', 1, 1, 5, 6)")
+        body = '{"role":"user","id":"m","content":"hello"}'
+        old.execute("INSERT INTO messages VALUES (1, 1, 1, 'm', 1, ?)", (body,))
+        body = (
+            '{"event":"e","scope":{},"started_ns":1,"duration_ns":2,"outcome":"observed",'
+            '"original":"d","subject":"m"}'
+        )
+        old.execute("INSERT INTO records VALUES (1, 1, 1, 1, 'm', '', 1, ?)", (body,))
+    before = path.read_bytes()
+
+    out = io.StringIO()
+    list_sessions(Output(out), path)
+    show_session(Output(out), path, "s")
+    explain(Output(out), path, "m")
+
+    assert out.getvalue().count("hello") == 2
+    assert "e: observed" in out.getvalue()
+    assert path.read_bytes() == before
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def told(path, **found):
+    out = io.StringIO()
+    explain(Output(out), path, **found)
+    return out.getvalue()
+
+
+async def test_a_call_without_an_answer_is_told(path):
+    calls = (ToolCall(id="c", name="read", raw="{broken"),)
+    await append(path, Stored(message=AssistantMessage(id="a", tool_calls=calls)))
+
+    text = told(path, call="c")
+
+    assert "answers call c: no answer" in text
+    assert "read {broken" in text
+    assert "not known" in text
+
+
+async def test_an_answer_without_a_call_is_told(path):
+    answer = ToolMessage(id="t", content="out of nowhere", tool_call_id="c", tool_name="read")
+    await append(path, Stored(message=answer))
+
+    text = told(path, message="t")
+
+    assert text == told(path, call="c")
+    assert "by no message" in text
+    assert "out of nowhere" in text
+
+
+def passage(event, outcome, *entries):
+    return DispatchRecord(
+        event=event.name,
+        scope=Scope(),
+        subject="c",
+        call_id="c",
+        started_ns=1,
+        duration_ns=2,
+        outcome=outcome,
+        original="abc",
+        entries=entries,
+    )
+
+
+@pytest.mark.parametrize(
+    ("error_type", "records", "status"),
+    [
+        (None, [], "ok"),
+        ("KeyError", [], "error"),
+        ("timeout", [], "timeout"),
+        ("denied", [passage(TOOL_CALL_BEFORE, "denied")], "denied"),
+        (None, [passage(TOOL_CALL_BEFORE, "answered")], "answered"),
+        ("denied", [passage(MESSAGE_APPEND_BEFORE, "denied")], "ran, and its result was refused"),
+    ],
+)
+async def test_the_status_of_a_call_is_told(path, error_type, records, status):
+    said = ToolResponse.from_text("", is_error=bool(error_type), error_type=error_type)
+    answer = ToolMessage(id="t", tool_call_id="c", tool_name="read", tool_response=said)
+    await append(path, Stored(message=answer, records=tuple(records)))
+
+    assert f"answers call c: {status}\n" in told(path, call="c")
+
+
+async def test_a_value_that_is_no_message_is_told(path):
+    records = (
+        DispatchRecord(
+            event=MESSAGE_APPEND_BEFORE.name,
+            scope=Scope(),
+            subject="m",
+            started_ns=1,
+            duration_ns=2,
+            outcome="changed",
+            original="old",
+            entries=(
+                HandlerEntry(
+                    name="h",
+                    priority=1,
+                    kind="transformer",
+                    status="changed",
+                    before="old",
+                    after="new",
+                    size_before=5,
+                    size_after=7,
+                ),
+            ),
+        ),
+    )
+    values = (Original(digest="old", body=b"[1,2]"), Original(digest="new", body=b'{"a":true}'))
+    await append(path, Stored(message=user("m").message, records=records, originals=values))
+
+    text = told(path, message="m")
+
+    assert "changed: 5 → 7 bytes" in text
+    assert re.search(r"the value\n +\[1,2\] +│ \{\"a\":true\}", text)
+    assert "as it came\n  [1,2]" in text
+
+
+async def test_a_reader_that_has_left_stops_the_work(path):
+    class Gone(io.StringIO):
+        encoding, tries = "utf-8", 0
+
+        def write(self, text):
+            self.tries += 1
+            raise BrokenPipeError
+
+    await append(path, *[user(f"m{at}") for at in range(9)])
+    await append(path, user("m"), session_id="t")
+    for work in (
+        lambda out: show_session(out, path, "s"),
+        lambda out: show_session(out, path, "s", follow=True),
+        lambda out: list_sessions(out, path, as_json=True),
+    ):
+        gone = Gone()
+        assert work(Output(gone)) == 0
+        assert gone.tries == 1
+
+
+async def test_the_list_fits_what_a_session_keeps(path, capsys):
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(originals=(Original(digest="d", body=b"1"),)))
+
+    list_sessions(Output(sys.stdout), path)
+
+    assert capsys.readouterr().out.splitlines()[1].endswith("originals")
+
+
+def test_the_rows_of_an_archive_are_those_of_a_store(path):
+    make_archive(path, 40)
+
+    async def look():
+        async with SqliteStore(path) as store:
+            return await store.read("s"), await store.records("s")
+
+    messages, records = asyncio.run(look())
+    assert [one.id for one in messages] == [f"m-{at}" for at in range(1, 41)]
+    assert len(records) == 40
+    assert all(one.started_ns < after.started_ns for one, after in pairwise(records))

@@ -1,0 +1,593 @@
+"""A store's file, damaged at random: what a check and a recovery make of it."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.errors import DecodeError, StoreError, WrongPathError
+from toolbus.events.catalogue import Scope
+from toolbus.inspect import check as checking
+from toolbus.messages.records import (
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+    encode,
+)
+from toolbus.store import schema
+from toolbus.store.inspection import inspect
+from toolbus.store.opening import connect
+from toolbus.store.protocol import Stored
+from toolbus.store.recovery import recover
+from toolbus.store.rows import decode_message, decode_page
+from toolbus.store.sqlite import SqliteStore
+from toolbus.terminal.output import Output
+
+PAGE = 4096
+
+
+def silent(done, pages):
+    assert 0 < done <= pages
+
+
+def message(session_id, at):
+    name = f"{session_id}{at}"
+    match at % 3:
+        case 0:
+            return UserMessage(id=name, content=f"hello from {name} " * (400 if at == 9 else 9))
+        case 1:
+            call = ToolCall(id=f"call-{name}", name="read", arguments={"path": name * 20})
+            return AssistantMessage(id=name, tool_calls=(call,))
+    call_id = f"call-{session_id}{at - 1}"
+    response = ToolResponse.from_text(f"read by {name}")
+    return ToolMessage(id=name, tool_call_id=call_id, tool_name="read", tool_response=response)
+
+
+def record(session_id, at):
+    return DispatchRecord(
+        event="message:append:before",
+        scope=Scope(session_id=session_id),
+        subject=f"{session_id}{at}",
+        call_id=f"call-{at}" if at % 3 == 1 else "",
+        started_ns=at,
+        duration_ns=0,
+        outcome="unchanged",
+        original="",
+    )
+
+
+async def write(path, count=24, sessions="abc", first=0):
+    async with SqliteStore(path) as store:
+        for at in range(first, first + count):
+            for name in sessions:
+                stored = Stored(message=message(name, at), records=(record(name, at),))
+                await store.append(name, stored)
+
+
+async def read(path):
+    """Return all that the store says, and every row of a session but its times."""
+    async with SqliteStore(path, read_only=True) as store:
+        return {
+            one.id: (one.messages, await store.read(one.id), await store.records(one.id))
+            for one in await store.sessions()
+        }
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Return the bytes of a store, and what is in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        asyncio.run(write(path))
+        return path.read_bytes(), asyncio.run(read(path))
+
+
+@contextmanager
+def stored(data, log=None):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        path.write_bytes(data)
+        if log is not None:
+            path.with_name("store.db-wal").write_bytes(log)
+        yield path
+
+
+def trace(folder):
+    return {one.name: hashlib.sha256(one.read_bytes()).digest() for one in folder.iterdir()}
+
+
+def checked(path):
+    """Return the report on *path*, None if it is no store; make sure that nothing is changed."""
+    before = trace(path.parent)
+    try:
+        return inspect(str(path), silent)
+    except WrongPathError:
+        return None
+    finally:
+        assert trace(path.parent) == before
+
+
+def recovered(path):
+    """Return what a recovery saves; make sure that it is whole."""
+    new = path.with_name("new.db")
+    try:
+        recover(str(path), str(new), silent)
+    except StoreError as error:
+        if "restore it from a copy" not in error.reason:
+            raise
+        assert not new.exists()
+        return {}
+    assert inspect(str(new), silent).problems == ()
+    return asyncio.run(read(new))
+
+
+places = st.integers(0, 10**9)
+
+
+def flipped(data, bits):
+    changed = bytearray(data)
+    for bit in bits:
+        place, power = divmod(bit % (8 * len(data)), 8)
+        changed[place] ^= 1 << power
+    return bytes(changed)
+
+
+@given(bit=places)
+@example(bit=160)  # The size of a page's reserved space.
+def test_one_flipped_bit_is_found_and_mixes_nothing_up(whole, bit):
+    data, before = whole
+    with stored(flipped(data, [bit])) as path:
+        report = checked(path)
+        if report is None:
+            return
+        if report.is_whole:
+            assert asyncio.run(read(path)) == before
+        after = recovered(path)
+
+    for name, (_, messages, records) in before.items():
+        _, kept, kept_records = after.get(name, (0, (), ()))
+        assert list(kept) == [one for one in messages if one in kept]
+        assert list(kept_records) == [one for one in records if one in kept_records]
+
+
+@given(bits=st.lists(places, min_size=2, max_size=40), size=st.none() | places)
+def test_no_damage_crashes_a_check_or_invents_a_message(whole, bits, size):
+    data, before = whole
+    damaged = flipped(data, bits)
+    if size is not None:
+        damaged = damaged[: size % len(data)]
+    with stored(damaged) as path:
+        report = checked(path)
+        if report is None:
+            return
+        if report.is_whole:
+            assert asyncio.run(read(path)) == before
+        after = recovered(path)
+
+    written = {one for _, messages, _ in before.values() for one in messages}
+    assert {one for _, messages, _ in after.values() for one in messages} <= written
+
+
+def reachable(path):
+    """Return the ids of the messages that SQLite still gives for their keys."""
+    found = set()
+    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as other:
+        other.execute("PRAGMA writable_schema = ON")
+        query = "SELECT version, CAST(body AS BLOB), checksum FROM messages WHERE key = ?"
+        for key in range(1, 73):
+            with suppress(sqlite3.Error, DecodeError):
+                for row in other.execute(query, (key,)):
+                    found.add(decode_message(*row).id)
+    return found
+
+
+@given(sector=places, length=st.integers(1, 24))
+def test_rows_that_a_tree_still_leads_to_are_saved(whole, sector, length):
+    data, _ = whole
+    start = sector % (len(data) // 512) * 512
+    end = min(start + 512 * length, len(data))
+    with stored(data[:start] + bytes(end - start) + data[end:]) as path:
+        report = checked(path)
+        after = recovered(path) if report else {}
+        there = reachable(path) if report else set()
+
+    assert there <= {one.id for _, messages, _ in after.values() for one in messages}
+
+
+@given(body=st.binary(max_size=200) | st.text(max_size=200).map(str.encode), at=st.integers(0, 23))
+def test_a_body_of_anything_is_named_and_the_others_stay(whole, body, at):
+    data, before = whole
+    with stored(data) as path:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            query = "UPDATE messages SET body = CAST(? AS TEXT) WHERE session = 1 AND seq = ?"
+            other.execute(query, (body, at + 1))
+        report = checked(path)
+        after = recovered(path)
+
+        async def look():
+            async with SqliteStore(path) as store:
+                with pytest.raises(StoreError, match=f"message {at + 1} of session 'a' is damaged"):
+                    await store.read("a")
+                assert await store.read("b") == before["b"][1]
+
+        asyncio.run(look())
+
+    assert any(f"session 'a': message {at + 1} cannot be read" in one for one in report.problems)
+    _, messages, _ = before["a"]
+    assert after["a"][1] == messages[:at] + messages[at + 1 :]
+    assert after["b"] == before["b"]
+
+
+@given(data=st.binary(max_size=300))
+def test_no_body_crashes_a_decoder(data):
+    for decode in (decode_message, decode_page):
+        with pytest.raises(DecodeError):
+            decode(schema.ENCODING, b"\0" + data, None)
+
+
+# --- damage of one kind --------------------------------------------------------------------------
+
+
+def page_of(data, table):
+    with stored(data) as path, closing(sqlite3.connect(path)) as other:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        return other.execute(query, (table,)).fetchone()[0]
+
+
+@pytest.mark.parametrize("name", ["sessions", "ledger", "calls", "messages_by_id"])
+def test_a_destroyed_root_costs_no_message(whole, name):
+    data, before = whole
+    start = (page_of(data, name) - 1) * PAGE
+    with stored(data[:start] + os.urandom(PAGE) + data[start + PAGE :]) as path:
+        assert not checked(path).is_whole
+        after = recovered(path)
+
+    assert {key: value[:2] for key, value in after.items()} == {
+        key: value[:2] for key, value in before.items()
+    }
+
+
+def test_a_destroyed_root_of_messages_costs_no_record(whole):
+    data, before = whole
+    start = (page_of(data, "messages") - 1) * PAGE
+    with stored(data[:start] + os.urandom(PAGE) + data[start + PAGE :]) as path:
+        states = checked(path).sessions
+        after = recovered(path)
+
+    assert [(one.lost[0].first, one.lost[0].last) for one in states] == [(1, 24)] * 3
+    assert {key: value[2] for key, value in after.items()} == {
+        key: value[2] for key, value in before.items()
+    }
+
+
+def on_page(data, page, messages):
+    return [one.id for one in messages if data.index(f'"id":"{one.id}"'.encode()) // PAGE == page]
+
+
+def test_a_leaf_without_its_head_costs_what_stands_on_it(whole):
+    data, before = whole
+    page = data.index(b'"id":"a4"') // PAGE
+    with stored(data[: page * PAGE] + bytes(100) + data[page * PAGE + 100 :]) as path:
+        assert not checked(path).is_whole
+        after = recovered(path)
+
+    for name, (_, messages, records) in before.items():
+        lost = on_page(data, page, messages)
+        assert 0 < len(lost) < 12
+        assert after[name][1] == tuple([one for one in messages if one.id not in lost])
+        assert after[name][2] == records
+
+
+def test_a_cell_that_its_leaf_hides_is_told(whole):
+    data, _ = whole
+    page = data.index(b'"id":"a4"') // PAGE * PAGE
+    count = int.from_bytes(data[page + 3 : page + 5], "big") - 1
+    with stored(data[: page + 3] + count.to_bytes(2, "big") + data[page + 5 :]) as path:
+        report = checked(path)
+        after = recovered(path)
+
+    assert sum([len(one.lost) for one in report.sessions]) == 1
+    assert sum([len(messages) for _, messages, _ in after.values()]) == 71
+
+
+def sql(data, *statements):
+    """Return the bytes of a store after somebody else changed it."""
+    with stored(data) as path:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            for statement in statements:
+                other.execute(statement)
+        return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE messages SET id = 'z' WHERE key = 5", "its id is not what its body says"),
+        ("UPDATE messages SET seq = 0 WHERE key = 5", "it has no place there"),
+        ("UPDATE messages SET version = 9 WHERE key = 5", "has version 9, expected 1"),
+        ("UPDATE ledger SET records = 7 WHERE key = 5", "its records is not what its body says"),
+        ("UPDATE sessions SET messages = 9 WHERE key = 1", "it counts 9 messages, and 24 are"),
+        ("UPDATE sessions SET records = 30 WHERE key = 1", "records 25 to 30 cannot be read"),
+        ("DELETE FROM sessions WHERE key = 2", "session 'b' is missing in the list of sessions"),
+        ("DELETE FROM messages WHERE key = 5", "message 2 cannot be read: not found"),
+        ("INSERT INTO calls VALUES ('x', 1)", "the index of calls has what no message has, 1 time"),
+        ("DROP INDEX messages_by_id", "its tables or indexes are not those of a store"),
+        ("DROP TABLE ledger", "its tables or indexes are not those of a store"),
+        ("DROP TABLE sessions", "the table 'sessions' cannot be found"),
+        ("PRAGMA application_id = 7", "its application id is 0x7"),
+        ("PRAGMA user_version = 0", "its version is 0, which no toolbus wrote"),
+        ("PRAGMA journal_mode = DELETE", "its head is damaged at byte 18"),
+    ],
+)
+def test_what_disagrees_is_told_and_put_right(whole, statement, problem):
+    data, _ = whole
+    with stored(sql(data, statement)) as path:
+        report = checked(path)
+        assert [one for one in report.problems if problem in one], report.problems
+        assert recovered(path)
+
+
+def test_a_session_of_which_only_messages_are_left_gets_a_name(whole):
+    data, before = whole
+    changed = sql(data, "DELETE FROM sessions WHERE key = 2", "DELETE FROM ledger")
+    with stored(changed) as path:
+        after = recovered(path)
+
+    assert after["recovered-2"][1] == before["b"][1]
+
+
+def test_rows_that_fit_no_table_are_counted(whole):
+    data, _ = whole
+    with stored(sql(data, "UPDATE sessions SET created_ns = 'soon' WHERE key = 1")) as path:
+        report = checked(path)
+
+    assert "1 row cannot be made out" in report.problems
+    assert "session 'a' is missing in the list of sessions" in report.problems
+
+
+def test_free_pages_are_no_rows(whole):
+    data, before = whole
+    with stored(sql(data, "DELETE FROM messages", "DELETE FROM calls")) as path:
+        report = checked(path)
+        after = recovered(path)
+
+    assert [one.messages for one in report.sessions] == [0, 0, 0]
+    assert {name: after[name][1:] for name in after} == {
+        name: ((), before[name][2]) for name in after
+    }
+
+
+def test_a_page_size_of_its_own_is_no_obstacle(tmp_path):
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as empty:
+        empty.execute("PRAGMA page_size = 65536")
+        empty.execute("PRAGMA journal_mode = WAL")
+        empty.execute("VACUUM")
+    asyncio.run(write(path))
+
+    assert checked(path).problems == ()
+    assert recovered(path) == asyncio.run(read(path))
+
+
+OLD = """PRAGMA journal_mode = WAL;
+    CREATE TABLE sessions (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+        messages INTEGER NOT NULL, records INTEGER NOT NULL, created_ns INTEGER NOT NULL,
+        updated_ns INTEGER NOT NULL);
+    CREATE TABLE messages (key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key), seq INTEGER NOT NULL, id TEXT NOT NULL,
+        version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (session, seq));
+    CREATE INDEX messages_by_id ON messages (id);
+    CREATE TABLE calls (id TEXT NOT NULL, message INTEGER NOT NULL REFERENCES messages (key),
+        PRIMARY KEY (id, message)) WITHOUT ROWID;
+    CREATE TABLE records (key INTEGER PRIMARY KEY, session, seq, message, subject, call_id,
+        version, body);
+    PRAGMA user_version = 1;"""
+
+
+def test_the_records_of_a_file_of_version_1_are_saved(tmp_path):
+    path = tmp_path / "store.db"
+    said, noted = message("s", 0), record("s", 0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.executescript(f"{OLD} PRAGMA application_id = {schema.APPLICATION_ID};")
+        old.execute("INSERT INTO sessions VALUES (1, 's', 1, 1, 5, 6)")
+        body = encode(said).decode()
+        old.execute("INSERT INTO messages VALUES (1, 1, 1, ?, 1, ?)", (said.id, body))
+        body = encode(noted).decode()
+        old.execute("INSERT INTO records VALUES (1, 1, 1, 1, ?, '', 1, ?)", (said.id, body))
+
+    assert checked(path).problems == ()
+    assert recovered(path) == {"s": (1, (said,), (noted,))}
+
+
+# --- others, and the surroundings ----------------------------------------------------------------
+
+
+async def test_a_log_that_was_left_is_read_with_the_file(tmp_path):
+    path, copy = tmp_path / "store.db", tmp_path / "here/copy.db"
+    copy.parent.mkdir()
+    await write(path, 3)
+    async with SqliteStore(path):
+        await write(path, 3, first=3)
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", f"{copy}{end}")
+
+    left = checked(copy)
+    assert [one.messages for one in left.sessions] == [6, 6, 6]
+    assert (left.problems, left.log_commits) == ((), 9)
+    with (tmp_path / "here/copy.db-wal").open("ab") as log:
+        log.write(bytes(5_000))
+    cut_off = "the last write in the log was cut off before it was acknowledged"
+    assert checked(copy).notes == (cut_off,)
+
+
+@contextmanager
+def read_only_folder():
+    """Give a folder in which nobody may write, to somebody whom permissions stop."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        path = Path(folder)
+        asyncio.run(write(path / "store.db", 2))
+        (path / "store.db").chmod(0o644)
+        path.chmod(0o555)
+        mine = os.geteuid()
+        try:
+            if not mine:
+                os.seteuid(65534)
+            yield path
+        finally:
+            os.seteuid(mine)
+            path.chmod(0o755)
+
+
+def test_a_read_only_folder_can_be_checked():
+    with read_only_folder() as folder:
+        assert checked(folder / "store.db").problems == ()
+        with pytest.raises(StoreError, match="make its folder writable"):
+            recover(str(folder / "store.db"), str(folder / "new.db"), silent)
+        assert [one.name for one in folder.iterdir()] == ["store.db"]
+
+
+def test_a_file_that_changes_meanwhile_is_told(whole):
+    data, _ = whole
+    with stored(data) as path:
+
+        def disturb(done, pages):
+            path.write_bytes(data + bytes(PAGE))
+
+        with pytest.raises(StoreError, match="somebody wrote to it while it was read"):
+            inspect(str(path), disturb)
+
+
+def test_an_interrupted_check_ends(whole, monkeypatch):
+    data, _ = whole
+
+    class Interrupted(sqlite3.Connection):
+        def set_progress_handler(self, handler, steps):
+            super().set_progress_handler(lambda: 1, 1)
+
+    def connect_here(file, timeout, mode):
+        return sqlite3.connect(file, factory=Interrupted, isolation_level=None)
+
+    monkeypatch.setattr("toolbus.store.salvage.connect", connect_here)
+    with stored(data) as path, pytest.raises(KeyboardInterrupt):
+        inspect(str(path), silent)
+
+
+@pytest.mark.parametrize("error", [FileExistsError, PermissionError])
+def test_a_new_file_gets_its_name_where_there_are_no_links(whole, monkeypatch, error):
+    data, before = whole
+
+    def link(part, goal):
+        if error is FileExistsError:
+            Path(goal).write_text("quicker")
+        raise error
+
+    monkeypatch.setattr(os, "link", link)
+    with stored(data) as path:
+        if error is FileExistsError:
+            with pytest.raises(WrongPathError, match="there is a file already"):
+                recovered(path)
+            assert path.with_name("new.db").read_text() == "quicker"
+        else:
+            assert recovered(path) == before
+        assert not list(path.parent.glob(".*"))
+
+
+def test_a_full_disk_leaves_no_part_of_a_new_file(whole, monkeypatch):
+    data, _ = whole
+
+    def connect_small(file, timeout, mode):
+        connection = connect(file, timeout, mode)
+        connection.execute("PRAGMA max_page_count = 15")
+        return connection
+
+    monkeypatch.setattr("toolbus.store.recovery.connect", connect_small)
+    with stored(data) as path:
+        with pytest.raises(StoreError, match="the disk is full"):
+            recover(str(path), str(path.with_name("new.db")), silent)
+        assert [one.name for one in path.parent.iterdir()] == ["store.db"]
+
+
+class Terminal:
+    encoding = "utf-8"
+
+    def __init__(self):
+        self.written = ""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.written += text
+
+    def flush(self):
+        pass
+
+
+def test_progress_is_shown_to_a_person_who_waits(whole, monkeypatch):
+    data, _ = whole
+    clock = iter(range(10_000))
+    monkeypatch.setattr(checking, "monotonic", lambda: next(clock))
+    output, errors = Terminal(), Terminal()
+    with stored(data) as path:
+        code = checking.check_store(Output(output), Output(errors), str(path))
+
+    assert code == 0
+    assert errors.written.startswith("\r")
+    assert "100 % of " in errors.written
+    assert errors.written.endswith("\r\x1b[K")
+
+
+def test_a_person_sees_the_first_problems(whole):
+    data, _ = whole
+    output = Terminal()
+    with stored(sql(data, "UPDATE messages SET body = '' WHERE key % 2")) as path:
+        code = checking.check_store(Output(output), Output(Terminal()), str(path))
+
+    assert code == 1
+    assert output.written.count("✗") <= 22
+    assert "more problems; see them with --json" in output.written
+
+
+# --- the ledger -----------------------------------------------------------------------------------
+
+
+async def test_a_page_outlives_its_message_and_keeps_its_place(tmp_path):
+    path, new = tmp_path / "store.db", tmp_path / "new.db"
+    await write(path, count=6, sessions="a")
+    async with SqliteStore(path) as store:
+        await store.append("a", Stored(records=(record("a", 6), record("b", 7))))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE messages SET body = '' WHERE seq IN (2, 3)")
+        other.execute("UPDATE ledger SET body = '' WHERE seq = 5")
+
+    report = recover(str(path), str(new), silent)
+
+    assert not report.is_whole
+    async with SqliteStore(new) as store:
+        assert [one.id for one in await store.read("a")] == ["a0", "a3", "a4", "a5"]
+        subjects = [one.subject for one in await store.records("a")]
+        assert subjects == ["a0", "a1", "a2", "a3", "a5", "a6", "b7"]
+    with closing(sqlite3.connect(new)) as other:
+        query = "SELECT key > 0, place, seq, records FROM ledger ORDER BY seq"
+        pages = other.execute(query).fetchall()
+        mentions = dict(other.execute("SELECT id, page FROM mentions"))
+        assert pages == [
+            (1, 1, 1, 1),
+            (0, 2, 2, 1),
+            (0, 2, 3, 1),
+            (1, 2, 4, 1),
+            (1, 4, 5, 1),
+            (0, 5, 6, 2),
+        ]
+        assert set(mentions.values()) <= {key for (key,) in other.execute("SELECT key FROM ledger")}

@@ -1,0 +1,147 @@
+"""Lines in a terminal: cropped, aligned, safe, and never in the way of the work."""
+
+import io
+
+import pytest
+
+from toolbus.terminal.output import Output
+from toolbus.terminal.pieces import Styled, joined
+from toolbus.terminal.screen import Screen, open_screen
+
+
+@pytest.fixture
+def stream():
+    return io.StringIO()
+
+
+@pytest.fixture
+def screen(stream):
+    return Screen(Output(stream), 40, joined)
+
+
+class Full(io.StringIO):
+    """A disk that is full; *tries* counts."""
+
+    encoding, tries = "utf-8", 0
+
+    def write(self, text):
+        self.tries += 1
+        raise OSError(28, "No space left on device")
+
+
+def test_a_line_is_cropped_for_what_is_right(screen, stream):
+    screen.line("x" * 60)
+    screen.line("x" * 60, right=["end"], indent=2)
+    screen.line("x", Styled("y", "good"), right=["1 ", "2"])
+    screen.line()
+
+    assert stream.getvalue().splitlines() == [
+        "x" * 39 + "…",
+        "  " + "x" * 32 + "…  end",
+        "xy" + " " * 35 + "1 2",
+        "",
+    ]
+
+
+def test_a_whole_line_is_never_cropped(screen, stream):
+    screen.whole("/a" * 40, indent=1)
+
+    assert stream.getvalue() == f" {'/a' * 40}\n"
+
+
+def test_prose_is_wrapped(screen, stream):
+    screen.prose("word " * 12, indent=4)
+    screen.prose("")
+
+    lines = stream.getvalue().splitlines()
+    assert lines == ["    " + "word " * 6 + "word", "    word word word word word", ""]
+
+
+def test_a_table_is_aligned(screen, stream):
+    screen.table([("a", "b", ""), ("long", "c", "d")], indent=1)
+    screen.table([("a", "1"), ("b", "1,000")], numbers=True)
+
+    assert stream.getvalue().splitlines() == [
+        " a     b",
+        " long  c  d",
+        "a      1",
+        "b  1,000",
+    ]
+
+
+def test_a_note_without_room_stands_lower(screen, stream):
+    screen.table([("short",), ("x" * 31,), ("none",)], notes=["place:1", "there:22", ""])
+
+    assert stream.getvalue().splitlines() == [
+        "short".ljust(33) + "place:1",
+        "x" * 31,
+        "there:22".rjust(40),
+        "none",
+    ]
+
+
+def test_a_comparison_shows_where_texts_differ(screen, stream):
+    same = "the same beginning of both: "
+    screen.compare([(f"{same}old", f"{same}new"), ("left only", "")])
+
+    lines = stream.getvalue().splitlines()
+    assert [line.index("│") for line in lines] == [19, 19]
+    assert lines[0].startswith("…")
+    assert lines[0].split("│")[0].strip().endswith("old")
+    assert lines[0].endswith("new")
+    assert lines[1] == "left only".ljust(19) + "│"
+
+
+def test_a_long_single_row_stands_on_two_lines(screen, stream):
+    screen.compare([("git push --force", "git push --force-with-lease")], indent=2)
+
+    assert stream.getvalue() == "  - git push --force\n  + git push --force-with-lease\n"
+
+
+def test_a_command_can_be_copied(screen, stream):
+    screen.command("run", "a folder/with spaces", "and-a-long-option")
+
+    assert stream.getvalue() == "  run 'a folder/with spaces' \\\n      and-a-long-option\n"
+
+
+def test_control_characters_are_shown_as_such(screen, stream):
+    screen.line("a\x1b[31mb\tc\x07")
+
+    assert stream.getvalue() == "a�[31mb c�\n"
+
+
+def test_what_cannot_be_written_is_tried_once():
+    full = Full()
+    output = Output(full)
+
+    output.write("one")
+    output.write("two")
+
+    assert full.tries == 1
+    assert output.lost.errno == 28
+
+
+def test_a_poor_encoding_gets_plain_signs():
+    raw = io.BytesIO()
+    output = Output(io.TextIOWrapper(raw, "ascii"))
+
+    output.write("a → b │ 5 µs…\n")
+
+    assert raw.getvalue() == b"a -> b | 5 ?s~\n"
+
+
+@pytest.mark.parametrize(("columns", "width"), [("10", 40), ("80", 80), ("500", 110)])
+def test_the_width_is_that_of_the_terminal_within_reason(stream, monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert open_screen(Output(stream), {}).width == width
+
+
+@pytest.mark.parametrize(
+    ("environ", "coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+)
+def test_colours_can_be_forced(stream, environ, coloured):
+    open_screen(Output(stream), environ).line(Styled("x", "good"), "y")
+
+    assert stream.getvalue() == ("\x1b[32mx\x1b[0my\n" if coloured else "xy\n")
