@@ -23,9 +23,9 @@ from toolbus import (
     events,
 )
 from toolbus.errors import RegistrationError, ToolServerError
+from toolbus.mcp import client
 from toolbus.messages.records import AudioPart, ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
-from toolbus.tools.toolset import Toolset
 
 SERVERS = Path(__file__).parents[1] / "servers"
 TIME = [sys.executable, ["-m", "mcp_server_time"]]
@@ -77,13 +77,13 @@ async def reached(way, log, **options):
             yield tools, None
     else:
         with web(log) as server:
-            async with Toolset.from_mcp(server.address, mode=mode, **options) as tools:
+            async with client.tools(server.address, mode=mode, **options) as tools:
                 yield tools, server
 
 
 def odd(log, **options):
     """Return the tools of the odd server as a command, not opened yet."""
-    return Toolset.from_mcp(sys.executable, [str(SERVERS / "odd.py"), str(log)], **options)
+    return client.tools(sys.executable, [str(SERVERS / "odd.py"), str(log)], **options)
 
 
 def listed(tmp_path, **options):
@@ -91,7 +91,7 @@ def listed(tmp_path, **options):
     path = tmp_path / "told.json"
     names = ("pages", "results", "circle")
     path.write_text(json.dumps({name: options.pop(name) for name in names if name in options}))
-    return Toolset.from_mcp(sys.executable, [str(SERVERS / "listed.py"), str(path)], **options)
+    return client.tools(sys.executable, [str(SERVERS / "listed.py"), str(path)], **options)
 
 
 def tool(name, **more):
@@ -129,14 +129,14 @@ def is_gone(pid):
 
 def refusal(*args, **options):
     with pytest.raises(RegistrationError) as caught:
-        Toolset.from_mcp(*args, **options)
+        client.tools(*args, **options)
     return str(caught.value)
 
 
 async def failure(*args, **options):
     """Return what the error says when a server cannot be reached."""
     with pytest.raises(ToolServerError) as caught:
-        async with Toolset.from_mcp(*args, **options):
+        async with client.tools(*args, **options):
             pass
     return str(caught.value)
 
@@ -156,7 +156,7 @@ def address(tmp_path_factory):
 async def test_tools_of_a_server_are_called():
     given = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
 
-    async with Toolset.from_mcp(*TIME) as tools, Agent(ScriptedModel([]), tools=tools) as agent:
+    async with client.tools(*TIME) as tools, Agent(ScriptedModel([]), tools=tools) as agent:
         outcome = await agent.call_tool("convert_time", given)
 
     assert outcome.status == "ok"
@@ -166,8 +166,8 @@ async def test_tools_of_a_server_are_called():
 
 async def test_several_servers_stand_side_by_side(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    git = Toolset.from_mcp(sys.executable, ["-m", "mcp_server_git"], prefix="git.")
-    clock = Toolset.from_mcp(*TIME, prefix="time.")
+    git = client.tools(sys.executable, ["-m", "mcp_server_git"], prefix="git.")
+    clock = client.tools(*TIME, prefix="time.")
 
     def echo(text: str) -> str:
         return text
@@ -200,7 +200,7 @@ async def test_guards_see_the_calls(log):
 async def test_an_address_stands_for_a_command(address, mode):
     headers = {"authorization": "Bearer x"}
 
-    async with Toolset.from_mcp(address, headers=headers, mode=mode) as tools:
+    async with client.tools(address, headers=headers, mode=mode) as tools:
         outcome = await call(tools, "add", a=1, b=2)
 
     assert "mixed" in names(tools)
@@ -210,7 +210,7 @@ async def test_an_address_stands_for_a_command(address, mode):
 async def test_globs_choose_the_tools(address, caplog):
     chosen = {"include": ["*d*", "h*", "nothing"], "exclude": "d*", "prefix": "odd:"}
 
-    async with Toolset.from_mcp(address, **chosen) as tools:
+    async with client.tools(address, **chosen) as tools:
         found = names(tools)
 
     assert found == ["odd:add", "odd:mixed", "odd:hang", "odd:pid"]
@@ -227,7 +227,7 @@ async def test_every_page_is_listed(tmp_path):
 
 
 async def test_what_a_server_says_is_kept(address):
-    async with Toolset.from_mcp(address) as tools:
+    async with client.tools(address) as tools:
         add, hang = tools.get("add"), tools.get("hang")
 
     assert add.spec.description == "Add two numbers."
@@ -287,9 +287,8 @@ def test_the_missing_extra_is_named():
     program = (
         "import sys\n"
         "sys.modules['mcp'] = None\n"
-        "from toolbus.tools import Toolset\n"
         "try:\n"
-        "    Toolset.from_mcp('server')\n"
+        "    import toolbus.mcp.client\n"
         "except ImportError as error:\n"
         "    print(error)\n"
     )
@@ -302,7 +301,7 @@ def test_the_missing_extra_is_named():
 
 
 async def test_blocks_become_parts(address):
-    async with Toolset.from_mcp(address) as tools:
+    async with client.tools(address) as tools:
         *parts, link = (await call(tools, "mixed")).response.content
 
     text = Resource(uri="file:///a.txt", mime_type="text/plain", text="inside")
@@ -318,7 +317,7 @@ async def test_blocks_become_parts(address):
 
 
 async def test_structured_results_stay_structured(address):
-    async with Toolset.from_mcp(address) as tools:
+    async with client.tools(address) as tools:
         response = (await call(tools, "add", a=20, b=22)).response
 
     assert response.structured == {"total": 42}
@@ -326,14 +325,14 @@ async def test_structured_results_stay_structured(address):
 
 
 async def test_a_large_result_passes(log, address):
-    async with odd(log) as tools, Toolset.from_mcp(address) as others:
+    async with odd(log) as tools, client.tools(address) as others:
         responses = [(await call(one, "big", size=3_000_000)).response for one in (tools, others)]
 
     assert [one.text for one in responses] == ["x" * 3_000_000] * 2
 
 
 async def test_a_failure_is_data(address):
-    async with Toolset.from_mcp(address) as tools:
+    async with client.tools(address) as tools:
         failed, refused = await call(tools, "fail"), await call(tools, "refuse")
 
     assert failed.status == refused.status == "error"
@@ -359,7 +358,7 @@ async def test_a_malformed_result_is_an_error(tmp_path):
 
 
 async def test_arguments_may_have_any_name(address):
-    async with Toolset.from_mcp(address) as tools:
+    async with client.tools(address) as tools:
         outcome = await ToolRunner(EventBus(), tools).call("show", {"context": "c", "self": "s"})
 
     assert outcome.response.text == "c s"
@@ -368,7 +367,7 @@ async def test_arguments_may_have_any_name(address):
 async def test_progress_is_told(address):
     told = []
 
-    async with Toolset.from_mcp(address) as tools:
+    async with client.tools(address) as tools:
         runner = ToolRunner(
             EventBus(), tools, progress=lambda _, text, part: told.append((text, part))
         )
@@ -400,7 +399,7 @@ async def test_a_timeout_is_told_to_the_server(log):
 
 
 async def test_many_calls_share_a_connection(address):
-    async with Toolset.from_mcp(address) as tools:
+    async with client.tools(address) as tools:
         outcomes = await asyncio.gather(*[call(tools, "add", a=n, b=n) for n in range(100)])
 
     assert [one.response.structured["total"] for one in outcomes] == [2 * n for n in range(100)]

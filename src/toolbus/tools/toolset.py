@@ -20,10 +20,8 @@ from toolbus.tools.contexts import ToolContext
 from toolbus.tools.signatures import Signature, hints_of, injected, summary, what
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from toolbus.mcp.client.options import McpOptions
-    from toolbus.mcp.client.tools import McpTools
     from toolbus.messages.records import JsonObject
 
 # As MCP has it (specification of 2025-11-25, tools, "Tool Names"), with "/" and ":" for namespaces.
@@ -228,20 +226,6 @@ class Toolset:
                 self.include(one)
             else:
                 self.add(one)
-
-    @classmethod
-    def from_mcp(
-        cls, server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]
-    ) -> McpTools:
-        """Return the tools of an MCP server, which is there in `async with`; needs `toolbus[mcp]`.
-
-        *server* is a command with *args*, or the `http(s)://` address of a streamable HTTP server;
-        for *options* see `toolbus.mcp.client.McpOptions`.
-        """
-        # A door on the floor where people look for it; the room behind is above, and heavy.
-        from toolbus.mcp.client.tools import McpTools  # noqa: PLC0415
-
-        return McpTools(server, args, **options)
 
     def __iter__(self) -> Iterator[Tool]:
         found = {name: one for name, (one, offered) in self._tools.items() if offered()}

@@ -1,4 +1,5 @@
-"""The tools of MCP servers, as tools of an agent."""
+"""The tools of MCP servers, as tools of an agent; needs the extra `toolbus[mcp]`."""
 
-from toolbus.mcp.client.options import McpOptions as McpOptions
-from toolbus.mcp.client.tools import McpTools as McpTools
+from toolbus.mcp.client.toolset import McpOptions as McpOptions
+from toolbus.mcp.client.toolset import McpTools as McpTools
+from toolbus.mcp.client.toolset import tools as tools

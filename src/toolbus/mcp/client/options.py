@@ -1,4 +1,4 @@
-"""What `Toolset.from_mcp` takes, checked once."""
+"""What `tools` takes, checked once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class McpOptions(TypedDict, total=False):
-    """What `Toolset.from_mcp` takes besides the server; the times are in seconds.
+    """What `tools` takes besides the server; the times are in seconds.
 
     *name* is what errors and logs call the server: the command or the address, if not given.
     For a command: *env*, laid over a part of ours that holds no secret (HOME, LOGNAME, PATH, SHELL,
@@ -60,7 +60,7 @@ def server_of(server: str, args: Sequence[str], options: McpOptions) -> Server:
     known: Collection[str] = McpOptions.__annotations__
     problem = next(_problems(args, options, known, is_address=is_address), None)
     if problem is not None:
-        raise RegistrationError("Toolset.from_mcp", problem)
+        raise RegistrationError("toolbus.mcp.client.tools", problem)
     name = options.get("name")
     if is_address:
         headers = options.get("headers", {})

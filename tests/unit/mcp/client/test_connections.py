@@ -13,9 +13,9 @@ from mcp.types import ListToolsResult, LoggingMessageNotificationParams
 
 from toolbus import EventBus, ToolRunner
 from toolbus.errors import ToolServerError
+from toolbus.mcp import client
 from toolbus.mcp.client import connections, servers
 from toolbus.mcp.client.connections import Connection
-from toolbus.tools.toolset import Toolset
 
 
 def connection(transport, **options):
@@ -156,7 +156,7 @@ def test_a_standard_error_without_a_file_is_left_alone(monkeypatch):
 
 
 async def test_a_toolset_that_was_never_opened_can_be_left():
-    await Toolset.from_mcp("server").__aexit__(None, None, None)
+    await client.tools("server").__aexit__(None, None, None)
 
 
 async def test_an_address_gets_the_headers_and_may_refuse_them():
@@ -172,7 +172,7 @@ async def test_an_address_gets_the_headers_and_may_refuse_them():
         port = stranger.sockets[0].getsockname()[1]
         address, headers = f"http://127.0.0.1:{port}/mcp", {"authorization": "Bearer secret"}
         with pytest.raises(ToolServerError) as caught:
-            async with Toolset.from_mcp(address, headers=headers):
+            async with client.tools(address, headers=headers):
                 pass
 
     assert all("authorization: bearer secret" in one for one in seen)
@@ -184,7 +184,7 @@ async def test_an_address_gets_the_headers_and_may_refuse_them():
 async def test_a_doubted_connection_that_answers_is_kept(tmp_path):
     odd = Path(__file__).parents[3] / "servers" / "odd.py"
 
-    async with Toolset.from_mcp(sys.executable, [str(odd), str(tmp_path / "log")]) as tools:
+    async with client.tools(sys.executable, [str(odd), str(tmp_path / "log")]) as tools:
         one = tools._link._current
         one.doubted = True
         outcome = await ToolRunner(EventBus(), tools).call("add", {"a": 1, "b": 2})

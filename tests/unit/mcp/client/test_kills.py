@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from toolbus import EventBus, ToolRunner
-from toolbus.tools.toolset import Toolset
+from toolbus.mcp import client
 
 ODD = Path(__file__).parents[3] / "servers" / "odd.py"
 
@@ -18,7 +18,7 @@ async def test_a_server_killed_again_and_again_loses_and_doubles_no_call(tmp_pat
     async def mark(number):
         outcomes[number] = await runner.call("mark", {"number": number})
 
-    async with Toolset.from_mcp(sys.executable, [str(ODD), str(log)]) as tools:
+    async with client.tools(sys.executable, [str(ODD), str(log)]) as tools:
         runner = ToolRunner(EventBus(), tools)
         for _ in range(40 if thorough else 3):
             pid = (await runner.call("pid")).response.structured["result"]

@@ -1,4 +1,4 @@
-"""The tools of an MCP server as a toolset: `Toolset.from_mcp` opens this door.
+"""The tools of an MCP server as a toolset.
 
 The one place that knows the official SDK, `mcp`: the extra `toolbus[mcp]`. A server is a command
 that speaks over its standard streams, or the address of a streamable HTTP server.
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from mcp.types import Tool as ListedTool
 
     from toolbus.tools.toolset import Tool
+
+__all__ = ["McpOptions", "McpTools", "tools"]
 
 logger = logging.getLogger("toolbus")
 
@@ -106,6 +108,15 @@ class McpTools(Toolset):
     def _wants(self, name: str) -> bool:
         wanted = any(fnmatch.fnmatchcase(name, pattern) for pattern in self._include)
         return wanted and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._exclude)
+
+
+def tools(server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]) -> McpTools:
+    """Return the tools of an MCP server, which is there inside `async with`.
+
+    *server* is a command with *args*, or the `http(s)://` address of a streamable HTTP server; for
+    *options* see `McpOptions`. Raises as `McpTools` does.
+    """
+    return McpTools(server, args, **options)
 
 
 def _patterns(patterns: str | Sequence[str]) -> tuple[str, ...]:
