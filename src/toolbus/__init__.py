@@ -1,7 +1,14 @@
 """An immutable-message event bus for AI agents.
 
-The face is lazy: a name is imported from its module when it is first asked for, so importing a
-low floor loads no higher one.
+To understand it in an hour, read, from the records up to what people write:
+`events/catalogue`, `events/values`, `events/verdicts` - what happens, and what handlers may say;
+`messages/records`, `messages/parts` - what passes, and never changes;
+`bus/dispatch/contexts`, `bus/dispatch/loop`, `bus/dispatch/settling` - one dispatch, step by step;
+`bus/bus`, `bus/subscribing` - the verbs, and how somebody comes to hear;
+`components/adapters`, `components/components` - what is installed on an agent as one.
+
+The face is lazy: a name is imported from its room when it is first asked for, so importing a
+low room loads no higher one.
 """
 
 from __future__ import annotations
@@ -11,29 +18,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolbus import events as events
-    from toolbus.agent.agent import Agent as Agent
-    from toolbus.bus.bus import EventBus as EventBus
-    from toolbus.bus.dispatch.contexts import EventContext as EventContext
-    from toolbus.components.adapters import ToolAdapter as ToolAdapter
-    from toolbus.components.components import AgentComponent as AgentComponent
-    from toolbus.components.marks import guard as guard
-    from toolbus.components.marks import on as on
+    from toolbus.agent import Agent as Agent
+    from toolbus.bus import EventBus as EventBus
+    from toolbus.bus import EventContext as EventContext
+    from toolbus.components import AgentComponent as AgentComponent
+    from toolbus.components import ToolAdapter as ToolAdapter
+    from toolbus.components import guard as guard
+    from toolbus.components import on as on
     from toolbus.errors import ToolbusError as ToolbusError
-    from toolbus.events.catalogue import Ask as Ask
-    from toolbus.events.catalogue import Deny as Deny
-    from toolbus.events.catalogue import Retry as Retry
-    from toolbus.events.catalogue import Scope as Scope
-    from toolbus.events.catalogue import ToolSpec as ToolSpec
-    from toolbus.messages.records import AssistantMessage as AssistantMessage
-    from toolbus.messages.records import SystemMessage as SystemMessage
-    from toolbus.messages.records import TextPart as TextPart
-    from toolbus.messages.records import ToolCall as ToolCall
-    from toolbus.messages.records import ToolMessage as ToolMessage
-    from toolbus.messages.records import ToolResponse as ToolResponse
-    from toolbus.messages.records import UserMessage as UserMessage
-    from toolbus.tools.calls.runner import ToolRunner as ToolRunner
-    from toolbus.tools.toolset import Tool as Tool
-    from toolbus.tools.toolset import tool as tool
+    from toolbus.events import Ask as Ask
+    from toolbus.events import Deny as Deny
+    from toolbus.events import Retry as Retry
+    from toolbus.events import Scope as Scope
+    from toolbus.events import ToolSpec as ToolSpec
+    from toolbus.messages import AssistantMessage as AssistantMessage
+    from toolbus.messages import ImagePart as ImagePart
+    from toolbus.messages import SystemMessage as SystemMessage
+    from toolbus.messages import TextPart as TextPart
+    from toolbus.messages import ToolCall as ToolCall
+    from toolbus.messages import ToolMessage as ToolMessage
+    from toolbus.messages import ToolResponse as ToolResponse
+    from toolbus.messages import UserMessage as UserMessage
+    from toolbus.tools import Tool as Tool
+    from toolbus.tools import ToolContext as ToolContext
+    from toolbus.tools import Toolset as Toolset
+    from toolbus.tools import tool as tool
+    from toolbus.tools.calls import ToolRunner as ToolRunner
 
 _FACE = {
     "Agent": "agent",
@@ -43,6 +53,7 @@ _FACE = {
     "Deny": "events",
     "EventBus": "bus",
     "EventContext": "bus",
+    "ImagePart": "messages",
     "Retry": "events",
     "Scope": "events",
     "SystemMessage": "messages",
@@ -50,11 +61,13 @@ _FACE = {
     "Tool": "tools",
     "ToolAdapter": "components",
     "ToolCall": "messages",
+    "ToolContext": "tools",
     "ToolMessage": "messages",
     "ToolResponse": "messages",
     "ToolRunner": "tools.calls",
     "ToolSpec": "events",
     "ToolbusError": "errors",
+    "Toolset": "tools",
     "UserMessage": "messages",
     "events": "",
     "guard": "components",
@@ -70,6 +83,7 @@ __all__ = [
     "Deny",
     "EventBus",
     "EventContext",
+    "ImagePart",
     "Retry",
     "Scope",
     "SystemMessage",
@@ -77,11 +91,13 @@ __all__ = [
     "Tool",
     "ToolAdapter",
     "ToolCall",
+    "ToolContext",
     "ToolMessage",
     "ToolResponse",
     "ToolRunner",
     "ToolSpec",
     "ToolbusError",
+    "Toolset",
     "UserMessage",
     "events",
     "guard",
