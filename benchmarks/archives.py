@@ -6,9 +6,9 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
-from toolbus.events.catalogue import Scope
-from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+from toolbus.bus.ledger import DispatchRecord, HandlerEntry
+from toolbus.events import Scope
+from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 from toolbus.store import rows, schema
 
 if TYPE_CHECKING:

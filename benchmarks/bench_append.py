@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import OURS, Rig, table
-from toolbus.messages.records import ToolMessage, ToolResponse, encode
-from toolbus.store.protocol import Stored
+from toolbus.messages import ToolMessage, ToolResponse, encode
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:

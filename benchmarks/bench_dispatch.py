@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.handlers import ASYNC, functions, reduce_loop, reduce_loop_async
 from benchmarks.harness import LOOP, OURS, Contender, Rig, table
 from toolbus import EventBus
-from toolbus.events.catalogue import TransformEvent
+from toolbus.events import TransformEvent
 
 CHANGED = TransformEvent("bench:changed", int)
 COUNTS = (0, 1, 3, 10, 100)

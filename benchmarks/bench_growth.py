@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING
 from benchmarks.handlers import functions
 from benchmarks.harness import Rig, table
 from toolbus import EventBus
-from toolbus.events.catalogue import ObserveEvent, Scope
-from toolbus.messages.records import (
+from toolbus.events import ObserveEvent, Scope
+from toolbus.messages import (
     AssistantMessage,
     ToolCall,
     ToolMessage,
     ToolResponse,
     UserMessage,
 )
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
-from toolbus.transcript.transcript import Transcript
+from toolbus.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from toolbus.bus.subscribing import Subscription
-    from toolbus.messages.records import Message
-    from toolbus.store.protocol import Store
+    from toolbus.messages import Message
+    from toolbus.store import Store
 
 SEEN = ObserveEvent("bench:seen", int)
 HANDLERS = (10, 100, 1_000, 10_000)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.archives import record
 from benchmarks.harness import Rig, table
-from toolbus.messages.records import ToolMessage, ToolResponse
-from toolbus.store.protocol import Stored
+from toolbus.messages import ToolMessage, ToolResponse
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:

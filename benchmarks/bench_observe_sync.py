@@ -6,7 +6,7 @@ from benchmarks.handlers import functions, observe_loop
 from benchmarks.harness import LOOP, OURS, Contender, Rig, table
 from benchmarks.peers import contenders
 from toolbus import EventBus
-from toolbus.events.catalogue import ObserveEvent
+from toolbus.events import ObserveEvent
 
 SEEN = ObserveEvent("bench:seen", int)
 COUNTS = (0, 1, 3, 10, 100)

@@ -13,7 +13,7 @@ from benchmarks.archives import make_archive
 from benchmarks.harness import Rig, table
 from toolbus.inspect.explaining import explain
 from toolbus.inspect.showing import show_session
-from toolbus.terminal.output import Output
+from toolbus.terminal import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import msgspec
 
 from benchmarks.harness import OURS, Contender, Rig, table
 from benchmarks.peers import contenders
-from toolbus.messages.records import TextPart, ToolMessage, ToolResponse, decode, encode
+from toolbus.messages import TextPart, ToolMessage, ToolResponse, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
 from toolbus.config.loading import Found, Stage
 from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.messages.records import (
+from toolbus.messages import (
     AssistantMessage,
     TextPart,
     ToolCall,
@@ -21,16 +21,16 @@ from toolbus.messages.records import (
     decode,
     encode,
 )
+from toolbus.replay import Replay
 from toolbus.replay.progress import Progress
-from toolbus.replay.replay import Replay
 from toolbus.replay.reports import JsonReport
 from toolbus.replay.sources import find_sources, read_sources
-from toolbus.terminal.output import Output
+from toolbus.terminal import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.messages.records import Message
+    from toolbus.messages import Message
 
 BASELINE = "decode and encode"
 READING = "reading the lines"

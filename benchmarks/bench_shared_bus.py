@@ -7,9 +7,9 @@ from time import perf_counter_ns
 
 from benchmarks.harness import Rig, table
 from toolbus import Agent, AgentComponent, EventBus
-from toolbus.components.marks import guard, on
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
-from toolbus.messages.records import AssistantMessage, ToolCall
+from toolbus.components import guard, on
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.messages import AssistantMessage, ToolCall
 from toolbus.models.scripted import ScriptedModel
 
 AGENTS = (10, 100, 1_000)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchmarks.harness import Rig, table
-from toolbus.messages.records import ToolResponse
+from toolbus.messages import ToolResponse
 from toolbus.truncation.budgets import Budget, estimate
 from toolbus.truncation.notices import Kept
 from toolbus.truncation.responses import Shortener

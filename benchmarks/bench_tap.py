@@ -8,8 +8,8 @@ from benchmarks.handlers import functions
 from benchmarks.harness import Contender, Figure, Rig, table
 from toolbus import EventBus
 from toolbus.bus.ledger.tracing import Digests
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
-from toolbus.messages.records import ToolMessage, ToolResponse
+from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.messages import ToolMessage, ToolResponse
 
 BARE, TAPPED = "no tap", "tap"
 FEW, MANY = 1, 65

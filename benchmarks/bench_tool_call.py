@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from benchmarks.harness import Contender, Figure, Rig, table
 from benchmarks.peers import contenders
 from toolbus import Agent, AgentComponent, EventBus, ToolAdapter
-from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
+from toolbus.events import MODEL_CALL_DELTA, Scope
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
-from toolbus.tools.calls.runner import ToolRunner
-from toolbus.tools.toolset import Toolset
-from toolbus.transcript.transcript import Transcript
+from toolbus.tools import Toolset
+from toolbus.tools.calls import ToolRunner
+from toolbus.transcript import Transcript
 
 if TYPE_CHECKING:
-    from toolbus.messages.records import Message, ToolCall, ToolResponse
+    from toolbus.messages import Message, ToolCall, ToolResponse
 
 BARE = "bare await tool()"
 FULL = "toolbus, ledger, 3 adapters"

@@ -6,8 +6,8 @@ from benchmarks.handlers import functions, reduce_loop, reduce_loop_async
 from benchmarks.harness import LOOP, OURS, Contender, Rig, table
 from benchmarks.peers import contenders
 from toolbus import EventBus
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
-from toolbus.messages.records import ToolMessage, ToolResponse
+from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.messages import ToolMessage, ToolResponse
 
 COUNTS = (1, 3, 10)
 TEXT = "42 files, 3 of them changed since the last release"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.harness import CannotError
-from toolbus.messages.records import ToolResponse
+from toolbus.messages import ToolResponse
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.records import pass_response
 from toolbus.redaction.secrets.redactor import Redactor

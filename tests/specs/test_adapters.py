@@ -28,20 +28,20 @@ from toolbus import (
     tool,
 )
 from toolbus.errors import DispatchDepthError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     TOOLS_PROVIDE,
 )
+from toolbus.messages import Resource, ResourcePart, encode
 from toolbus.messages.immutable import freeze
-from toolbus.messages.records import Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.recorder import Recorder
-from toolbus.tools.toolset import Toolset
+from toolbus.tools import Toolset
 
 SECRET = "hunter2-canary"
 COUNTED = {"type": "object", "required": ["n"]}

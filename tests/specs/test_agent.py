@@ -36,7 +36,7 @@ from toolbus.errors import (
     RegistrationError,
     StoreError,
 )
-from toolbus.events.catalogue import (
+from toolbus.events import (
     CATALOGUE,
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
@@ -56,7 +56,7 @@ from toolbus.events.catalogue import (
     ModelDelta,
     RunResult,
 )
-from toolbus.messages.records import encode
+from toolbus.messages import encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore

@@ -16,10 +16,9 @@ from functools import partial
 import pytest
 from blinker import Signal
 
-from toolbus.agent.agent import Agent
-from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.components.components import AgentComponent
+from toolbus.agent import Agent
+from toolbus.bus import EventBus, EventContext
+from toolbus.components import AgentComponent
 from toolbus.errors import (
     ClosedError,
     DeadlineError,
@@ -30,7 +29,7 @@ from toolbus.errors import (
     NoLoopError,
     RegistrationError,
 )
-from toolbus.events.catalogue import (
+from toolbus.events import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
     RUN_AFTER,
@@ -44,7 +43,7 @@ from toolbus.events.catalogue import (
     ToolSpec,
     TransformEvent,
 )
-from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from toolbus.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from toolbus.models.scripted import ScriptedModel
 
 WORD = TransformEvent("word", str)

@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 
 from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, ToolResponse, UserMessage
-from toolbus.bus.ledger.records import DispatchRecord
-from toolbus.store.protocol import Stored
+from toolbus.bus.ledger import DispatchRecord
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 PAGE = 4096

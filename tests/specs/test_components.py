@@ -23,7 +23,7 @@ from toolbus import (
     tool,
 )
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     RUN_BEFORE,
@@ -34,7 +34,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.models.scripted import ScriptedModel
 from toolbus.testing.recorder import Recorder
-from toolbus.tools.toolset import Toolset
+from toolbus.tools import Toolset
 
 APPEND = "_on_message_append_before_adapter"
 PARAMETERS = "_on_tool_call_before_adapter"

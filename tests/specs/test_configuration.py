@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from toolbus import Agent, AssistantMessage, ToolCall, events, tool
-from toolbus.config.configuration import load, read
+from toolbus.config import load, read
 from toolbus.config.documents import find
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.models.scripted import ScriptedModel

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbus.messages.records import ToolMessage
+from toolbus.messages import ToolMessage
 from toolbus.store.sqlite import SqliteStore
 
 HANDLERS = {

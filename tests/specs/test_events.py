@@ -9,7 +9,7 @@ import pytest
 
 from toolbus import events
 from toolbus.errors import FreezeError, RegistrationError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     CATALOGUE,
     RUN_BEFORE,
     TOOL_CALL_AFTER,

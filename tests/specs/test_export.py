@@ -20,8 +20,7 @@ from toolbus import (
     events,
     guard,
 )
-from toolbus.formats.items import Noted, Problem, Said
-from toolbus.formats.reading import read
+from toolbus.formats import Noted, Problem, Said, read
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
 

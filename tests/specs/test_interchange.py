@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
-from toolbus.events.catalogue import Scope
-from toolbus.formats.items import Aside, Noted, Problem, Said
+from toolbus.bus.ledger import DispatchRecord, HandlerEntry
+from toolbus.events import Scope
+from toolbus.formats import FORMATS, Aside, Noted, Problem, Said, read
 from toolbus.formats.native import (
     EndLine,
     Header,
@@ -18,8 +18,7 @@ from toolbus.formats.native import (
     SessionLine,
     encode_line,
 )
-from toolbus.formats.reading import FORMATS, read
-from toolbus.messages.records import ImagePart, UserMessage
+from toolbus.messages import ImagePart, UserMessage
 from toolbus.testing.strategies import messages
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"a":1}'}}

@@ -14,7 +14,7 @@ from tests.subjects.good import FILES, GOOD, PRICED, Blank, inside_only
 
 from toolbus import AgentComponent, Deny, ToolAdapter, ToolCall, ToolResponse, guard, on, tool
 from toolbus.errors import LawBroken, RegistrationError, ToolbusError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
 from toolbus.testing.laws import LAWS
 

@@ -8,13 +8,12 @@ import time
 
 import pytest
 
-from toolbus.agent.agent import Agent
-from toolbus.bus.bus import EventBus
+from toolbus.agent import Agent
+from toolbus.bus import EventBus
 from toolbus.bus.ledger.tracing import Digests, Trace
-from toolbus.components.components import AgentComponent
-from toolbus.components.marks import guard, on
+from toolbus.components import AgentComponent, guard, on
 from toolbus.errors import DispatchDepthError, HandlerError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
     TOOL_CALL_BEFORE,
@@ -24,7 +23,7 @@ from toolbus.events.catalogue import (
     Scope,
     TransformEvent,
 )
-from toolbus.messages.records import AssistantMessage, ToolCall, UserMessage, encode
+from toolbus.messages import AssistantMessage, ToolCall, UserMessage, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
 

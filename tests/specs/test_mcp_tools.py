@@ -24,7 +24,7 @@ from toolbus import (
 )
 from toolbus.errors import RegistrationError, ToolServerError
 from toolbus.mcp import client
-from toolbus.messages.records import AudioPart, ImagePart, Resource, ResourcePart
+from toolbus.messages import AudioPart, ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
 
 SERVERS = Path(__file__).parents[1] / "servers"

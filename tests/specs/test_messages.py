@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.errors import DecodeError, FreezeError, RegistrationError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     ModelReply,
     ModelRequest,
     RunResult,

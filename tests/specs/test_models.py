@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import DecodeError, ModelError
-from toolbus.events.catalogue import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
-from toolbus.messages.records import encode
+from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
+from toolbus.messages import encode
 from toolbus.models.answers import given_call
 from toolbus.models.replay import ReplayModel
 from toolbus.models.scripted import ScriptedModel

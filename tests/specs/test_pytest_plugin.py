@@ -5,7 +5,7 @@ import re
 import pytest
 
 from toolbus import Agent, AssistantMessage, Deny, ToolCall
-from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.testing.ledgers import ledger_text
 

@@ -14,12 +14,12 @@ import pytest
 
 from toolbus import Agent, AgentComponent, AssistantMessage, Deny, ToolAdapter, ToolCall, events
 from toolbus.errors import MessageDenied
-from toolbus.messages.records import UserMessage, encode
+from toolbus.messages import UserMessage, encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store.protocol import Stored
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock, counting_ids
-from toolbus.tools.contexts import ToolContext
+from toolbus.tools import ToolContext
 
 WRITER = """
 import asyncio, sys

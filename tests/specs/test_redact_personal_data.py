@@ -25,13 +25,13 @@ from toolbus import (
 )
 from toolbus.config.loading import load_configuration
 from toolbus.errors import ConfigurationError, RegistrationError
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
 from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.messages.records import AudioPart, ImagePart, Resource, ResourcePart
+from toolbus.messages import AudioPart, ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.store.sqlite import SqliteStore
-from toolbus.tools.toolset import Toolset
+from toolbus.tools import Toolset
 from toolbus.truncation.truncate_output import TruncateOutput
 
 JANE = "jane.doe@example.com"

@@ -27,11 +27,11 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.config.configuration import load
+from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
+from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
 from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.messages.records import Resource, ResourcePart, encode
+from toolbus.messages import Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.books import KEPT, SESSIONS

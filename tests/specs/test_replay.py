@@ -21,7 +21,7 @@ from toolbus import (
 )
 from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store.protocol import Stored
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 IMPORTS = """\

@@ -15,8 +15,8 @@ import toolbus
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import SessionBusyError
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
 
 PROGRAM = Path(__file__).parents[1] / "unit" / "kill_agent.py"

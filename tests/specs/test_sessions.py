@@ -14,15 +14,15 @@ import pytest
 import toolbus
 from toolbus import Agent, AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import StoreError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_PERSIST_BEFORE,
 )
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.recorder import Recorder
 

@@ -22,14 +22,14 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+from toolbus.bus.ledger import DispatchRecord, HandlerEntry
 from toolbus.errors import ClosedError, MessageDenied, StoreError
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, RUN_AFTER
-from toolbus.messages.records import decode, encode
+from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, RUN_AFTER
+from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Original, SessionInfo, Stored
 from toolbus.store.inspection import inspect
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Original, SessionInfo, Stored
 from toolbus.store.recovery import recover
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock

@@ -21,7 +21,7 @@ from toolbus import (
     tool,
 )
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     CATALOGUE,
     RUN_ERROR,
     TOOL_CALL_AFTER,
@@ -30,8 +30,7 @@ from toolbus.events.catalogue import (
     ToolCallOutcome,
     TransformEvent,
 )
-from toolbus.messages import schemas
-from toolbus.messages.records import Message, Part, decoder, encode
+from toolbus.messages import Message, Part, decoder, encode, schemas
 from toolbus.models.scripted import ScriptedModel
 from toolbus.testing import strategies
 from toolbus.testing.assertions import assert_denied, assert_unchanged

@@ -33,7 +33,7 @@ from toolbus import (
     tool,
 )
 from toolbus.errors import FreezeError, HandlerError, RegistrationError, StoreError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
@@ -45,15 +45,14 @@ from toolbus.events.catalogue import (
     TOOLS_PROVIDE,
     ToolStatus,
 )
+from toolbus.messages import UserMessage, encode
 from toolbus.messages.immutable import thaw
-from toolbus.messages.records import UserMessage, encode
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
 from toolbus.testing.fakes import FakeClock, counting_ids
 from toolbus.testing.recorder import Recorder
-from toolbus.tools.contexts import ToolContext
-from toolbus.tools.toolset import Toolset
+from toolbus.tools import ToolContext, Toolset
 
 SCOPE = Scope(agent_id="main", session_id="s-1")
 # Only to end a test that has failed already.

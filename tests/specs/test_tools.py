@@ -15,11 +15,11 @@ from msgspec import Meta
 
 from toolbus import Agent, EventBus, Scope, TextPart, Tool, ToolResponse, ToolRunner, tool
 from toolbus.errors import RegistrationError, ToolNotRunError
+from toolbus.messages import ImagePart, Resource, ResourcePart, encode
 from toolbus.messages.immutable import FrozenDict, freeze
-from toolbus.messages.records import ImagePart, Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.tools.contexts import ToolContext as Context
-from toolbus.tools.toolset import Toolset
+from toolbus.tools import ToolContext as Context
+from toolbus.tools import Toolset
 
 SCOPE = Scope(agent_id="main", session_id="s-1", context={"user": "ann"})
 IMAGE = ImagePart(data="aGk=", mime_type="image/png")

@@ -20,7 +20,7 @@ from toolbus import (
     tool,
 )
 from toolbus.errors import AppendError, MessageDenied, StoreError
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
@@ -30,10 +30,10 @@ from toolbus.events.catalogue import (
     TOOL_CALL_PERSIST_AFTER,
     TOOL_CALL_PERSIST_BEFORE,
 )
-from toolbus.messages.records import encode
+from toolbus.messages import encode
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import counting_ids
 from toolbus.testing.recorder import Recorder

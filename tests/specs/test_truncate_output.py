@@ -29,12 +29,12 @@ from toolbus import (
 )
 from toolbus.config.loading import load_configuration
 from toolbus.errors import ConfigurationError, RegistrationError
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
+from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.messages.records import ImagePart, Resource, ResourcePart
+from toolbus.messages import ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
-from toolbus.tools.toolset import Toolset
+from toolbus.tools import Toolset
 from toolbus.truncation.truncate_output import TruncateOutput
 
 LINES = "".join([f"line {n} of the output\n" for n in range(1, 5001)])

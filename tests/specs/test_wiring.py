@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from toolbus.events.catalogue import CATALOGUE
+from toolbus.events import CATALOGUE
 
 IMPORTS = """\
 from toolbus import Agent, AgentComponent, EventBus, ToolCall, events, guard, on

@@ -10,7 +10,7 @@ from uuid import uuid4
 from msgspec.structs import force_setattr, replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolResponse, guard, tool
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
     RUN_AFTER,
@@ -18,7 +18,7 @@ from toolbus.events.catalogue import (
     TOOL_CALL_BEFORE,
     TOOLS_PROVIDE,
 )
-from toolbus.messages.records import ToolMessage
+from toolbus.messages import ToolMessage
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
 
 

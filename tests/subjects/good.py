@@ -10,7 +10,7 @@ from toolbus import AgentComponent, Ask, Deny, ToolAdapter, guard, on, tool
 from toolbus.components.callbacks import before_tool
 from toolbus.demo import handlers as demo
 from toolbus.demo.tools import Workspace
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     RUN_BEFORE,

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_type
 
-from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus import EventBus, EventContext
 from toolbus.bus.subscribing import Subscription
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_AFTER,
@@ -24,7 +23,7 @@ from toolbus.events.catalogue import (
     ToolSpec,
     TransformEvent,
 )
-from toolbus.messages.records import Message, ToolCall, ToolMessage, ToolResponse, UserMessage
+from toolbus.messages import Message, ToolCall, ToolMessage, ToolResponse, UserMessage
 
 WORD = TransformEvent("word", str)
 ASKED = TransformEvent("asked", str, answer=float, asks=True)

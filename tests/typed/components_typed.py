@@ -21,8 +21,8 @@ from toolbus import (
     on,
     tool,
 )
-from toolbus.components.components import Host
-from toolbus.events.catalogue import (
+from toolbus.components import Host
+from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_AFTER,
@@ -33,8 +33,8 @@ from toolbus.events.catalogue import (
     ToolCallOutcome,
     TransformEvent,
 )
-from toolbus.messages.records import Message
-from toolbus.tools.toolset import Toolset
+from toolbus.messages import Message
+from toolbus.tools import Toolset
 
 # --- adapters as users write them ---
 

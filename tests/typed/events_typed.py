@@ -5,7 +5,7 @@ from typing import Any, TypeVar, assert_type
 
 from msgspec import Struct
 
-from toolbus.events.catalogue import (
+from toolbus.events import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_BEFORE,
@@ -29,7 +29,7 @@ from toolbus.events.catalogue import (
     TransformEvent,
     by_name,
 )
-from toolbus.messages.records import (
+from toolbus.messages import (
     AssistantMessage,
     Message,
     ToolCall,

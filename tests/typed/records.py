@@ -2,7 +2,7 @@
 
 from typing import assert_type
 
-from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
+from toolbus.messages import ToolCall, ToolMessage, ToolResponse
 
 
 def replacements(call: ToolCall, message: ToolMessage, response: ToolResponse) -> None:

@@ -17,14 +17,14 @@ from toolbus import (
     tool,
 )
 from toolbus.errors import LawBroken
-from toolbus.events.catalogue import (
+from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
     ToolCallFailure,
     ToolCallOutcome,
 )
-from toolbus.messages.records import Message
+from toolbus.messages import Message
 from toolbus.testing import strategies
 from toolbus.testing.assertions import assert_denied, assert_unchanged
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
