@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.approvals import Approver
     from toolbus.tools.contexts import ToolContext
     from toolbus.tools.toolset import Tool, Toolset
-    from toolbus.transcript.transcript import Messages
+    from toolbus.transcript.views import Messages
 
 
 class Agent(Member):
@@ -118,10 +118,9 @@ class Agent(Member):
         self._main = Session(self._setting, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
-        self._lock = LoopLock()
+        self._lock, self._work = LoopLock(), Work("the agent", check_grace(grace))
         self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        self._work = Work("the agent", check_grace(grace))
         super().__init__(bus, toolset, scope, components)
         self.set_before_tool_callback(before_tool_callback)
 

@@ -15,10 +15,8 @@ from toolbus.messages.immutable import check_text
 
 def check_model(model: Any) -> None:
     """Raise `RegistrationError` for what is no `Model`."""
+    _check_no_class("model", model)
     what = f"model {model!r}"
-    if isinstance(model, type):
-        reason = f"it is a class; give an instance, `{model.__name__}(…)`"
-        raise RegistrationError(f"model {model.__name__!r}", reason)
     # Who never streams, or does nothing else, may have but one of the two.
     if not any(callable(getattr(model, method, None)) for method in ("complete", "stream")):
         reason = "it has no `complete`; a model is an object as `toolbus.models.Model` says"
@@ -32,9 +30,7 @@ def check_store(store: Any) -> None:
     if isinstance(store, str | PathLike):
         reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
         raise RegistrationError(f"store {str(store)!r}", reason)
-    if isinstance(store, type):
-        reason = f"it is a class; give an instance, `{store.__name__}(…)`"
-        raise RegistrationError(f"store {store.__name__!r}", reason)
+    _check_no_class("store", store)
     for method in ("append", "read", "close"):
         if not callable(getattr(store, method, None)):
             reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
@@ -47,9 +43,7 @@ def check_components(components: Any) -> tuple[AgentComponent, ...]:
         raise RegistrationError("components", f"expected several, in a list, not {components!r}")
     checked = tuple(components)
     for one in checked:
-        if isinstance(one, type):
-            reason = f"it is a class; give an instance, `{one.__name__}(…)`"
-            raise RegistrationError(f"component {one.__name__!r}", reason)
+        _check_no_class("component", one)
         if isinstance(one, ToolAdapter):
             reason = (
                 "it is an adapter; give a component on which `register_tool_adapter` was called"
@@ -74,3 +68,9 @@ def check_texts(**texts: object) -> None:
                 check_text(value, "$")
             except FreezeError as error:
                 raise RegistrationError(f"{name} {value!r}", error.reason) from None
+
+
+def _check_no_class(kind: str, given: Any) -> None:
+    if isinstance(given, type):
+        reason = f"it is a class; give an instance, `{given.__name__}(…)`"
+        raise RegistrationError(f"{kind} {given.__name__!r}", reason)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.bus.grace import within_grace
 from toolbus.errors import AppendError, DeadlineError, StoreError, ToolbusError
@@ -25,48 +23,16 @@ from toolbus.tasks.variables import give_back, holding
 from toolbus.transcript.admission import OVERDUE, admit, without_stale_content
 from toolbus.transcript.copies import check_calls, stub
 from toolbus.transcript.pairing import flaw
+from toolbus.transcript.views import Messages
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
     from contextvars import Token
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Event, ObserveEvent, Scope, ToolSpec
 
 logger = logging.getLogger("toolbus")
-
-
-class Messages(Sequence[Message]):
-    """The messages of a transcript at one moment: of fixed length, and free to take."""
-
-    __slots__ = ("_items", "_length")
-
-    def __init__(self, items: list[Message]) -> None:
-        # The list is shared and only grows, so a view of its first messages never changes.
-        self._items, self._length = items, len(items)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
-    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
-        where = range(self._length)[index]
-        if isinstance(where, range):
-            return tuple([self._items[one] for one in where])
-        return self._items[where]
-
-    def __iter__(self) -> Iterator[Message]:
-        return islice(self._items, self._length)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    __hash__ = None  # type: ignore[assignment]  # like a list: compared by its messages
-
-    def __repr__(self) -> str:
-        return f"<Messages: {self._length}>"
 
 
 _ENTERING: tuple[Event, ...] = (
