@@ -17,8 +17,8 @@ from toolbus.messages.records import AssistantMessage, Message, SystemMessage, T
 from toolbus.store.originals import originals_of
 from toolbus.store.protocol import Stored
 from toolbus.store.writer import Writer
-from toolbus.tasks.eager import Begun, to_the_end
 from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.runner import ToolRunner
 from toolbus.transcript.pairing import known
 from toolbus.transcript.transcript import Transcript
@@ -236,7 +236,7 @@ class AgentSession:
         """Write the ledger records that no message has taken along; a failure is only logged."""
         if self._unsaved:
             try:
-                await to_the_end(Begun(self._write()))
+                await shield_until_done(self._write)
             except Exception as error:  # noqa: BLE001 - the messages are safe, and the run is over
                 logger.warning("ledger records of the session wait on: %s", error)
 

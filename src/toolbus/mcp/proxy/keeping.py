@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.records import AssistantMessage
 from toolbus.store.protocol import Stored
-from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.shielding import shield_until_done
 from toolbus.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Keeper:
         await asyncio.gather(*[one.flush() for one in self.waiting], return_exceptions=True)
         if self._unsaved:
             try:
-                await to_the_end(Begun(self.write(None)))
+                await shield_until_done(partial(self.write, None))
             except Exception as error:  # noqa: BLE001 - the messages are safe, the session is over
                 logger.warning("ledger records of the session are lost: %s", error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,9 @@ from toolbus.mcp.proxy.frames import (
 )
 from toolbus.mcp.proxy.requests import Request
 from toolbus.mcp.proxy.screening import Screen, explained
-from toolbus.tasks.eager import Begun
 from toolbus.tools.calls.approvals import Approvals
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from toolbus.events.catalogue import Scope
@@ -77,7 +76,9 @@ class Calls:
         )
         call.send = send
         self._under_way.add(call)
-        call.task = Begun(self._run(call), alone=True).task
+        call.task = asyncio.create_task(self._run(call))
+        # Not in its `finally`, which a task that is cancelled before it begins never enters.
+        call.task.add_done_callback(lambda _: self._end(call))
 
     def pop(self, own: Any) -> CallOnBus | None:
         """Return the call with the client's id *own*, which is not to be found by it any more."""
@@ -99,8 +100,8 @@ class Calls:
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
             reason = explained(f"tool {request.call.name!r}", error)
             send(error_frame(request.id, INTERNAL_ERROR, reason))
-        finally:
-            # Not by a callback of the task: that would take a turn of the loop for each call.
-            self._under_way.discard(call)
-            if self._by_id.get(request.id) is call:
-                del self._by_id[request.id]
+
+    def _end(self, call: CallOnBus) -> None:
+        self._under_way.discard(call)
+        if self._by_id.get(call.request.id) is call:
+            del self._by_id[call.request.id]

@@ -30,7 +30,6 @@ from toolbus.mcp.proxy.questions import Questions
 from toolbus.mcp.proxy.screening import Screen
 from toolbus.mcp.proxy.texts import CALL, ERROR
 from toolbus.messages.ids import new_id
-from toolbus.tasks.eager import Begun
 from toolbus.tools.calls.approvals import Approvals
 
 if TYPE_CHECKING:
@@ -281,7 +280,7 @@ class Session:
             self._questions.give(asked, error_frame(asked.id, INTERNAL_ERROR, reason))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = Begun(work, alone=True).task
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 

@@ -22,7 +22,6 @@ from toolbus.mcp.proxy.http.responses import Response, as_error
 from toolbus.mcp.proxy.processes import FAILED
 from toolbus.mcp.proxy.revisions import cancelled_id, is_stateless, params_of
 from toolbus.mcp.proxy.sse import nameless
-from toolbus.tasks.eager import Begun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,10 +136,12 @@ class Errand:
         first = not self._begun and (asked in self.own or not single)
         if first:
             self._begun, self.response.over = True, False
-        task = Begun(self._fetch(frame, line, first=first), alone=True).task
+        task = asyncio.create_task(self._fetch(frame, line, first=first))
         self._legs[object() if asked is None else asked] = task
         if first:
             self._main = task
+            # Not in its `finally`, which a task that is cancelled before it begins never enters.
+            task.add_done_callback(self._end_main)
 
     async def _fetch(self, frame: Frame | None, line: bytes, *, first: bool) -> None:
         try:
@@ -149,10 +150,10 @@ class Errand:
             await self._close_open(frame, problem, first=first)
         except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
             self.response.break_off(error)
-        finally:
-            if first:
-                self.response.over = True
-                self.response.check()
+
+    def _end_main(self, _: asyncio.Task[None]) -> None:
+        self.response.over = True
+        self.response.check()
 
     async def _passed(self, frame: Frame | None, line: bytes, *, first: bool) -> str:
         """Return why there is no answer, if there is none."""

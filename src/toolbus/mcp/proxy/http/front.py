@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from toolbus.mcp.proxy.http.checks import check_headers
 from toolbus.mcp.proxy.http.visits import RefusedVisitError, Visit
-from toolbus.tasks.eager import Begun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +115,7 @@ class Front:
     async def _serve(self, visit: Visit) -> None:
         work = asyncio.current_task()
         assert work is not None  # noqa: S101 - this is a coroutine
-        left = Begun(_cancel_if_left(visit, work)).task
+        left = asyncio.create_task(_cancel_if_left(visit, work))
         try:
             await self._back.take(visit)
         except RefusedVisitError as error:
