@@ -11,8 +11,8 @@ from msgspec import Struct
 from toolbus.bus.channels import Channel
 from toolbus.bus.dispatch.bindings import (
     Binding,
-    SubscriptionOptions,
     Policy,
+    SubscriptionOptions,
     check_handler,
     check_options,
 )
