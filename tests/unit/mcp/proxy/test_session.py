@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolSpec, events, guard, on
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.session import ProxySession
 from toolbus.store.memory import MemoryStore
 
 
@@ -35,7 +35,7 @@ class Wires:
 
     def __init__(self, proxy):
         self.client, self.server = [], []
-        self.session = Session(
+        self.session = ProxySession(
             proxy,
             lambda line: self.client.append(read(line)),
             lambda line: self.server.append(read(line)),
