@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.response_filter import ResponseFilter
     from toolbus.mcp.proxy.session_log import SessionLog
     from toolbus.messages.records import JsonObject, ToolResponse
+    from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.approvals import Approvals
-    from toolbus.tools.calls.offers import Offer
     from toolbus.tools.toolset import Toolset
 
     Ask = Callable[[Any, bytes], Awaitable[RpcResponse]]
@@ -97,7 +97,7 @@ class ProxiedCall:
             self._runner.stop()
 
     async def answer(
-        self, toolset: Toolset, offer: Offer, scope: Scope, approvals: Approvals
+        self, toolset: Toolset, offer: AdvertisedTools, scope: Scope, approvals: Approvals
     ) -> bytes | None:
         """Take the call past the handlers and to the server; a denial is a result as well.
 
@@ -136,7 +136,7 @@ class ProxiedCall:
             )
 
     async def _run_all(
-        self, runner: ToolRunner, calls: Sequence[ToolCall], offer: Offer
+        self, runner: ToolRunner, calls: Sequence[ToolCall], offer: AdvertisedTools
     ) -> Sequence[ToolCallOutcome]:
         self._runner = runner
         try:

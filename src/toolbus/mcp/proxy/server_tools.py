@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from toolbus.mcp.proxy.calls import ProxiedCall
     from toolbus.messages.records import JsonObject, ToolResponse
-    from toolbus.tools.calls.offers import Offer
+    from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.contexts import ToolContext
 
 _MEMBERS = {
@@ -130,7 +130,7 @@ class ServerTools(Toolset):
     """The tools that a call may find: those of the server *specs*, and the *own* of components."""
 
     def __init__(
-        self, specs: dict[str, ToolSpec], offer: Offer, call: ProxiedCall, own: Toolset
+        self, specs: dict[str, ToolSpec], offer: AdvertisedTools, call: ProxiedCall, own: Toolset
     ) -> None:
         super().__init__()
         self._specs, self._offer, self._call, self._components = specs, offer, call, own

@@ -505,7 +505,7 @@ async def test_an_answer_that_cannot_be_handled_is_an_error(caplog):
         raise LookupError("unforeseen")
 
     async with wired(Watcher()) as wires:
-        wires.session._passing.answer = fail
+        wires.session._server_messages.answer = fail
         wires.ask(id=1, method="ping")
         await wires.tell(id=1, result={})
         await turns()
