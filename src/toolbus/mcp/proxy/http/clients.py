@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.http.visits import Visit
     from toolbus.mcp.proxy.http_client import HttpReply
     from toolbus.mcp.proxy.jsonrpc import Frame
+    from toolbus.mcp.proxy.request_table import Directions
     from toolbus.mcp.proxy.session import ProxySession
     from toolbus.mcp.proxy.sse import Event
 
@@ -30,6 +31,7 @@ class Errand(Protocol):
     visit: Visit
     frame: Frame | None
     own: list[Any]
+    directions: Directions
 
     def cancel(self) -> None:
         """Expect no answer any more."""
@@ -87,7 +89,8 @@ class Client:
                 self.orphans[own] = errand
             else:
                 reason = "the client has closed the connection on which it would get its answer"
-                await self.session.from_server(error_frame(own, SERVER_GONE, reason))
+                line = error_frame(own, SERVER_GONE, reason)
+                await self.session.from_server(line, errand.directions)
 
     def met(self, errand: Errand, reply: HttpReply) -> None:
         """Learn from the head of the server's answer whether there is a session."""
