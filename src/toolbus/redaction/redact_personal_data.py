@@ -144,7 +144,7 @@ class RedactPersonalData(AgentComponent):
         return None if changed is ctx.value else changed
 
     def _covers(self, tool_name: str) -> bool:
-        return self._limits.covers(tool_name) and self._adapter.should_adapt(tool_name)
+        return self.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
     def _change(self, session_id: str) -> Change:
         effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
