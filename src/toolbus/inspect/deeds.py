@@ -17,7 +17,7 @@ from toolbus.inspect.differences import NOTHING, differences
 from toolbus.messages.records import AssistantMessage, decode, encode
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.excerpts import excerpt
-from toolbus.terminal.pieces import Styled
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import HandlerEntry, HandlerStatus
     from toolbus.inspect.passages import Seen, Step
     from toolbus.messages.records import Message, ToolCall
-    from toolbus.terminal.pieces import Piece, Tone
     from toolbus.terminal.screen import Screen
+    from toolbus.terminal.spans import Style
 
 THINGS = {
     TOOL_CALL_BEFORE.name: "the call",
@@ -38,7 +38,7 @@ THINGS = {
 }
 _MOST = 6
 """How many lines of a text are shown before the rest is only counted."""
-_SIGNS: dict[HandlerStatus, tuple[str, Tone]] = {
+_SIGNS: dict[HandlerStatus, tuple[str, Style]] = {
     "changed": ("~", "changed"),
     "answered": ("~", "changed"),
     "denied": ("✗", "bad"),
@@ -55,14 +55,16 @@ def is_notable(entry: HandlerEntry) -> bool:
     return entry.status in _SIGNS
 
 
-def sign_of(status: HandlerStatus) -> Styled:
+def sign_of(status: HandlerStatus) -> Span:
     """Return the mark of what a handler did."""
-    return Styled(*_SIGNS.get(status, ("·", "dim")))
+    return Span(*_SIGNS.get(status, ("·", "dim")))
 
 
-def tell(screen: Screen, one: HandlerEntry | Step, words: Sequence[Piece], *, indent: int) -> None:
+def tell(
+    screen: Screen, one: HandlerEntry | Step, words: Sequence[Span | str], *, indent: int
+) -> None:
     """Write a line on what a handler did, *words*, and below it why."""
-    took = [Styled(duration_of(one.duration_ns), "dim")] if one.duration_ns else []
+    took = [Span(duration_of(one.duration_ns), "dim")] if one.duration_ns else []
     screen.line(sign_of(one.status), " ", *words, right=took, indent=indent)
     if one.reason:
         screen.prose(one.reason, indent=indent + 2)
@@ -106,28 +108,28 @@ def tell_text(screen: Screen, text: str, *, indent: int, full: bool = False) -> 
     for line in lines[:_MOST]:
         screen.line(line, indent=indent)
     if len(lines) > _MOST:
-        screen.line(Styled(f"… {len(lines) - _MOST:,} more lines", "dim"), indent=indent)
+        screen.line(Span(f"… {len(lines) - _MOST:,} more lines", "dim"), indent=indent)
 
 
 def tell_calls(screen: Screen, message: Message, *, indent: int) -> None:
     """Write the calls that *message* asks for, a line each."""
     for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
-        words = (Styled("→ ", "asked"), *wish(call))
-        screen.line(*words, right=[Styled(call.id, "dim")], indent=indent)
+        words = (Span("→ ", "asked"), *wish(call))
+        screen.line(*words, right=[Span(call.id, "dim")], indent=indent)
 
 
-def wish(call: ToolCall) -> tuple[Piece, ...]:
+def wish(call: ToolCall) -> tuple[Span | str, ...]:
     """Return what *call* asks for: the tool and its arguments."""
     arguments = encode(call.arguments).decode() if call.raw is None else call.raw
-    return Styled(call.name, "strong"), f" {arguments}"
+    return Span(call.name, "strong"), f" {arguments}"
 
 
 def compare(screen: Screen, before: Seen, after: Seen, *, indent: int) -> None:
     """Write the fields in which two values differ, if both were kept, else their digests."""
     if not (before.kept and after.kept):
         digests = f"digest {before.digest[:12] or 'none'} → {after.digest[:12] or 'none'}"
-        screen.line(Styled(digests, "dim"), indent=indent)
+        screen.line(Span(digests, "dim"), indent=indent)
         return
     for one in differences(before.value, after.value):
-        screen.line(Styled(one.path, "strong"), indent=indent)
+        screen.line(Span(one.path, "strong"), indent=indent)
         screen.compare(excerpt(written(one.before), written(one.after)), indent=indent + 2)
