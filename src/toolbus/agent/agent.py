@@ -10,9 +10,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.agent import turns
-from toolbus.agent.sessions import Session, Setting
+from toolbus.agent.sessions import AgentConfig, AgentSession
 from toolbus.agent.subagents import AgentTool, AgentTools
-from toolbus.agent.work import Work
+from toolbus.agent.task_set import TaskSet
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE, Grace, check_grace
 from toolbus.components.arguments import check_bus, check_model, check_store, check_texts
@@ -102,7 +102,7 @@ class Agent(Member):
         check_texts(session_id=session_id, agent_id=agent_id, system=system)
         scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
         toolset = AgentTools(bus, tools)
-        self._setting = Setting(
+        self._setting = AgentConfig(
             model=model,
             bus=bus,
             tools=toolset,
@@ -115,10 +115,10 @@ class Agent(Member):
             clock=clock,
             keep_originals=keep_originals,
         )
-        self._main = Session(self._setting, scope)
+        self._main = AgentSession(self._setting, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
-        self._below: ContextVar[Session | None] = ContextVar("toolbus_session", default=None)
-        self._lock, self._work = LoopLock(), Work("the agent", check_grace(grace))
+        self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
+        self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
         self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
         super().__init__(bus, toolset, scope, components)
@@ -275,7 +275,7 @@ class Agent(Member):
             await self.bus.drain(self._work.grace)
 
     @property
-    def _session(self) -> Session:
+    def _session(self) -> AgentSession:
         return self._below.get() or self._main
 
     async def _start(self) -> None:

@@ -40,7 +40,7 @@ logger = logging.getLogger("toolbus")
 KEPT_RECORDS = 1_000
 
 
-class Setting(NamedTuple):
+class AgentConfig(NamedTuple):
     """What all sessions of one agent share."""
 
     model: Model
@@ -56,10 +56,10 @@ class Setting(NamedTuple):
     keep_originals: bool = False
 
 
-class Session:
+class AgentSession:
     """One session of an agent; `open` it before its first message, `close` it at its end."""
 
-    def __init__(self, setting: Setting, scope: Scope) -> None:
+    def __init__(self, setting: AgentConfig, scope: Scope) -> None:
         self.scope, self.setting = scope, setting
         self.transcript = Transcript(setting.bus, scope.session_id, self._write)
         self._writer = Writer(setting.store, scope.session_id, new_id())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from toolbus.agent.sessions import Session
+from toolbus.agent.sessions import AgentSession
 from toolbus.errors import MessageDenied, ToolbusError
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
@@ -33,13 +33,13 @@ from toolbus.models.answers import with_own_ids
 from toolbus.models.asking import ask
 from toolbus.tasks.eager import Begun, to_the_end
 from toolbus.tasks.variables import holding
-from toolbus.tools.calls.offers import Offer
+from toolbus.tools.calls.advertised import AdvertisedTools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
     from contextvars import ContextVar
 
-    from toolbus.agent.sessions import Setting
+    from toolbus.agent.sessions import AgentConfig
     from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
     from toolbus.messages.records import JsonObject, ToolCall
     from toolbus.tools.contexts import ToolContext
@@ -49,7 +49,7 @@ logger = logging.getLogger("toolbus")
 
 
 async def run(
-    session: Session,
+    session: AgentSession,
     prompt: str,
     context: JsonObject,
     on_delta: Callable[[ModelDelta], None] | None = None,
@@ -59,7 +59,7 @@ async def run(
         scope = replace(session.scope, run_id=session.setting.ids(), context=context)
         try:
             async with session.hold():
-                return await Run(session, scope, on_delta).to_its_end(prompt)
+                return await AgentRun(session, scope, on_delta).to_its_end(prompt)
         finally:
             await session.flush()
 
@@ -79,7 +79,7 @@ async def stream(
         await to_the_end(Begun(_stopped(work)))
 
 
-async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
+async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
     """Run *call* in *session*, after an assistant message that asks for it; see `Agent`."""
     with session.work():
         scope = session.scope
@@ -94,7 +94,7 @@ async def call_tool(session: Session, call: ToolCall) -> ToolCallOutcome:
     return next(one for one in outcomes if one.requested.id == call.id)
 
 
-async def _called(session: Session, call: ToolCall) -> Sequence[ToolCallOutcome]:
+async def _called(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOutcome]:
     """Append a message that asks for *call*, and run it."""
     scope = session.scope
     asking = AssistantMessage(id=session.new_id(), tool_calls=(call,))
@@ -106,11 +106,11 @@ async def _called(session: Session, call: ToolCall) -> Sequence[ToolCallOutcome]
 
 
 async def run_below(
-    setting: Setting,
+    setting: AgentConfig,
     own: Scope,
     prompt: str,
     caller: ToolContext,
-    current: ContextVar[Session | None],
+    current: ContextVar[AgentSession | None],
 ) -> RunResult:
     """Run the agent *own* in a fresh session, for *caller*; meanwhile that is the *current* one.
 
@@ -124,7 +124,7 @@ async def run_below(
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
     )
     approvals = setting.approvals.below(caller.approvals)
-    session = Session(setting._replace(approvals=approvals), scope)
+    session = AgentSession(setting._replace(approvals=approvals), scope)
     await session.open()
     try:
         with holding(current, session):
@@ -133,11 +133,11 @@ async def run_below(
         await session.close()
 
 
-class Run:
+class AgentRun:
     """One run of a session."""
 
     def __init__(
-        self, session: Session, scope: Scope, on_delta: Callable[[ModelDelta], None] | None
+        self, session: AgentSession, scope: Scope, on_delta: Callable[[ModelDelta], None] | None
     ) -> None:
         self._session, self._setting, self._scope = session, session.setting, scope
         self._bus, self._on_delta = session.setting.bus, on_delta
@@ -196,7 +196,7 @@ class Run:
     async def _turn(self) -> RunResult | None:
         """Call the model, then the tools that it asked for; None if the run goes on."""
         session = self._session
-        offer = Offer.of(
+        offer = AdvertisedTools.of(
             await self._bus.apply(TOOLS_PROVIDE, self._setting.tools.specs, scope=self._scope)
         )
         context = await self._bus.apply(MODEL_CALL_BEFORE, self._request(offer), scope=self._scope)
@@ -218,7 +218,7 @@ class Run:
         await session.take_waiting(self._scope)
         return None if answer.tool_calls else self._result("ok")
 
-    def _request(self, offer: Offer) -> ModelRequest:
+    def _request(self, offer: AdvertisedTools) -> ModelRequest:
         return ModelRequest(
             model=self._setting.model.name,
             messages=tuple(self._session.transcript.messages),

@@ -15,8 +15,8 @@ from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMe
 from toolbus.replay.deeds import Deed, deed_of_adapters, deed_of_record, only_adapters
 from toolbus.replay.findings import Finding, Totals, differences
 from toolbus.replay.plays import Judged, Play, judge, stamp
+from toolbus.tools.calls.advertised import ArgumentsCheck
 from toolbus.tools.calls.execution import failure
-from toolbus.tools.calls.offers import ArgumentsCheck
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:

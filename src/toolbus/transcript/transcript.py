@@ -44,7 +44,7 @@ _ENTERING: tuple[Event, ...] = (
 """What is dispatched of a message that was admitted."""
 
 
-class Asked(NamedTuple):
+class RequestedCall(NamedTuple):
     """A tool call, and the id of the message that asked for it."""
 
     message_id: str
@@ -68,7 +68,7 @@ class Transcript:
     ) -> None:
         self._bus, self.session_id, self._write = bus, session_id, write
         self._items: list[Message] = []
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, RequestedCall] = {}
         self._open: dict[str, ToolCall] = {}
         self._lock = LoopLock()
         self._earlier: asyncio.Future[None] | None = None
@@ -91,7 +91,7 @@ class Transcript:
     @property
     def appending(self) -> bool:
         """Whether this very context is inside an append, where another would wait for itself."""
-        visit = _visit.get()
+        visit = _appending.get()
         return visit is not None and visit.holds(self)
 
     async def append(
@@ -116,7 +116,7 @@ class Transcript:
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
-        with Visit(self, _visit.get()):
+        with ReentrancyGuard(self, _appending.get()):
             async with self._lock.here():
                 self._check_pairing(message)
                 if reason := self.flaw(message):
@@ -187,7 +187,7 @@ class Transcript:
             await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
         if self._bus.hears(MESSAGE_APPEND_AFTER):
             # Nobody waits for those who observe this, so they may append: they wait for their turn.
-            with holding(_visit, None):
+            with holding(_appending, None):
                 self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
 
     async def _written(self, copy: Message) -> asyncio.CancelledError | None:
@@ -208,7 +208,7 @@ class Transcript:
         self._items.append(message)
         match message:
             case AssistantMessage(id=own, tool_calls=calls):
-                self._asked.update({call.id: Asked(own, call) for call in calls})
+                self._asked.update({call.id: RequestedCall(own, call) for call in calls})
                 self._open.update({call.id: call for call in calls})
             case ToolMessage(tool_call_id=call_id):
                 self._open.pop(call_id, None)
@@ -257,25 +257,25 @@ class Transcript:
             raise AppendError(self.session_id, reason)
 
 
-class Visit:
+class ReentrancyGuard:
     """Marks a context that appends to *transcript*: another append inside would wait for itself."""
 
     __slots__ = ("_lasts", "_outer", "_token", "_transcript")
 
-    _token: Token[Visit | None]
+    _token: Token[ReentrancyGuard | None]
 
-    def __init__(self, transcript: Transcript, outer: Visit | None) -> None:
+    def __init__(self, transcript: Transcript, outer: ReentrancyGuard | None) -> None:
         self._transcript, self._outer, self._lasts = transcript, outer, True
 
     def __enter__(self) -> None:
         if self._outer is not None and self._outer.holds(self._transcript):
             reason = "from inside one of its own dispatches it waits for itself; "
             raise AppendError(self._transcript.session_id, reason + "use `agent.enqueue(message)`")
-        self._token = _visit.set(self)
+        self._token = _appending.set(self)
 
     def __exit__(self, *_: object) -> None:
         self._lasts = False
-        give_back(_visit, self._token)
+        give_back(_appending, self._token)
 
     def holds(self, transcript: Transcript) -> bool:
         """Tell whether *transcript* is being appended to, here or further out."""
@@ -284,8 +284,8 @@ class Visit:
         return self._outer is not None and self._outer.holds(transcript)
 
 
-_visit: ContextVar[Visit | None] = ContextVar("toolbus_visit", default=None)
-_NOBODY = Asked("", ToolCall(id="", name=""))
+_appending: ContextVar[ReentrancyGuard | None] = ContextVar("toolbus_appending", default=None)
+_NOBODY = RequestedCall("", ToolCall(id="", name=""))
 
 
 def _retrieve(keeping: asyncio.Future[None]) -> None:

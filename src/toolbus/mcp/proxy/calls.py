@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.requests import Request
     from toolbus.mcp.proxy.screening import Screen
     from toolbus.messages.records import JsonObject, ToolCall, ToolResponse
+    from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.approvals import Approvals
-    from toolbus.tools.calls.offers import Offer
     from toolbus.tools.contexts import ToolContext
 
     Ask = Callable[[Any, bytes], Awaitable[Answer]]
@@ -60,7 +60,7 @@ class CallOnBus:
             self._runner.stop()
 
     async def answer(
-        self, toolset: Toolset, offer: Offer, scope: Scope, approvals: Approvals
+        self, toolset: Toolset, offer: AdvertisedTools, scope: Scope, approvals: Approvals
     ) -> bytes | None:
         """Take the call past the handlers and to the server; a denial is a result as well.
 
@@ -99,7 +99,7 @@ class CallOnBus:
             )
 
     async def _run_all(
-        self, runner: ToolRunner, calls: Sequence[ToolCall], offer: Offer
+        self, runner: ToolRunner, calls: Sequence[ToolCall], offer: AdvertisedTools
     ) -> Sequence[ToolCallOutcome]:
         self._runner = runner
         try:
@@ -189,7 +189,7 @@ class ServerTools(Toolset):
     """The tools that a call may find: those of the server *specs*, and the *own* of components."""
 
     def __init__(
-        self, specs: dict[str, ToolSpec], offer: Offer, call: CallOnBus, own: Toolset
+        self, specs: dict[str, ToolSpec], offer: AdvertisedTools, call: CallOnBus, own: Toolset
     ) -> None:
         super().__init__()
         self._specs, self._offer, self._call, self._components = specs, offer, call, own

@@ -13,7 +13,7 @@ from toolbus.mcp.proxy.frames import read_json
 from toolbus.mcp.proxy.listing import listing_of, relisted, sound, specs_of
 from toolbus.mcp.proxy.screening import UNCHANGED, Refused, explained
 from toolbus.tasks.locks import LoopLock
-from toolbus.tools.calls.offers import Offer
+from toolbus.tools.calls.advertised import AdvertisedTools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ class Offering:
     ) -> None:
         self._bus, self._scope, self._own, self._ask = bus, scope, own, ask
         self.specs: dict[str, ToolSpec] = {}
-        self._offer, self._complete = Offer(()), False
+        self._offer, self._complete = AdvertisedTools(()), False
         self._lock, self._waiting = LoopLock(), 0
         self.listed = False
 
@@ -69,7 +69,7 @@ class Offering:
         except Exception as error:
             raise Refused(explained(LIST, error)) from error
 
-    async def offer(self, request: Request) -> Offer:
+    async def offer(self, request: Request) -> AdvertisedTools:
         """Return what the client may call; a client that never asked is told nothing else."""
         if self._waiting or not self._complete:
             await self._wait_for_list(request)
@@ -77,7 +77,7 @@ class Offering:
         if name not in self.specs and self._own.get(name) is None:
             # Servers may have tools that they do not list; a handler may still hide one.
             context = await self._provide((ToolSpec(name=name),))
-            self._offer = self._offer.joined(Offer.of(context))
+            self._offer = self._offer.joined(AdvertisedTools.of(context))
             self.specs[name] = ToolSpec(name=name)
         return self._offer
 
@@ -114,13 +114,13 @@ class Offering:
         found, last = body.get("tools"), not body.get("nextCursor")
         tools = found if isinstance(found, list) else []
         if first:
-            self.specs, self._offer = {}, Offer(())
+            self.specs, self._offer = {}, AdvertisedTools(())
         theirs = specs_of(tools)
         self.specs |= {spec.name: sound(spec) for spec in theirs}
         ours = [one for one in self._own.specs if last and one.name not in self.specs]
         before = (*theirs, *ours)
         context = await self._provide(before)
-        self._offer = self._offer.joined(Offer.of(context))
+        self._offer = self._offer.joined(AdvertisedTools.of(context))
         self._complete = self._complete or last
         self.listed = self.listed or last
         after = () if context.denied else context.value

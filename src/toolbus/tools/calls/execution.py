@@ -61,7 +61,7 @@ async def execute(
     if in_place and seconds is None:
         return await _end(function)
     if not is_async:
-        ending = await in_thread(_end_now, function, seconds=seconds, stuck=Late(what))
+        ending = await in_thread(_end_now, function, seconds=seconds, stuck=LateResultLogger(what))
         if not isawaitable(ending.value):
             return ending
         # A decorator's sync wrapper around an async function.
@@ -91,7 +91,7 @@ def failure(text: str, error_type: str) -> ToolResponse:
     return ToolResponse.from_text(text, is_error=True, error_type=error_type)
 
 
-class Late:
+class LateResultLogger:
     """Says so when a thread that nobody waits for any more comes to its end."""
 
     def __init__(self, what: str) -> None:

@@ -18,8 +18,8 @@ from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage
 from toolbus.tasks.eager import EXITS, Begun, to_the_end
 from toolbus.tools.calls.approvals import Approvals
-from toolbus.tools.calls.calls import CallInProgress
-from toolbus.tools.calls.means import Means
+from toolbus.tools.calls.call import CallInProgress
+from toolbus.tools.calls.environment import CallEnvironment
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import ToolCallOutcome, ToolSpec
     from toolbus.messages.records import JsonObject, Message, ToolResponse
+    from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.approvals import Approver
-    from toolbus.tools.calls.offers import Offer
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
 
@@ -40,7 +40,7 @@ def _log_progress(call_id: str, text: str, part: float | None) -> None:
     logger.debug("tool call %s: %s (%s)", call_id, text, part)
 
 
-class ToolRunner(Means):
+class ToolRunner(CallEnvironment):
     """Runs tool calls past the handlers of *bus*, for an agent or for a program without one.
 
     Args:
@@ -103,7 +103,7 @@ class ToolRunner(Means):
         return outcome
 
     async def call_all(
-        self, calls: Sequence[ToolCall], offer: Offer | None = None
+        self, calls: Sequence[ToolCall], offer: AdvertisedTools | None = None
     ) -> tuple[ToolCallOutcome, ...]:
         """Run *calls* at the same time; append their messages in the order of the calls.
 

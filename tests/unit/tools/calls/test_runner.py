@@ -27,9 +27,9 @@ from toolbus.events.catalogue import (
     TOOL_CALL_ERROR,
     TOOLS_PROVIDE,
 )
+from toolbus.tools.calls.advertised import AdvertisedTools, ArgumentsCheck
 from toolbus.tools.calls.approvals import Approvals
-from toolbus.tools.calls.calls import CallInProgress
-from toolbus.tools.calls.offers import ArgumentsCheck, Offer
+from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.toolset import Toolset
 from toolbus.transcript.transcript import Transcript
 
@@ -112,8 +112,8 @@ async def test_a_message_goes_with_the_spec_of_the_tool_it_names():
 
     runner = ToolRunner(bus, Toolset([count, other]), append=keeps(messages))
     await runner.call_all(calls_of("other", "other", "erase"))
-    await runner.call_all(calls_of("other"), Offer([other.spec]))
-    await runner.call_all(calls_of("other"), Offer([count.spec]))
+    await runner.call_all(calls_of("other"), AdvertisedTools([other.spec]))
+    await runner.call_all(calls_of("other"), AdvertisedTools([count.spec]))
 
     assert messages == [
         ("c-0", "count"),
@@ -231,14 +231,14 @@ def test_an_offer_knows_what_each_adapter_was_given():
     context.step("inner", (second,), actor=inner)
     context.step("outer", (second,), actor=outer)
 
-    offer = Offer.of(context)
+    offer = AdvertisedTools.of(context)
 
     call, other = calls_of("count", "erase")
     assert offer.given(inner, call) is first
     assert offer.given(outer, call) is second
     assert offer.given(inner, other) is None
     assert offer.given(object(), call) is None
-    assert Offer([first]).given(inner, call) is None
+    assert AdvertisedTools([first]).given(inner, call) is None
 
 
 def test_a_spec_of_another_tool_judges_nothing():

@@ -8,7 +8,7 @@ from typing import get_args
 
 from toolbus.events.catalogue import ToolStatus
 from toolbus.tools.calls import table
-from toolbus.tools.calls.calls import CallInProgress
+from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.table import ENDS, TRANSITIONS, Signal, State
 
 # Ends that come from outside, whatever the state.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolbus.tools.toolset import Toolset
 
 
-class Offer:
+class AdvertisedTools:
     """The specs that a model was told in one turn; None of them: no tools."""
 
     def __init__(
@@ -27,7 +27,7 @@ class Offer:
         self._given = given or {}
 
     @classmethod
-    def of(cls, context: EventContext[tuple[ToolSpec, ...]]) -> Offer:
+    def of(cls, context: EventContext[tuple[ToolSpec, ...]]) -> AdvertisedTools:
         """Return what a dispatch of `TOOLS_PROVIDE` left; a denial leaves no tools."""
         given = {
             step.actor: {spec.name: spec for spec in step.before}
@@ -36,13 +36,13 @@ class Offer:
         }
         return cls(() if context.denied else context.value, given)
 
-    def joined(self, other: Offer) -> Offer:
+    def joined(self, other: AdvertisedTools) -> AdvertisedTools:
         """Return this offer and *other*: what a model was told in several pages."""
         given = {
             actor: {**self._given.get(actor, {}), **other._given.get(actor, {})}
             for actor in (*self._given, *other._given)
         }
-        return Offer((*self.specs.values(), *other.specs.values()), given)
+        return AdvertisedTools((*self.specs.values(), *other.specs.values()), given)
 
     def given(self, actor: object, call: ToolCall) -> ToolSpec | None:
         """Return the spec that *actor*, an adapter, was given for the tool of *call*, or None."""

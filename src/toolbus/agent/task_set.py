@@ -18,7 +18,7 @@ T = TypeVar("T")
 logger = logging.getLogger("toolbus")
 
 
-class Work:
+class TaskSet:
     """Work under way, each piece in a task of its own, so that *who* can stop it.
 
     Once a piece is cancelled, its handlers have *grace* seconds left.

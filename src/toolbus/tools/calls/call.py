@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import ToolSpec, ToolStatus
     from toolbus.messages.records import ToolCall
-    from toolbus.tools.calls.means import Means
-    from toolbus.tools.calls.offers import Offer
+    from toolbus.tools.calls.advertised import AdvertisedTools
+    from toolbus.tools.calls.environment import CallEnvironment
     from toolbus.tools.calls.table import Signal, State
     from toolbus.tools.toolset import Tool
 
@@ -48,8 +48,8 @@ class CallInProgress:
     def __init__(
         self,
         requested: ToolCall,
-        means: Means,
-        offer: Offer | None,
+        means: CallEnvironment,
+        offer: AdvertisedTools | None,
         *,
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),

@@ -4,7 +4,7 @@ from contextlib import suppress
 import pytest
 
 from toolbus import Agent, AssistantMessage, ToolCall, UserMessage, tool
-from toolbus.agent.work import Work
+from toolbus.agent.task_set import TaskSet
 from toolbus.errors import ClosedError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
@@ -66,7 +66,7 @@ async def test_what_waits_is_appended_past_a_hanging_hook():
 
 
 def test_work_of_a_closed_loop_is_not_waited_for():
-    work, begun = Work("it", 0.01), []
+    work, begun = TaskSet("it", 0.01), []
 
     async def hang():
         begun.append(asyncio.get_running_loop())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.tools.calls.offers import ArgumentsCheck
+from toolbus.tools.calls.advertised import ArgumentsCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolbus.tools.toolset import Toolset
 
 
-class Means:
+class CallEnvironment:
     """The bus, the tools and all else that the calls of one runner share.
 
     A runner is one. Two objects that hold each other would be garbage for the collector to find,
