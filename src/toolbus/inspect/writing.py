@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from toolbus.inspect.passages import Seen, Step
     from toolbus.messages.records import Message, ToolCall
     from toolbus.terminal.screen import Screen
-    from toolbus.terminal.spans import Span
 
 _TEXT_LINES = 6
 """How many lines of a text are shown before the rest is only counted."""
