@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.inspect.deeds import change_of, compare, tell, tell_calls, tell_text, tell_value, wish
+from toolbus.bus.ledger.wording import describe_change
 from toolbus.inspect.finding import find_call, find_message, find_session
 from toolbus.inspect.life import life_of
 from toolbus.inspect.printing import print_json
+from toolbus.inspect.writing import (
+    describe_call,
+    write_calls,
+    write_differences,
+    write_invocation,
+    write_text,
+    write_value,
+)
 from toolbus.store.archive import Archive
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.pager import paged
@@ -104,7 +112,7 @@ class _Telling:
             self._screen.line("by no message: a call inside another, or of a program", indent=2)
             return
         right = [Styled(where, "dim")] if where else []
-        self._screen.line(*wish(call), right=right, indent=2)
+        self._screen.line(*describe_call(call), right=right, indent=2)
 
     def _passage(self, passage: Passage) -> None:
         self._section(
@@ -117,27 +125,27 @@ class _Telling:
     def _step(self, step: Step, width: int) -> None:
         did = step.status.replace("_", " ")
         if step.before and step.after:
-            did += change_of(step.fields, step.before.size, step.after.size)
+            did += f" {describe_change(step.fields, step.before.size, step.after.size)}"
         words: list[str | Styled] = [
             Styled(f"{step.name:<{width}}", "strong"),
             f"  {step.kind:<11} {step.priority:>4}  ",
             did,
         ]
-        tell(self._screen, step, words, indent=2)
+        write_invocation(self._screen, step, words, indent=2)
         if step.before and step.after:
-            compare(self._screen, step.before, step.after, indent=4)
+            write_differences(self._screen, step.before, step.after, indent=4)
 
     def _stored(self, life: Life) -> None:
         if life.stored is None:
             why = "it cannot be read" if life.seq else "nothing: it is in no message"
             self._screen.line(why, indent=2)
             return
-        tell_text(self._screen, life.stored.text, indent=2, full=True)
-        tell_calls(self._screen, life.stored, indent=2)
+        write_text(self._screen, life.stored.text, indent=2, full=True)
+        write_calls(self._screen, life.stored, indent=2)
 
     def _seen(self, life: Life, seen: Seen | None, else_as: str) -> None:
         if seen is not None:
-            tell_value(self._screen, seen, indent=2)
+            write_value(self._screen, seen, indent=2)
         elif life.stored is not None:
             self._screen.line(else_as, indent=2)
         else:

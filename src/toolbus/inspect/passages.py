@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
+from toolbus.bus.ledger.wording import describe_idleness
 from toolbus.messages.codec import decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
     from toolbus.store.archive import Archive
 
 _decode: Any = decoder(Any)
-_ENDING = {"denied", "answered", "rejected", "failed", "timeout", "contract"}
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -74,7 +72,7 @@ def passage_of(archive: Archive, session: int, record: DispatchRecord) -> Passag
             kind=entry.kind,
             priority=entry.priority,
             status=entry.status,
-            reason=entry.reason or _idle(entry, record.entries[:at]),
+            reason=entry.reason or describe_idleness(entry, record.entries[:at]),
             duration_ns=entry.duration_ns,
             fields=entry.fields,
             before=None if entry.before is None else seen(entry.before, entry.size_before),
@@ -93,13 +91,3 @@ def passage_of(archive: Archive, session: int, record: DispatchRecord) -> Passag
         original=seen(record.original, record.size),
         steps=tuple([step(at, entry) for at, entry in enumerate(record.entries)]),
     )
-
-
-def _idle(entry: HandlerEntry, earlier: Sequence[HandlerEntry]) -> str | None:
-    """Return why a handler did nothing, None if it did something."""
-    if entry.status == "skipped":
-        return "another sender, its `when` said no, or it was disabled"
-    if entry.status != "not_run":
-        return None
-    by = next((one for one in reversed(earlier) if one.status in _ENDING), None)
-    return f"{by.name} had ended the dispatch: {by.status}" if by else "the dispatch had ended"

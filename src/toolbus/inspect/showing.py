@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from toolbus.bus.ledger.wording import describe, describe_change, is_notable
 from toolbus.inspect.calls import status_of
-from toolbus.inspect.deeds import THINGS, change_of, is_notable, tell, tell_calls, tell_text
 from toolbus.inspect.finding import find_session
 from toolbus.inspect.listing import facts, moment
 from toolbus.inspect.printing import print_json
 from toolbus.inspect.timeline import Timeline
+from toolbus.inspect.writing import write_calls, write_invocation, write_text
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.store.archive import Archive, MessageRow, Page
 from toolbus.terminal.pager import paged
@@ -144,8 +145,9 @@ class _Story:
             self._message(one.seq, one.message)
 
     def _record(self, record: DispatchRecord) -> None:
-        for entry in filter(is_notable, record.entries):
-            tell(self._screen, entry, _words(record, entry), indent=_INDENT)
+        for entry in record.entries:
+            if is_notable(entry.status):
+                write_invocation(self._screen, entry, _words(record, entry), indent=_INDENT)
 
     def _message(self, seq: int, message: Message) -> None:
         head: list[str | Styled] = [f"{seq:>4}  ", Styled(message.role, "strong")]
@@ -157,17 +159,13 @@ class _Story:
             ]
         self._screen.line()
         self._screen.line(*head, right=[Styled(message.id, "dim")])
-        tell_text(self._screen, message.text, indent=_INDENT, full=self._full)
-        tell_calls(self._screen, message, indent=_INDENT)
+        write_text(self._screen, message.text, indent=_INDENT, full=self._full)
+        write_calls(self._screen, message, indent=_INDENT)
 
 
 def _words(record: DispatchRecord, entry: HandlerEntry) -> list[str | Styled]:
     """Return what a handler did to which message or call."""
-    thing = THINGS.get(record.event, record.event)
-    if record.event in THINGS and record.subject:
-        thing += f" {record.subject}"
-    how = ""
+    words = describe(entry.status, record.event, record.subject)
     if entry.before is not None and entry.status != "rejected":
-        how = change_of(entry.fields, entry.size_before, entry.size_after)
-    did = entry.status if record.event in THINGS else f"{entry.status} at"
-    return [Styled(entry.name, "strong"), f" {did} {thing}{how and ','}{how}"]
+        words += f", {describe_change(entry.fields, entry.size_before, entry.size_after)}"
+    return [Styled(entry.name, "strong"), f" {words}"]

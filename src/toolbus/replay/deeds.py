@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.bus.ledger.wording import FAILURES, describe_actors
 from toolbus.messages.records import changed
 
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event
     from toolbus.replay.findings import Outcome
 
-_ACTED = frozenset({"changed", "answered", "denied", "asked", "rejected"})
 _OF_ADAPTERS = ("._on_tool_call_before_adapter", "._on_message_append_before_adapter")
-_FAILED = frozenset({"failed", "timeout", "contract"})
 
 
 class Deed(NamedTuple):
@@ -70,7 +69,9 @@ def deed_of_record(record: DispatchRecord) -> Deed | None:
     On a bus in a dry run that is what would have been done.
     """
     outcome = _outcome(record)
-    return None if outcome is None else Deed(outcome, _reason(record), _actors(record))
+    return (
+        None if outcome is None else Deed(outcome, _reason(record), describe_actors(record.entries))
+    )
 
 
 def _outcome(record: DispatchRecord) -> Outcome | None:
@@ -84,7 +85,7 @@ def _outcome(record: DispatchRecord) -> Outcome | None:
         return "asked"
     if record.outcome == "changed":
         return "changed"
-    return None if _FAILED.isdisjoint(statuses) else "failed"
+    return None if FAILURES.isdisjoint(statuses) else "failed"
 
 
 def _reason(record: DispatchRecord) -> str | None:
@@ -93,14 +94,3 @@ def _reason(record: DispatchRecord) -> str | None:
         one.reason for one in record.entries if one.status in {"denied", "asked"} and one.reason
     ]
     return record.reason or "\n".join(said) or None
-
-
-def _actors(record: DispatchRecord) -> tuple[str, ...]:
-    """Return the names of the handlers that acted, in order."""
-    names: list[str] = []
-    for entry in record.entries:
-        if entry.status in _ACTED:
-            names.append(entry.name)
-        elif entry.status in _FAILED:
-            names.append(f"{entry.name} ({entry.reason or entry.status})")
-    return tuple(names)

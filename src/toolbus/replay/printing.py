@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from toolbus.bus.ledger.wording import sign_of
 from toolbus.messages.records import encode
 from toolbus.replay.findings import OUTCOMES
 from toolbus.terminal.pieces import Styled
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from toolbus.terminal.pieces import Tone
     from toolbus.terminal.screen import Screen
 
-_TONES: dict[str, Tone] = {
-    "changed": "asked",
-    "answered": "asked",
-    "asked": "asked",
-    "permitted": "good",
-}
 _MOST_CHANGES = 8
 _MOST_LINES = 24
 _LEAD = 20
@@ -92,7 +87,7 @@ def worded(outcomes: Counter[str]) -> str:
 
 
 def _print(screen: Screen, finding: Finding) -> None:
-    tone = _TONES.get(finding.outcome, "bad")
+    tone = "good" if finding.outcome == "permitted" else sign_of(finding.outcome).tone
     what = finding.role if finding.role == "call" else f"{finding.role} message"
     screen.line(
         Styled(f"{finding.outcome:<9}", tone),

@@ -1,0 +1,94 @@
+"""How the parts of a report are written on a screen: what handlers did, texts, calls and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.bus.ledger.wording import sign_of
+from toolbus.errors import DecodeError
+from toolbus.inspect.differences import NOTHING, differences
+from toolbus.messages.records import AssistantMessage, decode, encode
+from toolbus.terminal.durations import duration_of
+from toolbus.terminal.excerpts import excerpt
+from toolbus.terminal.pieces import Styled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.bus.ledger.records import HandlerEntry
+    from toolbus.inspect.passages import Seen, Step
+    from toolbus.messages.records import Message, ToolCall
+    from toolbus.terminal.pieces import Piece
+    from toolbus.terminal.screen import Screen
+
+_TEXT_LINES = 6
+"""How many lines of a text are shown before the rest is only counted."""
+
+
+def write_invocation(
+    screen: Screen, entry: HandlerEntry | Step, words: Sequence[Piece], *, indent: int
+) -> None:
+    """Write a line on what a handler did, *words*, and below it why."""
+    took = [Styled(duration_of(entry.duration_ns), "dim")] if entry.duration_ns else []
+    screen.line(sign_of(entry.status), " ", *words, right=took, indent=indent)
+    if entry.reason:
+        screen.prose(entry.reason, indent=indent + 2)
+    if entry.detail:
+        screen.prose(f"for operators: {entry.detail}", indent=indent + 2)
+
+
+def json_text(value: Any) -> str:
+    """Return a JSON value as text."""
+    if value is NOTHING:
+        return ""
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def write_value(screen: Screen, seen: Seen, *, indent: int) -> None:
+    """Write what is known of a value; of a message that is the text that a model reads."""
+    if not seen.kept:
+        known = f"{seen.size:,} bytes, digest {seen.digest[:12] or 'none'}"
+        screen.line(f"{known}; the session keeps no originals", indent=indent)
+        return
+    try:
+        text = decode(encode(seen.value)).text
+    except DecodeError:
+        text = json_text(seen.value)
+    write_text(screen, text, indent=indent)
+
+
+def write_text(screen: Screen, text: str, *, indent: int, full: bool = False) -> None:
+    """Write the first lines of *text*, or with *full* all of it."""
+    lines = text.splitlines()
+    if full:
+        for line in lines:
+            screen.whole(line, indent=indent)
+        return
+    for line in lines[:_TEXT_LINES]:
+        screen.line(line, indent=indent)
+    if len(lines) > _TEXT_LINES:
+        screen.line(Styled(f"… {len(lines) - _TEXT_LINES:,} more lines", "dim"), indent=indent)
+
+
+def write_calls(screen: Screen, message: Message, *, indent: int) -> None:
+    """Write the calls that *message* asks for, a line each."""
+    for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+        words = (Styled("→ ", "asked"), *describe_call(call))
+        screen.line(*words, right=[Styled(call.id, "dim")], indent=indent)
+
+
+def describe_call(call: ToolCall) -> tuple[Piece, ...]:
+    """Return what *call* asks for: the tool and its arguments."""
+    arguments = encode(call.arguments).decode() if call.raw is None else call.raw
+    return Styled(call.name, "strong"), f" {arguments}"
+
+
+def write_differences(screen: Screen, before: Seen, after: Seen, *, indent: int) -> None:
+    """Write the fields in which two values differ, if both were kept, else their digests."""
+    if not (before.kept and after.kept):
+        digests = f"digest {before.digest[:12] or 'none'} → {after.digest[:12] or 'none'}"
+        screen.line(Styled(digests, "dim"), indent=indent)
+        return
+    for one in differences(before.value, after.value):
+        screen.line(Styled(one.path, "strong"), indent=indent)
+        screen.compare(excerpt(json_text(one.before), json_text(one.after)), indent=indent + 2)
