@@ -11,15 +11,15 @@ from msgspec import UNSET
 from toolbus.bus.ledger.wording import sign_of
 from toolbus.messages.records import encode
 from toolbus.replay.findings import OUTCOMES
-from toolbus.terminal.pieces import Styled
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
     from toolbus.replay.findings import Change, Finding, Totals
-    from toolbus.terminal.pieces import Tone
     from toolbus.terminal.screen import Screen
+    from toolbus.terminal.spans import Style
 
 _MOST_CHANGES = 8
 _MOST_LINES = 24
@@ -46,21 +46,21 @@ class Printer:
             self._session = finding.session
             if self._printed > 1:
                 self._screen.line()
-            self._screen.line("session ", Styled(finding.session, "strong"))
+            self._screen.line("session ", Span(finding.session, "strong"))
         _print(self._screen, finding)
 
     def end_session(self, session: str, outcomes: Counter[str]) -> None:
         """Write what came of a session, if its findings were the last that were written."""
         whole = self._most is None or self._printed <= self._most
         if outcomes and whole and session == self._session:
-            self._screen.line(Styled(worded(outcomes), "dim"), indent=1)
+            self._screen.line(Span(worded(outcomes), "dim"), indent=1)
 
     def end(self) -> None:
         """Say how much was left out."""
         if self._most is not None and self._printed > self._most:
             self._screen.line()
             more = self._printed - self._most
-            self._screen.line(Styled(f"… and {more:,} more; --all shows them", "dim"))
+            self._screen.line(Span(f"… and {more:,} more; --all shows them", "dim"))
         if self._printed:
             self._screen.line()
 
@@ -73,12 +73,12 @@ def print_totals(screen: Screen, totals: Totals) -> None:
         (totals.calls, "call"),
     )
     read = ", ".join([f"{number:,} {name}{'s' * (number != 1)}" for number, name in counts])
-    screen.line(Styled(read, "strong"), right=[worded(totals.outcomes) or "nothing would change"])
+    screen.line(Span(read, "strong"), right=[worded(totals.outcomes) or "nothing would change"])
     if totals.unanswered:
-        screen.line(Styled(f"calls without a recorded result: {totals.unanswered:,}", "dim"))
+        screen.line(Span(f"calls without a recorded result: {totals.unanswered:,}", "dim"))
     if totals.results_dropped:
         text = f"recorded results of calls that would not be made: {totals.results_dropped:,}"
-        screen.line(Styled(text, "dim"))
+        screen.line(Span(text, "dim"))
 
 
 def worded(outcomes: Counter[str]) -> str:
@@ -87,40 +87,40 @@ def worded(outcomes: Counter[str]) -> str:
 
 
 def _print(screen: Screen, finding: Finding) -> None:
-    tone = "good" if finding.outcome == "permitted" else sign_of(finding.outcome).tone
+    style = "good" if finding.outcome == "permitted" else sign_of(finding.outcome).style
     what = finding.role if finding.role == "call" else f"{finding.role} message"
     screen.line(
-        Styled(f"{finding.outcome:<9}", tone),
+        Span(f"{finding.outcome:<9}", style),
         f" {what} ",
-        Styled(finding.tool, "strong"),
+        Span(finding.tool, "strong"),
         f"{' ' * bool(finding.tool)}{finding.subject}",
         indent=1,
     )
     if finding.by:
-        screen.prose(f"by {', '.join(finding.by)}", indent=3, tone="dim")
+        screen.prose(f"by {', '.join(finding.by)}", indent=3, style="dim")
     if finding.reason:
         screen.prose(finding.reason, indent=3)
     if finding.reads is not None and finding.reads != finding.reason:
-        screen.line("the model would read: ", Styled(finding.reads, "good"), indent=3)
+        screen.line("the model would read: ", Span(finding.reads, "good"), indent=3)
     for change in finding.changes[:_MOST_CHANGES]:
         _print_change(screen, change)
     if (more := len(finding.changes) - _MOST_CHANGES) > 0:
-        screen.line(Styled(f"… and {more} more fields", "dim"), indent=3)
+        screen.line(Span(f"… and {more} more fields", "dim"), indent=3)
 
 
 def _print_change(screen: Screen, change: Change) -> None:
-    screen.line(Styled(change.path, "dim"), indent=3)
+    screen.line(Span(change.path, "dim"), indent=3)
     before, after = change.before, change.after
     if isinstance(before, str) and isinstance(after, str) and "\n" in before + after:
         for line in _diff(before, after):
-            tone: Tone = "bad" if line[0] == "-" else "good" if line[0] == "+" else "dim"
-            screen.line(Styled(line, tone), indent=4)
+            style: Style = "bad" if line[0] == "-" else "good" if line[0] == "+" else "dim"
+            screen.line(Span(line, style), indent=4)
         return
     start = _first_difference(before, after)
     for sign, value in (("-", before), ("+", after)):
         if value is not UNSET:
-            tone = "bad" if sign == "-" else "good"
-            screen.line(Styled(f"{sign} {_excerpt(value, start)}", tone), indent=4)
+            style = "bad" if sign == "-" else "good"
+            screen.line(Span(f"{sign} {_excerpt(value, start)}", style), indent=4)
 
 
 def _diff(before: str, after: str) -> Iterator[str]:

@@ -11,15 +11,15 @@ from toolbus.messages.records import encode
 from toolbus.replay.findings import Totals
 from toolbus.replay.printing import Printer, print_totals
 from toolbus.terminal.output import Output
-from toolbus.terminal.pieces import Styled
 from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.replay.findings import Finding
     from toolbus.replay.progress import Progress
-    from toolbus.terminal.pieces import Tone
+    from toolbus.terminal.spans import Style
 
 _MOST_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""
@@ -92,10 +92,10 @@ class TextReport(Report):
 
     def begin(self, target: str, idle: Sequence[str]) -> None:
         """Say which handlers run, and which do not."""
-        self._screen.line("replay through ", Styled(target, "strong"))
+        self._screen.line("replay through ", Span(target, "strong"))
         if idle:
             text = f"not replayed: the handlers of {', '.join(idle)}"
-            self._screen.prose(text, tone="dim")
+            self._screen.prose(text, style="dim")
         self._screen.line()
 
     def add(self, finding: Finding) -> None:
@@ -118,22 +118,22 @@ class TextReport(Report):
             kinds = ", ".join(
                 [f"{number:,} {kind}" for kind, number in sorted(self.asides.items())]
             )
-            self._screen.prose(f"left aside, being no messages: {kinds}", tone="dim")
+            self._screen.prose(f"left aside, being no messages: {kinds}", style="dim")
         if self.problems:
             noun = "line" if self.problems == 1 else "lines"
             text = f"{self.problems:,} {noun} could not be read"
-            self._screen.line(Styled(text, "bad"))
+            self._screen.line(Span(text, "bad"))
         if differences:
             self._screen.line()
-            self._screen.line(Styled(f"not as expected in {file}", "bad"))
+            self._screen.line(Span(f"not as expected in {file}", "bad"))
             for line in differences[:_MOST_DIFFERENCES]:
-                tone: Tone = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
-                self._screen.line(Styled(line, tone))
+                style: Style = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
+                self._screen.line(Span(line, style))
             if (more := len(differences) - _MOST_DIFFERENCES) > 0:
-                self._screen.line(Styled(f"… and {more:,} more lines", "dim"))
+                self._screen.line(Span(f"… and {more:,} more lines", "dim"))
             self._screen.line("if that is right, add --update")
         elif differences is not None:
-            self._screen.line(Styled(f"as expected in {file}", "good"))
+            self._screen.line(Span(f"as expected in {file}", "good"))
 
 
 class JsonReport(Report):
