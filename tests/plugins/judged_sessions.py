@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from hostile_frames import DENIED, HIDDEN, SECRET
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard, on
-from toolbus.mcp.proxy.frames import Lines
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.jsonrpc import LineSplitter
+from toolbus.mcp.proxy.session import ProxySession
 from toolbus.messages.immutable import thaw
 
 LIMIT = 2**24
@@ -68,7 +68,7 @@ class Between:
     def __init__(self, proxy):
         self.client, self.server = [], []
         self._unread = []
-        self.session = Session(proxy, self.client.append, self._take)
+        self.session = ProxySession(proxy, self.client.append, self._take)
 
     def _take(self, line):
         self.server.append(line)
@@ -109,7 +109,7 @@ def frames_of(line):
 
 def lines_of(data):
     """Return *data* as the proxy cuts it."""
-    cutter = Lines(LIMIT)
+    cutter = LineSplitter(LIMIT)
     return [*cutter.feed(data), *filter(None, [cutter.left])]
 
 

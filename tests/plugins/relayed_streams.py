@@ -10,8 +10,8 @@ from toolbus.mcp.proxy.addresses import read_url
 from toolbus.mcp.proxy.http.forwarding import Upstream
 from toolbus.mcp.proxy.http.relay import Relay
 from toolbus.mcp.proxy.http.visits import RefusedVisitError, Visit
-from toolbus.mcp.proxy.stdio import Limits
-from toolbus.mcp.proxy.wire import Wire
+from toolbus.mcp.proxy.http_client import HttpClient
+from toolbus.mcp.proxy.stdio import ProxyLimits
 
 SECONDS = 10
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -116,7 +116,7 @@ async def relayed(proxy, judge):
     found = Relayed(judge)
     async with await asyncio.start_server(found.serve, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
-        upstream = Upstream(Wire(), read_url(f"http://127.0.0.1:{port}/mcp"), Limits())
+        upstream = Upstream(HttpClient(), read_url(f"http://127.0.0.1:{port}/mcp"), ProxyLimits())
         found.relay = Relay(proxy, upstream, most=100, idle=10)
         try:
             yield found

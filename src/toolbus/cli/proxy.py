@@ -12,7 +12,7 @@ from toolbus.cli.parsing import make_parser, positive
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
-    from toolbus.mcp.proxy.listening import Listening
+    from toolbus.mcp.proxy.addresses import Listening
     from toolbus.terminal.output import Output
 
 _PORTS = 2**16
@@ -49,9 +49,9 @@ def command() -> Command:
             parser.error("which server? give its command after --")
         # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
         gc.disable()
-        from toolbus.mcp.proxy.command import Options, run_proxy  # noqa: PLC0415 - loads the whole house
+        from toolbus.mcp.proxy.command import ProxyOptions, run_proxy  # noqa: PLC0415 - loads the whole house
 
-        options = Options(
+        options = ProxyOptions(
             targets=found.targets,
             config=found.config,
             store=found.store,
@@ -131,7 +131,7 @@ def _add_http(parser: Parser) -> None:
 
 
 def _listening(found: argparse.Namespace) -> Listening | None:
-    from toolbus.mcp.proxy.listening import Listening  # noqa: PLC0415 - as above
+    from toolbus.mcp.proxy.addresses import Listening  # noqa: PLC0415 - as above
 
     if found.listen is None:
         return None

@@ -1,5 +1,6 @@
 """What is installed on an agent as one: components, their marks and their adapters."""
 
+from toolbus.components.adapters import AdapterContext as AdapterContext
 from toolbus.components.adapters import ToolAdapter as ToolAdapter
 from toolbus.components.components import APPEND_PRIORITY as APPEND_PRIORITY
 from toolbus.components.components import PROVIDE_PRIORITY as PROVIDE_PRIORITY

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from toolbus.messages.records import encode
 from toolbus.store.inspection import inspect
 from toolbus.store.recovery import recover
-from toolbus.terminal.pieces import Piece, Styled
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from toolbus.store.inspection import Report
@@ -46,20 +46,20 @@ def check_store(
 
 def _show(report: Report, screen: Screen) -> None:
     facts = f"version {report.version}, {_count(report.pages, 'page')}, {report.bytes:,} bytes"
-    screen.line(Styled(report.path, "strong"), right=[Styled(facts, "dim")])
+    screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
     if report.sessions:
         screen.table([_row(one) for one in report.sessions], indent=2, numbers=True)
     for note in report.notes:
-        screen.prose(f"note: {note}", tone="dim")
+        screen.prose(f"note: {note}", style="dim")
     for problem in report.problems[:_MAX_PROBLEMS]:
-        screen.prose(f"✗ {problem}", tone="bad")
+        screen.prose(f"✗ {problem}", style="bad")
     if len(report.problems) > _MAX_PROBLEMS:
         rest = len(report.problems) - _MAX_PROBLEMS
-        screen.line(Styled(f"  and {_count(rest, 'more problem')}; see them with --json", "dim"))
+        screen.line(Span(f"  and {_count(rest, 'more problem')}; see them with --json", "dim"))
     _show_verdict(report, screen)
 
 
-def _row(state: SessionState) -> list[Piece]:
+def _row(state: SessionState) -> list[Span | str]:
     lost = {kind: sum(map(_length, _of(state, kind))) for kind in ("message", "record")}
     open_ends = [
         _count(number, what)
@@ -73,8 +73,8 @@ def _row(state: SessionState) -> list[Piece]:
         state.id,
         _count(state.messages, "message"),
         _count(state.records, "record"),
-        Styled(", ".join([f"{_count(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
-        Styled(", ".join(open_ends), "dim"),
+        Span(", ".join([f"{_count(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
+        Span(", ".join(open_ends), "dim"),
     ]
 
 
@@ -88,11 +88,11 @@ def _length(lost: Lost) -> int:
 
 def _show_verdict(report: Report, screen: Screen) -> None:
     if report.is_whole:
-        screen.line(Styled("✓ ", "good"), "no damage found")
+        screen.line(Span("✓ ", "good"), "no damage found")
     elif not report.sessions:
-        screen.line(Styled("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
+        screen.line(Span("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
     elif report.recovered is None:
-        screen.line(Styled("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
+        screen.line(Span("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
     if report.recovered is not None:
         screen.whole(f"what can be read was written to {report.recovered}")

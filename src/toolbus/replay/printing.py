@@ -12,7 +12,7 @@ from msgspec import UNSET
 from toolbus.bus.ledger.wording import sign_of
 from toolbus.messages.records import encode
 from toolbus.replay.findings import OUTCOMES
-from toolbus.terminal.pieces import Styled
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from toolbus.replay.findings import ReplayFinding, ReplayTotals
     from toolbus.terminal.differences import Difference
-    from toolbus.terminal.pieces import Tone
     from toolbus.terminal.screen import Screen
+    from toolbus.terminal.spans import Style
 
 _MAX_CHANGES = 8
 _MAX_LINES = 24
@@ -48,20 +48,20 @@ class FindingPrinter:
             self._session = finding.session
             if self._count > 1:
                 self._screen.line()
-            self._screen.line("session ", Styled(finding.session, "strong"))
+            self._screen.line("session ", Span(finding.session, "strong"))
         _print(self._screen, finding)
 
     def end_session(self, session: str, outcomes: Counter[str]) -> None:
         """Write what came of a session, if its findings were the last that were written."""
         if outcomes and self._count <= self._limit and session == self._session:
-            self._screen.line(Styled(count_outcomes(outcomes), "dim"), indent=1)
+            self._screen.line(Span(count_outcomes(outcomes), "dim"), indent=1)
 
     def end(self) -> None:
         """Say how much was left out."""
         if self._count > self._limit:
             self._screen.line()
             remaining = self._count - self._limit
-            self._screen.line(Styled(f"… and {remaining:,} more; --all shows them", "dim"))
+            self._screen.line(Span(f"… and {remaining:,} more; --all shows them", "dim"))
         if self._count:
             self._screen.line()
 
@@ -75,13 +75,13 @@ def print_totals(screen: Screen, totals: ReplayTotals) -> None:
     )
     read = ", ".join([f"{number:,} {name}{'s' * (number != 1)}" for number, name in counts])
     screen.line(
-        Styled(read, "strong"), right=[count_outcomes(totals.outcomes) or "nothing would change"]
+        Span(read, "strong"), right=[count_outcomes(totals.outcomes) or "nothing would change"]
     )
     if totals.unanswered:
-        screen.line(Styled(f"calls without a recorded result: {totals.unanswered:,}", "dim"))
+        screen.line(Span(f"calls without a recorded result: {totals.unanswered:,}", "dim"))
     if totals.results_dropped:
         text = f"recorded results of calls that would not be made: {totals.results_dropped:,}"
-        screen.line(Styled(text, "dim"))
+        screen.line(Span(text, "dim"))
 
 
 def count_outcomes(outcomes: Counter[str]) -> str:
@@ -90,40 +90,40 @@ def count_outcomes(outcomes: Counter[str]) -> str:
 
 
 def _print(screen: Screen, finding: ReplayFinding) -> None:
-    tone = "good" if finding.outcome == "permitted" else sign_of(finding.outcome).tone
+    style = "good" if finding.outcome == "permitted" else sign_of(finding.outcome).style
     what = finding.role if finding.role == "call" else f"{finding.role} message"
     screen.line(
-        Styled(f"{finding.outcome:<9}", tone),
+        Span(f"{finding.outcome:<9}", style),
         f" {what} ",
-        Styled(finding.tool, "strong"),
+        Span(finding.tool, "strong"),
         f"{' ' * bool(finding.tool)}{finding.subject}",
         indent=1,
     )
     if finding.by:
-        screen.prose(f"by {', '.join(finding.by)}", indent=3, tone="dim")
+        screen.prose(f"by {', '.join(finding.by)}", indent=3, style="dim")
     if finding.reason:
         screen.prose(finding.reason, indent=3)
     if finding.reads is not None and finding.reads != finding.reason:
-        screen.line("the model would read: ", Styled(finding.reads, "good"), indent=3)
+        screen.line("the model would read: ", Span(finding.reads, "good"), indent=3)
     for change in finding.changes[:_MAX_CHANGES]:
         _print_change(screen, change)
     if (remaining := len(finding.changes) - _MAX_CHANGES) > 0:
-        screen.line(Styled(f"… and {remaining} more fields", "dim"), indent=3)
+        screen.line(Span(f"… and {remaining} more fields", "dim"), indent=3)
 
 
 def _print_change(screen: Screen, change: Difference) -> None:
-    screen.line(Styled(change.path, "dim"), indent=3)
+    screen.line(Span(change.path, "dim"), indent=3)
     before, after = change.before, change.after
     if isinstance(before, str) and isinstance(after, str) and "\n" in before + after:
         for line in _diff(before, after):
-            tone: Tone = "bad" if line[0] == "-" else "good" if line[0] == "+" else "dim"
-            screen.line(Styled(line, tone), indent=4)
+            style: Style = "bad" if line[0] == "-" else "good" if line[0] == "+" else "dim"
+            screen.line(Span(line, style), indent=4)
         return
     start = _first_difference(_text_of(before), _text_of(after))
     for sign, value in (("-", before), ("+", after)):
         if value is not UNSET:
-            tone = "bad" if sign == "-" else "good"
-            screen.line(Styled(f"{sign} {_excerpt(_text_of(value), start)}", tone), indent=4)
+            style = "bad" if sign == "-" else "good"
+            screen.line(Span(f"{sign} {_excerpt(_text_of(value), start)}", style), indent=4)
 
 
 def _diff(before: str, after: str) -> Iterator[str]:

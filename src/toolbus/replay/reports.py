@@ -11,15 +11,15 @@ from toolbus.messages.records import encode
 from toolbus.replay.findings import ReplayTotals
 from toolbus.replay.printing import FindingPrinter, print_totals
 from toolbus.terminal.output import Output
-from toolbus.terminal.pieces import Styled
 from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.replay.findings import ReplayFinding
-    from toolbus.terminal.pieces import Tone
     from toolbus.terminal.progress import ProgressLine
+    from toolbus.terminal.spans import Style
 
 _MAX_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""
@@ -91,10 +91,10 @@ class TextReport(ReplayReport):
 
     def begin(self, target: str, idle: Sequence[str]) -> None:
         """Say which handlers run, and which do not."""
-        self._screen.line("replay through ", Styled(target, "strong"))
+        self._screen.line("replay through ", Span(target, "strong"))
         if idle:
             text = f"not replayed: the handlers of {', '.join(idle)}"
-            self._screen.prose(text, tone="dim")
+            self._screen.prose(text, style="dim")
         self._screen.line()
 
     def add(self, finding: ReplayFinding) -> None:
@@ -116,23 +116,23 @@ class TextReport(ReplayReport):
         if self.asides:
             counts = [f"{count:,} {kind}" for kind, count in sorted(self.asides.items())]
             text = f"left aside, being no messages: {', '.join(counts)}"
-            self._screen.prose(text, tone="dim")
+            self._screen.prose(text, style="dim")
         if self.problems:
             noun = "line" if self.problems == 1 else "lines"
-            self._screen.line(Styled(f"{self.problems:,} {noun} could not be read", "bad"))
+            self._screen.line(Span(f"{self.problems:,} {noun} could not be read", "bad"))
         if differences:
             self._write_differences(differences, file)
         elif differences is not None:
-            self._screen.line(Styled(f"as expected in {file}", "good"))
+            self._screen.line(Span(f"as expected in {file}", "good"))
 
     def _write_differences(self, differences: Sequence[str], file: str) -> None:
         self._screen.line()
-        self._screen.line(Styled(f"not as expected in {file}", "bad"))
+        self._screen.line(Span(f"not as expected in {file}", "bad"))
         for line in differences[:_MAX_DIFFERENCES]:
-            tone: Tone = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
-            self._screen.line(Styled(line, tone))
+            style: Style = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
+            self._screen.line(Span(line, style))
         if (remaining := len(differences) - _MAX_DIFFERENCES) > 0:
-            self._screen.line(Styled(f"… and {remaining:,} more lines", "dim"))
+            self._screen.line(Span(f"… and {remaining:,} more lines", "dim"))
         self._screen.line("if that is right, add --update")
 
 

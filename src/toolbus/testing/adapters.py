@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.components.adapters import ToolAdapter
+from toolbus.components.adapters import AdapterContext, ToolAdapter, with_context
 from toolbus.errors import RegistrationError
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
@@ -107,7 +108,8 @@ class AdapterExam:
 
     def _signature(self, passage: Passage) -> ToolSpec:
         spec = passage.spec
-        deed = Deed("adapt_signature", lambda: self._adapter.adapt_signature(spec), {"tool": spec})
+        method = _told(self._adapter.adapt_signature, spec)
+        deed = Deed("adapt_signature", lambda: method(spec), {"tool": spec})
 
         def judge(result: Any) -> None:
             self._judge(deed, passage, spec, result, ("name",))
@@ -117,12 +119,13 @@ class AdapterExam:
                     self._trial.fatal("sound-schema", f"{deed.name} made one unsound: {flaw}", case)
 
         result = self._trial.perform(deed, judge)
-        self._twice(deed, self._adapter.adapt_signature, result)
+        self._twice(deed, method, result)
         return spec if result is None else result
 
     def _parameters(self, passage: Passage, call: ToolCall, *, fits: bool) -> None:
         spec, given = passage.spec, {"tool": passage.spec, "call": call}
-        deed = Deed("adapt_parameters", lambda: self._adapter.adapt_parameters(call), given)
+        method = _told(self._adapter.adapt_parameters, passage.published)
+        deed = Deed("adapt_parameters", lambda: method(call), given)
 
         def judge(result: Any) -> None:
             self._judge(deed, passage, call, result, _KEPT[ToolCall])
@@ -132,12 +135,13 @@ class AdapterExam:
                 self._trial.broken("arguments-fit", f"the arguments do not: {problem}", case)
 
         result = self._trial.perform(deed, judge)
-        self._twice(deed, self._adapter.adapt_parameters, result)
+        self._twice(deed, method, result)
 
     def _respond(self, passage: Passage, response: ToolResponse) -> tuple[Deed, Any]:
         spec, published, call = passage.spec, passage.published, passage.call
         given = {"tool": spec, "response": response, "call": call}
-        deed = Deed("adapt_response", lambda: self._adapter.adapt_response(response, call), given)
+        method = _told(self._adapter.adapt_response, spec)
+        deed = Deed("adapt_response", lambda: method(response, call), given)
 
         def judge(result: Any) -> None:
             self._judge(deed, passage, response, result, _KEPT[ToolResponse])
@@ -149,7 +153,7 @@ class AdapterExam:
                 self._trial.broken("result-fits", f"`structured` does not: {problem}", case)
 
         result = self._trial.perform(deed, judge)
-        self._twice(deed, lambda one: self._adapter.adapt_response(one, call), result)
+        self._twice(deed, lambda changed: method(changed, call), result)
         return deed, result
 
     def _judge(
@@ -227,6 +231,11 @@ def as_adapter(subject: Any) -> ToolAdapter:
     raise RegistrationError(
         f"adapter {subject!r}", "expected an adapter, a function or a component"
     )
+
+
+def _told(method: Callable[..., Any], tool: ToolSpec) -> Callable[..., Any]:
+    """Return *method* of an adapter, with an `AdapterContext` if it asks for one."""
+    return partial(with_context(method), ctx=AdapterContext(tool=tool))
 
 
 def _breaks(spec: ToolSpec, response: ToolResponse) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus.dispatch.bindings import Options
+from toolbus.bus.dispatch.bindings import SubscriptionOptions
 from toolbus.bus.dispatch.bindings import check_handler as check_handler_of
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.components.components import AgentComponent
@@ -200,7 +200,7 @@ def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]
     """Return the handlers of a component, or the one that *subject* is."""
     kind = "guard" if is_guard else "on"
     if not isinstance(subject, AgentComponent):
-        check_handler_of(event, subject, Options())
+        check_handler_of(event, subject, SubscriptionOptions())
         return [Subject(name_of(subject), event, subject, is_guard)]
     found = [
         Subject(name_of(method), mark.event, method, is_guard, _when(subject, mark))

@@ -6,27 +6,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolbus.mcp.proxy.addresses import read_url
-    from toolbus.mcp.proxy.listening import Listening, is_loopback
+    from toolbus.mcp.proxy.addresses import Listening, is_loopback, read_url
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.remote import run_remote
-    from toolbus.mcp.proxy.stdio import Limits, run_stdio
+    from toolbus.mcp.proxy.stdio import ProxyLimits, run_stdio
 
 # Loaded when it is asked for: a proxy begins without most of it.
 _PLACES = {
-    "Limits": "stdio",
-    "Listening": "listening",
+    "Listening": "addresses",
     "Proxy": "proxy",
-    "is_loopback": "listening",
+    "ProxyLimits": "stdio",
+    "is_loopback": "addresses",
     "read_url": "addresses",
     "run_remote": "remote",
     "run_stdio": "stdio",
 }
 
 __all__ = [
-    "Limits",
     "Listening",
     "Proxy",
+    "ProxyLimits",
     "is_loopback",
     "read_url",
     "run_remote",

@@ -2,52 +2,89 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
 from toolbus.errors import MessageDenied
-from toolbus.mcp.proxy.frames import INTERNAL_ERROR, Frame, error_frame, read_json, write_frame
-from toolbus.mcp.proxy.screening import UNCHANGED, Refused, explained, is_same, is_withheld
+from toolbus.mcp.proxy.jsonrpc import INTERNAL_ERROR, Frame, error_frame, read_json, write_frame
+from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused, explain, is_same, is_withheld
+from toolbus.mcp.proxy.revisions import VERSION
 from toolbus.mcp.proxy.texts import CALL, ERROR, Seen, refusal, rendered, see
-from toolbus.messages import schemas
 from toolbus.messages.ids import new_id
-from toolbus.messages.records import AssistantMessage, encode
+from toolbus.messages.immutable import thaw
+from toolbus.messages.records import AssistantMessage, ToolCall
 from toolbus.tools.calls.runner import ToolRunner
-from toolbus.tools.toolset import Tool, Toolset
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
-    from toolbus.mcp.proxy.exchanges import Answer
-    from toolbus.mcp.proxy.keeping import Keeper
-    from toolbus.mcp.proxy.requests import Request
-    from toolbus.mcp.proxy.screening import Screen
-    from toolbus.messages.records import JsonObject, ToolCall, ToolResponse
+    from toolbus.events.catalogue import Scope, ToolCallOutcome
+    from toolbus.mcp.proxy.request_table import RpcResponse
+    from toolbus.mcp.proxy.response_filter import ResponseFilter
+    from toolbus.mcp.proxy.session_log import SessionLog
+    from toolbus.messages.records import JsonObject, ToolResponse
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.approvals import Approvals
-    from toolbus.tools.contexts import ToolContext
+    from toolbus.tools.toolset import Toolset
 
-    Ask = Callable[[Any, bytes], Awaitable[Answer]]
+    Ask = Callable[[Any, bytes], Awaitable[RpcResponse]]
 
 
-class CallOnBus:
+class CallRequest:
+    """A `tools/call` of the client: its *line* and what it says.
+
+    Raises `FreezeError` and `ValueError` for what is no call of a tool.
+    """
+
+    def __init__(self, frame: Frame, line: bytes) -> None:
+        self.id, self.line = frame.id, line
+        params = {} if frame.params is UNSET else read_json(frame.params)
+        name = params.get("name") if isinstance(params, dict) else None
+        if not isinstance(name, str):
+            raise ValueError("it needs a `name`")  # noqa: TRY004 - of what came, not of an argument
+        arguments = params.get("arguments")
+        if not (arguments is None or isinstance(arguments, dict)):
+            raise ValueError("`arguments` must be an object")
+        self.params: dict[str, Any] = params
+        self.call = ToolCall(id=new_id(), name=name, arguments=arguments or {})
+
+    def line_of(self, result: dict[str, Any]) -> bytes:
+        """Return the line that answers with *result*, which no server gave."""
+        meta = self.params.get("_meta")
+        # The stateless revision tells results that are whole from those that ask back.
+        if isinstance(meta, dict) and VERSION in meta:
+            result = {"resultType": "complete", **result}
+        return write_frame(id=self.id, result=result)
+
+    def line_for(self, own: Any, name: str, arguments: JsonObject) -> bytes:
+        """Return the line that asks for *name* with *arguments* under the id *own*."""
+        if own is self.id and name == self.call.name and arguments is self.call.arguments:
+            return self.line
+        params = {**self.params, "name": name, "arguments": thaw(arguments)}
+        return write_frame(id=own, method=CALL, params=params)
+
+
+class ProxiedCall:
     """One call on its way, in *task*; `answer` returns the line for the client, for *send*."""
 
     task: asyncio.Task[None]
     send: Callable[[bytes], object]
 
     def __init__(
-        self, request: Request, ask: Ask, screen: Screen, keeper: Keeper, timeout: float | None
+        self,
+        request: CallRequest,
+        ask: Ask,
+        response_filter: ResponseFilter,
+        log: SessionLog,
+        timeout: float | None,
     ) -> None:
         self.request, self.timeout = request, timeout
-        self._ask, self._screen, self._keeper = ask, screen, keeper
+        self._ask, self._filter, self._log = ask, response_filter, log
         self._asks = 0
-        self._seen: dict[str, tuple[Seen, Answer]] = {}
+        self._seen: dict[str, tuple[Seen, RpcResponse]] = {}
         self._runner: ToolRunner | None = None
         self._stopped = False
 
@@ -67,11 +104,11 @@ class CallOnBus:
         Returns None if it was stopped: nobody waits for an answer.
         """
         own = self.request.id
-        transcript = self._keeper.transcript()
+        transcript = self._log.transcript()
         ids = _ids_of(self.request.call)
         asking = AssistantMessage(id=ids(), tool_calls=(self.request.call,))
         runner = ToolRunner(
-            self._screen.bus,
+            self._filter.bus,
             toolset,
             scope,
             approver=approvals,
@@ -81,7 +118,7 @@ class CallOnBus:
         )
         try:
             # Without a store nothing is waited for in it, so nothing can be cancelled there.
-            sheltered, later = not self._keeper.stores, self._keeper.works
+            sheltered, later = not self._log.stores, self._log.works
             asked = await transcript.enter(asking, scope, sheltered=sheltered, later=later)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
             outcomes = await self._run_all(runner, calls, offer)
@@ -95,7 +132,7 @@ class CallOnBus:
             return self.request.line_of(refusal(error.reason))
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
             return error_frame(
-                own, INTERNAL_ERROR, explained(f"tool {self.request.call.name!r}", error)
+                own, INTERNAL_ERROR, explain(f"tool {self.request.call.name!r}", error)
             )
 
     async def _run_all(
@@ -112,11 +149,11 @@ class CallOnBus:
         self._asks += 1
         own = self.request.id if self._asks == 1 else f"toolbus-{new_id()}"
         answer = await self._ask(own, self.request.line_for(own, name, arguments))
-        kind, raw = said(answer.frame)
+        kind, raw = answer_member(answer.frame)
         try:
             seen = see(CALL if kind == "result" else ERROR, read_json(raw))
         except ValueError as error:
-            raise Refused(explained(f"the result of {name!r}", error)) from None
+            raise Refused(explain(f"the result of {name!r}", error)) from None
         self._seen[name] = seen, answer
         return seen.response
 
@@ -130,7 +167,7 @@ class CallOnBus:
         rest = await self._rest(seen, outcome)
         if rest is UNCHANGED and is_same(response, seen.response):
             same = answer.frame.id == own
-            return answer.line if same else said_anew(own, answer.frame)
+            return answer.line if same else with_id(own, answer.frame)
         if answer.frame.failed:
             return write_frame(id=own, error=seen.body(response, response.structured))
         rest = seen.rest if rest is UNCHANGED else rest
@@ -146,68 +183,7 @@ class CallOnBus:
         if seen.rest is None or seen.bare:
             return UNCHANGED
         executed = outcome.executed or outcome.requested
-        return await self._screen.rest(executed.name, seen.rest, executed.arguments)
-
-
-class ServerTool(Tool):
-    """A tool of the server, for one call."""
-
-    in_place = True
-    is_async = True
-
-    def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: CallOnBus) -> None:
-        # Not found by looking at `run`: there is one of these for each call.
-        self.spec, self._offered, self._call = spec, offered or spec, call
-        self.timeout = call.timeout
-        self.idempotent = spec.annotations.get("idempotentHint") is True
-
-    async def run(self, arguments: JsonObject) -> ToolResponse:
-        """Let the server run it."""
-        original = self._call.request.call.arguments
-        # Not `==`, by which 1 is True.
-        if arguments is not original and encode(arguments) == encode(original):
-            arguments = original
-        return await self._call.run(self.spec.name, arguments)
-
-    def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:  # noqa: ARG002
-        """Return `run`, ready with *values*; the server has no use for *context*."""
-        return partial(self.run, **values)
-
-    def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
-        """Return *arguments*, and what a handler broke; the client's own the server judges."""
-        original, values = self._call.request.call.arguments, {"arguments": arguments}
-        if arguments is original or not self._fits(original):
-            return values, None
-        return values, schemas.problem(self.spec.input_schema, arguments)
-
-    def _fits(self, arguments: JsonObject) -> bool:
-        specs = (self.spec, self._offered)
-        return any(schemas.problem(one.input_schema, arguments) is None for one in specs)
-
-
-class ServerTools(Toolset):
-    """The tools that a call may find: those of the server *specs*, and the *own* of components."""
-
-    def __init__(
-        self, specs: dict[str, ToolSpec], offer: AdvertisedTools, call: CallOnBus, own: Toolset
-    ) -> None:
-        super().__init__()
-        self._specs, self._offer, self._call, self._components = specs, offer, call, own
-        self._found: dict[str, Tool] = {}
-
-    def __iter__(self) -> Iterator[Tool]:
-        names = [*self._specs, *[one.spec.name for one in self._components]]
-        return iter([one for name in dict.fromkeys(names) if (one := self.get(name)) is not None])
-
-    def get(self, name: str) -> Tool | None:
-        """Return the tool *name*, or None; the server's hides one of a component."""
-        found, spec = self._found.get(name), self._specs.get(name)
-        if spec is None:
-            return self._components.get(name)
-        if found is None or found.spec is not spec:
-            # Asked for several times in a call.
-            found = self._found[name] = ServerTool(spec, self._offer.specs.get(name), self._call)
-        return found
+        return await self._filter.rest(executed.name, seen.rest, executed.arguments)
 
 
 def _ids_of(call: ToolCall) -> Callable[[], str]:
@@ -215,13 +191,13 @@ def _ids_of(call: ToolCall) -> Callable[[], str]:
     return (f"{call.id}-{number}" for number in count(1)).__next__
 
 
-def said(frame: Frame) -> tuple[str, Raw]:
+def answer_member(frame: Frame) -> tuple[str, Raw]:
     """Return the member of an answer that it is about: `error` or `result`, and what it holds."""
     raw = frame.error if frame.failed else frame.result
     return "error" if frame.failed else "result", Raw(b"null") if raw is UNSET else raw
 
 
-def said_anew(own: Any, frame: Frame) -> bytes:
+def with_id(own: Any, frame: Frame) -> bytes:
     """Return the answer *frame* under the id *own*, without what no handler has seen of it."""
-    kind, raw = said(frame)
+    kind, raw = answer_member(frame)
     return write_frame(id=own, **{kind: read_json(raw)})

@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.alike import (
+from toolbus.mcp.proxy.ambiguity import (
+    ASKED,
+    ERROR,
     PROTOTYPE,
+    SAID,
     Digits,
     FlawError,
     check,
@@ -28,9 +31,8 @@ from toolbus.mcp.proxy.alike import (
     drop_prototypes,
     prune,
 )
-from toolbus.mcp.proxy.frames import INVALID_REQUEST, PARSE_ERROR, outline, read_frame, write_line
+from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, outline, read_frame, write_line
 from toolbus.mcp.proxy.parsing import HALF, UnreadableError, parse
-from toolbus.mcp.proxy.shapes import ASKED, ERROR, SAID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

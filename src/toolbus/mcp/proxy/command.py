@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.bus.bus import EventBus
+    from toolbus.mcp.proxy.addresses import Listening
     from toolbus.mcp.proxy.launching import Launched
-    from toolbus.mcp.proxy.listening import Listening
-    from toolbus.mcp.proxy.stdio import Limits
+    from toolbus.mcp.proxy.stdio import ProxyLimits
 
 
 logger = logging.getLogger("toolbus")
@@ -37,7 +37,7 @@ LISTEN_TOKEN = "TOOLBUS_LISTEN_TOKEN"  # noqa: S105 - as above
 """What clients must show, if the proxy listens for them."""
 
 
-class Options(NamedTuple):
+class ProxyOptions(NamedTuple):
     """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes."""
 
     targets: Sequence[str] = ()
@@ -49,7 +49,7 @@ class Options(NamedTuple):
     listening: Listening | None = None
 
 
-def run_proxy(command: Sequence[str], options: Options) -> int:
+def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     """Run the server *command*, or the one at its address, behind handlers; return its exit code.
 
     Raises `UsageError`.
@@ -66,7 +66,7 @@ def run_proxy(command: Sequence[str], options: Options) -> int:
         return asyncio.run(_serve(command, options, proxy, launched, stdout.fileno()))
 
 
-def _make_proxy(options: Options) -> Proxy:
+def _make_proxy(options: ProxyOptions) -> Proxy:
     bus, components = load_components(options.targets, options.config)
     try:
         return Proxy(components, bus=bus, timeout=options.timeout)
@@ -74,7 +74,7 @@ def _make_proxy(options: Options) -> Proxy:
         raise UsageError(str(error)) from error
 
 
-def _launch(command: Sequence[str], proxy: Proxy, options: Options) -> Launched | None:
+def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Launched | None:
     """Start the server, if nothing that is asked for can fail any more; None: it is too early.
 
     What fails is told before a server has effects.
@@ -112,9 +112,13 @@ def load_components(
 
 
 async def _serve(
-    command: Sequence[str], options: Options, proxy: Proxy, launched: Launched | None, output: int
+    command: Sequence[str],
+    options: ProxyOptions,
+    proxy: Proxy,
+    launched: Launched | None,
+    output: int,
 ) -> int:
-    from toolbus.mcp.proxy.stdio import Limits, run_stdio  # noqa: PLC0415 - as above
+    from toolbus.mcp.proxy.stdio import ProxyLimits, run_stdio  # noqa: PLC0415 - as above
 
     async with AsyncExitStack() as opened:
         if options.store is not None:
@@ -125,7 +129,7 @@ async def _serve(
         gc.freeze()
         gc.enable()
         await opened.enter_async_context(proxy)
-        limits = Limits(options.frame, options.grace)
+        limits = ProxyLimits(options.frame, options.grace)
         if options.listening is not None:
             return await _listen(proxy, command, limits, options.listening)
         if (url := _url_of(command)) is not None:
@@ -148,9 +152,9 @@ def _url_of(command: Sequence[str]) -> SplitResult | None:
 
 
 async def _listen(
-    proxy: Proxy, command: Sequence[str], limits: Limits, listening: Listening
+    proxy: Proxy, command: Sequence[str], limits: ProxyLimits, listening: Listening
 ) -> int:
-    from toolbus.mcp.proxy.listening import is_loopback  # noqa: PLC0415 - not for all
+    from toolbus.mcp.proxy.addresses import is_loopback  # noqa: PLC0415 - not for all
 
     try:
         from toolbus.mcp.proxy.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra

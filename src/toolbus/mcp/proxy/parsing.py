@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.errors import ToolbusError
-from toolbus.mcp.proxy.alike import Digits
+from toolbus.mcp.proxy.ambiguity import Digits
 from toolbus.messages.immutable import MAX_DEPTH
 
 if TYPE_CHECKING:

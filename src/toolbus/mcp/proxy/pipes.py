@@ -15,7 +15,7 @@ Take: TypeAlias = Callable[[bytes], Coroutine[Any, Any, None] | None]
 """Takes a piece of what is read; what it returns is awaited before the next piece is read."""
 
 
-class Output(Protocol):
+class ByteSink(Protocol):
     """Where bytes go; *lost* is done when nobody reads them any more."""
 
     lost: asyncio.Future[None]
@@ -33,13 +33,13 @@ class Output(Protocol):
         """Do the same, but wait for that at most *seconds*."""
 
 
-async def pour(number: int, take: Take) -> None:
+async def read_loop(number: int, take: Take) -> None:
     """Give *take* each piece of the input *number* until its end, or until *take* raises.
 
     A piece is taken in the turn of the loop in which it comes: no task has to be woken for it.
     """
     if not _is_awaitable(number):
-        await _pour_file(number, take)
+        await _read_file(number, take)
         return
     reading, blocking = _Reading(number, take), os.get_blocking(number)
     os.set_blocking(number, False)
@@ -59,7 +59,7 @@ def _is_awaitable(number: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number)
 
 
-async def _pour_file(number: int, take: Take) -> None:
+async def _read_file(number: int, take: Take) -> None:
     while data := await asyncio.to_thread(os.read, number, _PIECE):
         if (rest := take(data)) is not None:
             await rest
@@ -115,7 +115,7 @@ class _Reading:
             self.ended.set_exception(error)
 
 
-async def open_output(number: int) -> Output:
+async def open_sink(number: int) -> ByteSink:
     """Return the output *number*."""
     loop = asyncio.get_running_loop()
     blocking = os.get_blocking(number)
@@ -124,8 +124,8 @@ async def open_output(number: int) -> Output:
             _Writing, os.fdopen(os.dup(number), "wb", 0)
         )
     except ValueError:
-        return _FileOutput(number)
-    return _PipeOutput(number, transport, protocol, blocking=blocking)
+        return _FileSink(number)
+    return _PipeSink(number, transport, protocol, blocking=blocking)
 
 
 class _Writing(asyncio.Protocol):
@@ -146,7 +146,7 @@ class _Writing(asyncio.Protocol):
             self.lost.set_result(None)
 
 
-class _PipeOutput:
+class _PipeSink:
     def __init__(
         self,
         number: int,
@@ -183,7 +183,7 @@ async def _until(event: asyncio.Event) -> None:
     await event.wait()
 
 
-class _FileOutput:
+class _FileSink:
     """A regular file, to which a write never waits."""
 
     def __init__(self, number: int) -> None:

@@ -10,15 +10,15 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.proxy.frames import FrameTooLongError, Lines
+from toolbus.mcp.proxy.jsonrpc import FrameTooLongError, LineSplitter
 from toolbus.mcp.proxy.launching import launch
-from toolbus.mcp.proxy.pipes import open_output, pour
+from toolbus.mcp.proxy.pipes import open_sink, read_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from toolbus.mcp.proxy.launching import Launched
-    from toolbus.mcp.proxy.pipes import Output
+    from toolbus.mcp.proxy.pipes import ByteSink
 
     Wait = Coroutine[Any, Any, None] | None
 
@@ -39,7 +39,7 @@ async def start(command: Sequence[str]) -> Process:
 async def adopt(launched: Launched) -> Process:
     """Take over a server that was started."""
     try:
-        return Process(launched, await open_output(launched.sink))
+        return Process(launched, await open_sink(launched.sink))
     finally:
         os.close(launched.sink)
 
@@ -47,7 +47,7 @@ async def adopt(launched: Launched) -> Process:
 class Process:
     """A server that was started; what it is sent after its end is dropped."""
 
-    def __init__(self, launched: Launched, sink: Output) -> None:
+    def __init__(self, launched: Launched, sink: ByteSink) -> None:
         self._launched, self._sink = launched, sink
         self._ended = _ending_of(launched)
         self._heard, self._listens = 0, True
@@ -95,7 +95,7 @@ class Process:
     async def _read(
         self, limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
     ) -> str:
-        lines, take_all = Lines(limit), _in_order(take, drain)
+        lines, take_all = LineSplitter(limit), _in_order(take, drain)
 
         def hear(data: bytes) -> Wait:
             self._heard += 1
@@ -103,7 +103,7 @@ class Process:
             return None if rest is None else self._busy_with(rest)
 
         try:
-            await pour(self._launched.source, hear)
+            await read_loop(self._launched.source, hear)
         except FrameTooLongError as error:
             return str(error)
         except Exception:
@@ -176,7 +176,7 @@ def _ending_of(launched: Launched) -> asyncio.Future[int]:
     return ending
 
 
-def ended(code: int, why: str) -> str:
+def explain_end(code: int, why: str) -> str:
     """Return what is said of a request that a server left open: *why* it was ended, or its code."""
     reason = why or f"the server {_worded(code)}"
     return f"{reason}; the request has no answer, and may have had effects"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.connections import WireError
-from toolbus.mcp.proxy.frames import (
+from toolbus.mcp.proxy.http_client import HttpClient, HttpReply, Timeouts
+from toolbus.mcp.proxy.http_connection import TransportError
+from toolbus.mcp.proxy.jsonrpc import (
     SERVER_GONE,
     Frame,
     FrameTooLongError,
@@ -18,22 +19,21 @@ from toolbus.mcp.proxy.frames import (
     read_frame,
     read_json,
 )
-from toolbus.mcp.proxy.mirrors import Mirrors
-from toolbus.mcp.proxy.pipes import open_output
+from toolbus.mcp.proxy.pipes import open_sink
 from toolbus.mcp.proxy.processes import FAILED
 from toolbus.mcp.proxy.revisions import (
     REVISION,
     SESSION,
+    HeaderParams,
     cancelled_id,
     is_header,
     is_patient,
     is_stateless,
     routing,
 )
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.sse import on_one_line
-from toolbus.mcp.proxy.stdio import Limits, listening, pass_requests
-from toolbus.mcp.proxy.wire import Reply, Waits, Wire
+from toolbus.mcp.proxy.stdio import ProxyLimits, calling_on_signals, pass_requests
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -53,7 +53,7 @@ _RESUMES = 10
 async def run_remote(
     proxy: Proxy,
     url: SplitResult,
-    limits: Limits | None = None,
+    limits: ProxyLimits | None = None,
     *,
     token: str | None = None,
     output: int = 1,
@@ -62,10 +62,10 @@ async def run_remote(
 
     *token* is sent as bearer token, and stands in no log.
     """
-    limits = limits or Limits()
-    sink = await open_output(output)
-    remote = Remote(url, limits, token)
-    session = Session(proxy, sink.write, remote.write)
+    limits = limits or ProxyLimits()
+    sink = await open_sink(output)
+    remote = RemoteServer(url, limits, token)
+    session = ProxySession(proxy, sink.write, remote.write)
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
     if await _ended(asking, sink.lost):
@@ -89,22 +89,22 @@ async def _ended(asking: asyncio.Task[None], lost: asyncio.Future[None]) -> bool
         if not stopped.done():
             stopped.set_result(None)
 
-    with listening(stop):
+    with calling_on_signals(stop):
         ends: set[asyncio.Future[Any]] = {asking, stopped, lost}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     return not stopped.done()
 
 
-class Remote:
+class RemoteServer:
     """A server at an address; *take* gets each line that it says, *is_open* tells what it owes."""
 
     take: Callable[[bytes], Awaitable[None]]
     is_open: Callable[[Any], bool]
 
-    def __init__(self, url: SplitResult, limits: Limits, token: str | None) -> None:
+    def __init__(self, url: SplitResult, limits: ProxyLimits, token: str | None) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._mirrors, self._wire = Mirrors(), Wire()
+        self._mirrors, self._wire = HeaderParams(), HttpClient()
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}
         self._listener: asyncio.Task[None] | None = None
@@ -148,10 +148,10 @@ class Remote:
         if tasks:
             await asyncio.wait(tasks)
         if SESSION in self._headers:
-            with suppress(WireError, TimeoutError):
+            with suppress(TransportError, TimeoutError):
                 async with asyncio.timeout(self._limits.grace):
                     headers = self._headers.items()
-                    (await self._send("DELETE", headers, b"", Waits())).close()
+                    (await self._send("DELETE", headers, b"", Timeouts())).close()
         self._wire.close()
 
     async def _post(self, frame: Frame | None, line: bytes) -> None:
@@ -174,7 +174,7 @@ class Remote:
                 sending.cancel()
             await self._take_reply(frame, reply)
             problem = "the server has ended its answer without one" if asks else ""
-        except (WireError, FrameTooLongError) as error:
+        except (TransportError, FrameTooLongError) as error:
             problem = str(error)
         except Exception:
             # Whoever waits for an answer is to be told, whatever it was.
@@ -182,7 +182,7 @@ class Remote:
             problem = FAILED
         await self._close_open(frame, problem)
 
-    async def _sent(self, frame: Frame | None, line: bytes) -> Reply:
+    async def _sent(self, frame: Frame | None, line: bytes) -> HttpReply:
         headers = {
             "accept": "application/json, text/event-stream",
             "content-type": "application/json",
@@ -192,8 +192,8 @@ class Remote:
         return await self._send("POST", headers.items(), line, self._waits(frame))
 
     async def _send(
-        self, method: str, headers: Iterable[tuple[str, str]], body: bytes, waits: Waits
-    ) -> Reply:
+        self, method: str, headers: Iterable[tuple[str, str]], body: bytes, waits: Timeouts
+    ) -> HttpReply:
         said = [*headers, ("accept-encoding", "identity")]
         return await self._wire.send(self._url, method, said, body, waits)
 
@@ -202,13 +202,13 @@ class Remote:
         routed = routing(frame)
         return {**routed, **self._mirrors.headers(frame)} if routed else {}
 
-    def _waits(self, frame: Frame | None) -> Waits:
-        return Waits(head=None if is_patient(frame) else self._limits.silence)
+    def _waits(self, frame: Frame | None) -> Timeouts:
+        return Timeouts(head=None if is_patient(frame) else self._limits.silence)
 
-    async def _take_reply(self, frame: Frame | None, reply: Reply) -> None:
+    async def _take_reply(self, frame: Frame | None, reply: HttpReply) -> None:
         try:
             if reply.is_coded:
-                raise WireError("the server compressed its answer, though asked not to")
+                raise TransportError("the server compressed its answer, though asked not to")
             if SESSION in reply.headers and frame and frame.method == "initialize":
                 self._headers[SESSION] = reply.headers[SESSION]
             if reply.is_stream:
@@ -218,17 +218,17 @@ class Remote:
             if body and (reply.status < 400 or _answers(body, frame)):  # noqa: PLR2004 - HTTP's
                 await self._take_line(frame, body + b"\n")
             elif reply.status >= 400:  # noqa: PLR2004 - as above
-                raise WireError(f"the server answered with HTTP status {reply.status}")
+                raise TransportError(f"the server answered with HTTP status {reply.status}")
             elif frame is not None and frame.method == "notifications/initialized":
                 self._listener = asyncio.create_task(self._listen())
         finally:
             reply.close()
 
-    async def _take_stream(self, frame: Frame | None, reply: Reply) -> None:
+    async def _take_stream(self, frame: Frame | None, reply: HttpReply) -> None:
         """Take the events of a stream; one that breaks off is taken up where it ended."""
         last, wait, own = None, 0.0, UNSET if frame is None else frame.id
         for _ in range(_RESUMES):
-            with suppress(WireError, OSError):
+            with suppress(TransportError, OSError):
                 async for event in reply.events(self._limits.frame):
                     last, wait = event.id or last, event.wait or wait
                     if event.data:
@@ -252,14 +252,14 @@ class Remote:
             if reply.is_stream:
                 await self._take_stream(None, reply)
             reply.close()
-        except (WireError, OSError, FrameTooLongError):
+        except (TransportError, OSError, FrameTooLongError):
             return
         except Exception:
             logger.exception("what the server says by itself could not be taken")
 
-    async def _get(self, more: dict[str, str]) -> Reply:
+    async def _get(self, more: dict[str, str]) -> HttpReply:
         headers = {"accept": "text/event-stream", **self._headers, **more}
-        return await self._send("GET", headers.items(), b"", Waits())
+        return await self._send("GET", headers.items(), b"", Timeouts())
 
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:
         if frame is not None and frame.method == "initialize":

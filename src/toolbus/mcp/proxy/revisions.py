@@ -1,4 +1,9 @@
-"""What HTTP headers say of a request, and how they differ between the revisions of MCP."""
+"""What HTTP headers say of a request, and how they differ between the revisions of MCP.
+
+Sessions and their headers: revision 2025-11-25, basic/transports, "Streamable HTTP". Headers that
+repeat what a body says, `Mcp-Method`, `Mcp-Name` and `Mcp-Param-…`: revision 2026-07-28, the same
+page, "Custom Headers" (SEP-2243).
+"""
 
 from __future__ import annotations
 
@@ -9,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.frames import read_json
-from toolbus.mcp.proxy.requests import VERSION
+from toolbus.mcp.proxy.jsonrpc import read_frame, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from toolbus.mcp.proxy.frames import Frame
+    from toolbus.mcp.proxy.jsonrpc import Frame
 
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
 METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
 CANCELLED = "notifications/cancelled"
+VERSION = "io.modelcontextprotocol/protocolVersion"
+"""Where each request of the stateless revision, 2026-07-28, names its revision: in its `_meta`."""
 HEADER_MISMATCH = -32020
 """The code of the error that says that headers and body of a request differ."""
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
@@ -79,7 +85,7 @@ def routing(frame: Frame | None) -> dict[str, str]:
     return {**headers, NAME: write_header(name)} if isinstance(name, str) else headers
 
 
-def marked(
+def find_header_params(
     schema: Mapping[str, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Give the way to each property of *schema* that a header repeats, and that header's name.
@@ -93,11 +99,11 @@ def marked(
             if isinstance(token, str) and is_token(token):
                 yield (*path, name), PARAM + token.lower()
             if len(path) < _DEEPEST:
-                yield from marked(one, (*path, name))
+                yield from find_header_params(one, (*path, name))
 
 
-def mirrored(ways: Iterable[tuple[tuple[str, ...], str]], arguments: Any) -> dict[str, str]:
-    """Return the headers that repeat those *arguments* to which there are *ways*, see `marked`."""
+def header_params(ways: Iterable[tuple[tuple[str, ...], str]], arguments: Any) -> dict[str, str]:
+    """Return the headers that repeat *arguments*; *ways* are those of `find_header_params`."""
     values = {header: _value(arguments, path) for path, header in ways}
     return {
         header: write_header(_text(value))
@@ -191,3 +197,32 @@ def read_header(value: str) -> str | None:
         return base64.b64decode(value[9:-2], validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
+
+
+class HeaderParams:
+    """Which arguments of which tools are repeated; learned from the lists that pass."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+
+    def learn(self, line: bytes) -> None:
+        """Take the answer to a `tools/list`."""
+        answer = read_frame(line)
+        try:
+            result = {} if answer is None or answer.result is UNSET else read_json(answer.result)
+        except ValueError:
+            return
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            match tool:
+                case {"name": str(name), "inputSchema": dict(schema)}:
+                    self._tools[name] = list(find_header_params(schema))
+
+    def headers(self, frame: Frame | None) -> dict[str, str]:
+        """Return the headers that repeat arguments of the call *frame*."""
+        if frame is None or frame.method != "tools/call" or not any(self._tools.values()):
+            return {}
+        params = params_of(frame)
+        name = params.get("name")
+        ways = self._tools.get(name, []) if isinstance(name, str) else []
+        return header_params(ways, params.get("arguments"))

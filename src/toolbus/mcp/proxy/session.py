@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from toolbus.mcp.proxy.asking import can_elicit
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
-from toolbus.mcp.proxy.exchanges import Asked, Batch, Tokens
-from toolbus.mcp.proxy.frames import (
+from toolbus.mcp.proxy.jsonrpc import (
     INTERNAL_ERROR,
     SERVER_GONE,
     Frame,
@@ -22,13 +20,14 @@ from toolbus.mcp.proxy.frames import (
     read_frame,
     read_json,
 )
-from toolbus.mcp.proxy.keeping import Keeper
-from toolbus.mcp.proxy.offering import Offering
-from toolbus.mcp.proxy.ongoing import Calls
-from toolbus.mcp.proxy.passing import Passing
-from toolbus.mcp.proxy.questions import Questions
-from toolbus.mcp.proxy.screening import Screen
+from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit
+from toolbus.mcp.proxy.request_table import BatchResponse, OpenRequest, ProgressTokens
+from toolbus.mcp.proxy.response_filter import ResponseFilter
+from toolbus.mcp.proxy.running_calls import RunningCalls
+from toolbus.mcp.proxy.server_messages import ServerMessageFilter
+from toolbus.mcp.proxy.session_log import SessionLog
 from toolbus.mcp.proxy.texts import CALL, ERROR
+from toolbus.mcp.proxy.tool_list import ToolList
 from toolbus.messages.ids import new_id
 from toolbus.tasks.eager import Begun
 from toolbus.tools.calls.approvals import Approvals
@@ -46,24 +45,34 @@ logger = logging.getLogger("toolbus")
 PROGRESS = "notifications/progress"
 
 
-class Session:
+class ProxySession:
     """One client's session with a server; *to_client* and *to_server* send a line."""
 
     def __init__(self, proxy: Proxy, to_client: Send, to_server: Send) -> None:
         self._to_client, self._to_server = to_client, to_server
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
-        keeper = self._keeper = Keeper(proxy.bus, self.scope.session_id, proxy.store)
-        screen, questions = Screen(proxy.bus, self.scope), Questions(to_client, to_server)
-        self._questions, self._asked = questions, questions.asked
-        offering = Offering(proxy.bus, self.scope, proxy.tools, questions.ask_list)
-        self._offering = offering
-        self._passing = Passing(screen, offering, keeper, to_client, to_server)
-        self._calls = Calls(
-            proxy, self.scope, questions, offering=offering, screen=screen, keeper=keeper
+        log = self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store)
+        response_filter, pending = (
+            ResponseFilter(proxy.bus, self.scope),
+            PendingRequests(to_client, to_server),
+        )
+        self._pending, self._asked = pending, pending.asked
+        tool_list = ToolList(proxy.bus, self.scope, proxy.tools, pending.ask_list)
+        self._tool_list = tool_list
+        self._server_messages = ServerMessageFilter(
+            response_filter, tool_list, log, to_client, to_server
+        )
+        self._calls = RunningCalls(
+            proxy,
+            self.scope,
+            pending,
+            tool_list=tool_list,
+            response_filter=response_filter,
+            log=log,
         )
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._tokens = Tokens()
+        self._tokens = ProgressTokens()
 
     def from_client(self, line: bytes, send: Send | None = None) -> None:
         """Take a line of the client; *send* takes what answers it, if not all goes one way."""
@@ -104,7 +113,7 @@ class Session:
         if not self.judging:
             self._to_client(line)
         elif frame.method != PROGRESS or self._tokens.holds(frame.params):
-            return self._passing.words(frame, line)
+            return self._server_messages.words(frame, line)
         else:
             logger.warning("the server told of progress by a token that nobody gave; dropped")
         return None
@@ -114,22 +123,22 @@ class Session:
         return self._asked.is_open(own)
 
     @property
-    def offering(self) -> Offering:
+    def tool_list(self) -> ToolList:
         """What the client was told of the server's tools."""
-        return self._offering
+        return self._tool_list
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what the server's tool *name* takes, if the server was asked."""
-        spec = self._offering.specs.get(name)
+        spec = self._tool_list.specs.get(name)
         return None if spec is None else spec.input_schema
 
     def server_gone(self, reason: str) -> None:
         """Answer what the server will never answer."""
-        self._questions.server_gone(reason)
+        self._pending.server_gone(reason)
 
     def client_gone(self) -> None:
         """Let nobody wait for the client any more."""
-        self._questions.client_gone()
+        self._pending.client_gone()
 
     async def settle(self, seconds: float) -> None:
         """Wait at most *seconds* for what is being judged."""
@@ -144,7 +153,7 @@ class Session:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._keeper.close()
+        await self._log.close()
 
     # --- what the client sends -----------------------------------------------------------------
 
@@ -162,7 +171,7 @@ class Session:
         """Pass on what is no frame to the proxy; the server may find a request in it."""
         own, names = outline(line)
         if own is not UNSET and "method" in names:
-            self._asked.add(Asked(own, "", send))
+            self._asked.add(OpenRequest(own, "", send))
         self._to_server(line)
 
     def _take_request(self, frame: Frame, line: bytes, send: Send) -> None:
@@ -171,32 +180,32 @@ class Session:
                 self._calls.take(frame, line, send)
                 return
             case "initialize" if self.judging and can_elicit(_params(frame)):
-                self._calls.approvals = Approvals(self._questions.elicit)
+                self._calls.approvals = Approvals(self._pending.elicit)
             case "notifications/cancelled" if not frame.is_request:
                 self._take_cancellation(frame, line)
                 return
-        if frame.is_answer and self._questions.take_elicited(frame, line):
+        if frame.is_answer and self._pending.take_elicited(frame, line):
             return
         if frame.is_request:
             assert isinstance(frame.method, str)  # noqa: S101 - a request has one
-            if self._questions.gone is not None:
-                send(error_frame(frame.id, SERVER_GONE, self._questions.gone))
+            if self._pending.gone is not None:
+                send(error_frame(frame.id, SERVER_GONE, self._pending.gone))
                 return
-            self._asked.add(Asked(frame.id, frame.method, send, None, frame.params))
+            self._asked.add(OpenRequest(frame.id, frame.method, send, None, frame.params))
         self._to_server(line)
 
     def _take_batch(self, batch: list[bytes], line: bytes, send: Send) -> None:
         """Take a batch apart if its frames are judged: each may be answered at another time."""
         if self.judging:
             all_made = [from_client(one) for one in batch]
-            gathered = Batch(sum(map(_wants_answer, all_made)), send)
+            gathered = BatchResponse(sum(map(_wants_answer, all_made)), send)
             for made in all_made:
                 self._take_made(made, gathered.add)
             return
         frames = [read_frame(one) for one in batch]
         for asking in frames:
             if asking is not None and asking.is_request:
-                self._asked.add(Asked(asking.id, str(asking.method), send))
+                self._asked.add(OpenRequest(asking.id, str(asking.method), send))
         self._to_server(line)
 
     def _take_cancellation(self, frame: Frame, line: bytes) -> None:
@@ -209,7 +218,7 @@ class Session:
         if not isinstance(own, str | int):
             own = None
         call = self._calls.pop(own)
-        late = None if call is None else Asked(own, CALL, call.send, call=call.request.call)
+        late = None if call is None else OpenRequest(own, CALL, call.send, call=call.request.call)
         forwarded = self._asked.abandon(own, late)
         if call is None or forwarded is not None:
             self._to_server(line)
@@ -252,18 +261,18 @@ class Session:
         logger.warning("the server wrote %d bytes that are no JSON-RPC; dropped", len(line))
         if (asked := self._asked.take(own)) is not None:
             reason = "the server's answer is no JSON-RPC"
-            self._questions.give(asked, error_frame(asked.id, SERVER_GONE, reason))
+            self._pending.give(asked, error_frame(asked.id, SERVER_GONE, reason))
 
     def _take_answer(self, frame: Frame, line: bytes) -> Coroutine[Any, Any, None] | None:
         asked = self._asked.take(frame.id)
         if asked is not None and asked.future is not None:
-            self._questions.give(asked, line, frame)
+            self._pending.give(asked, line, frame)
         elif not self.judging and (asked is not None or frame.id is None):
             (self._to_client if asked is None else asked.send)(line)
         elif asked is not None:
             self._begin(self._pass_answer(asked, frame, line))
         elif frame.id is None and frame.failed:
-            return self._pass_answer(Asked(None, ERROR, self._to_client), frame, line)
+            return self._pass_answer(OpenRequest(None, ERROR, self._to_client), frame, line)
         else:
             logger.warning(
                 "the server answered %r, which nobody asked or it answered before; dropped",
@@ -271,14 +280,14 @@ class Session:
             )
         return None
 
-    async def _pass_answer(self, asked: Asked, frame: Frame, line: bytes) -> None:
+    async def _pass_answer(self, asked: OpenRequest, frame: Frame, line: bytes) -> None:
         try:
-            await self._passing.answer(asked, frame, line)
+            await self._server_messages.answer(asked, frame, line)
         except Exception:
             # Whoever waits for an answer is to be told, whatever it was.
             logger.exception("an answer of the server could not be handled")
             reason = "the proxy has failed, and its log says how"
-            self._questions.give(asked, error_frame(asked.id, INTERNAL_ERROR, reason))
+            self._pending.give(asked, error_frame(asked.id, INTERNAL_ERROR, reason))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = Begun(work, alone=True).task

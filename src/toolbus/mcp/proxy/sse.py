@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from toolbus.mcp.proxy.frames import FrameTooLongError
+from toolbus.mcp.proxy.jsonrpc import FrameTooLongError
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_WAIT = 60_000
@@ -33,7 +33,7 @@ class Event(NamedTuple):
         return min(self.retry or 0, _LONGEST_WAIT) / 1000
 
 
-class Events:
+class EventParser:
     """Cuts a stream into events; raises `FrameTooLongError` for one of more than *limit* bytes."""
 
     def __init__(self, limit: int) -> None:

@@ -8,16 +8,16 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.mcp.proxy.frames import INVALID_REQUEST, FrameTooLongError, Lines, error_frame
-from toolbus.mcp.proxy.pipes import open_output, pour
-from toolbus.mcp.proxy.processes import adopt, ended, start
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST, FrameTooLongError, LineSplitter, error_frame
+from toolbus.mcp.proxy.pipes import open_sink, read_loop
+from toolbus.mcp.proxy.processes import adopt, explain_end, start
+from toolbus.mcp.proxy.session import ProxySession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from toolbus.mcp.proxy.launching import Launched
-    from toolbus.mcp.proxy.pipes import Output
+    from toolbus.mcp.proxy.pipes import ByteSink
     from toolbus.mcp.proxy.processes import Process
     from toolbus.mcp.proxy.proxy import Proxy
 
@@ -26,7 +26,7 @@ logger = logging.getLogger("toolbus")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Limits(NamedTuple):
+class ProxyLimits(NamedTuple):
     """How long a frame may be, in bytes; how long a server may take to end, in seconds.
 
     *silence* is how long one over HTTP may take to begin to answer what is no tool call.
@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 async def run_stdio(
     proxy: Proxy,
     command: Sequence[str],
-    limits: Limits | None = None,
+    limits: ProxyLimits | None = None,
     *,
     output: int = 1,
     launched: Launched | None = None,
@@ -50,20 +50,22 @@ async def run_stdio(
     *launched* is that server, if it was started already. Returns the server's exit code, 128 and
     the signal's number if one ended it. Raises `OSError` if it cannot be started.
     """
-    limits = limits or Limits()
+    limits = limits or ProxyLimits()
     server = await (start(command) if launched is None else adopt(launched))
     try:
-        sink = await open_output(output)
-        session = Session(proxy, sink.write, server.write)
-        return await _Run(session, server, sink, limits).to_its_end()
+        sink = await open_sink(output)
+        session = ProxySession(proxy, sink.write, server.write)
+        return await _StdioRun(session, server, sink, limits).to_its_end()
     finally:
         await server.kill()
 
 
-class _Run:
+class _StdioRun:
     """One run of the proxy on pipes."""
 
-    def __init__(self, session: Session, server: Process, output: Output, limits: Limits) -> None:
+    def __init__(
+        self, session: ProxySession, server: Process, output: ByteSink, limits: ProxyLimits
+    ) -> None:
         self._session, self._server, self._output = session, server, output
         self._limits, self._signal = limits, 0
 
@@ -81,7 +83,7 @@ class _Run:
             else:
                 server.signal(number)
 
-        with listening(stop):
+        with calling_on_signals(stop):
             lost = asyncio.ensure_future(self._output.lost)
             ends: set[asyncio.Future[Any]] = {asking, answering, stopped, lost}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -113,19 +115,19 @@ class _Run:
         if why:
             logger.error("the server is stopped: %s", why)
         code = await self._server.end(grace, at_once=bool(why))
-        self._session.server_gone(ended(code, why))
+        self._session.server_gone(explain_end(code, why))
         await self._session.settle(grace)
         return code
 
 
 async def pass_requests(
-    session: Session,
-    output: Output,
+    session: ProxySession,
+    output: ByteSink,
     drain: Callable[[], Coroutine[Any, Any, None] | None],
     limit: int,
 ) -> None:
     """Give the lines of standard input to *session* until its end; *drain* is for the server's."""
-    lines = Lines(limit)
+    lines = LineSplitter(limit)
 
     def take(data: bytes) -> Coroutine[Any, Any, None] | None:
         for line in lines.feed(data):
@@ -133,7 +135,7 @@ async def pass_requests(
         return drain()
 
     try:
-        await pour(0, take)
+        await read_loop(0, take)
     except FrameTooLongError as error:
         output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return
@@ -142,7 +144,7 @@ async def pass_requests(
 
 
 @contextmanager
-def listening(stop: Callable[[int], None]) -> Iterator[None]:
+def calling_on_signals(stop: Callable[[int], None]) -> Iterator[None]:
     """Call *stop* with the number of each signal that asks us to end."""
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:

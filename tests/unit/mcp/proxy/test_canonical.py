@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.alike import fold
+from toolbus.mcp.proxy.ambiguity import fold
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
 
 

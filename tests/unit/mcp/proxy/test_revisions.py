@@ -3,12 +3,12 @@
 import pytest
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.frames import read_frame
+from toolbus.mcp.proxy.jsonrpc import read_frame
 from toolbus.mcp.proxy.revisions import (
     cancelled_id,
     contradiction,
+    find_header_params,
     is_stateless,
-    marked,
     mismatch,
     params_of,
     read_header,
@@ -99,4 +99,4 @@ def test_a_deep_schema_has_an_end():
     for _ in range(2_000):
         schema = {"properties": {"a": schema}}
 
-    assert list(marked(schema)) == []
+    assert list(find_header_params(schema)) == []

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolSpec, events, guard, on
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.session import ProxySession
 from toolbus.store.memory import MemoryStore
 
 
@@ -35,7 +35,7 @@ class Wires:
 
     def __init__(self, proxy):
         self.client, self.server = [], []
-        self.session = Session(
+        self.session = ProxySession(
             proxy,
             lambda line: self.client.append(read(line)),
             lambda line: self.server.append(read(line)),
@@ -505,7 +505,7 @@ async def test_an_answer_that_cannot_be_handled_is_an_error(caplog):
         raise LookupError("unforeseen")
 
     async with wired(Watcher()) as wires:
-        wires.session._passing.answer = fail
+        wires.session._server_messages.answer = fail
         wires.ask(id=1, method="ping")
         await wires.tell(id=1, result={})
         await turns()

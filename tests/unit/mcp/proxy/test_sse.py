@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.mcp.proxy.frames import FrameTooLongError
-from toolbus.mcp.proxy.sse import Events, nameless, rewrite_event, write_event
+from toolbus.mcp.proxy.jsonrpc import FrameTooLongError
+from toolbus.mcp.proxy.sse import EventParser, nameless, rewrite_event, write_event
 
 STREAM = (
     b": hi\n\nid: 1\r\nretry: 500\r\ndata: {\r\ndata:}\r\n\r\nevent: message\ndata: a\n\n"
@@ -20,7 +20,7 @@ LONG = b"retry: " + b"9" * 5_000 + b"\n\n"
 @given(st.lists(st.integers(0, len(STREAM)), max_size=9))
 def test_pieces_make_no_difference(cuts):
     ends = [0, *sorted(cuts), len(STREAM)]
-    cutter = Events(1_000)
+    cutter = EventParser(1_000)
 
     found = [
         one for start, end in itertools.pairwise(ends) for one in cutter.feed(STREAM[start:end])
@@ -45,24 +45,24 @@ def test_pieces_make_no_difference(cuts):
 
 @pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b"", b"\r\n\xef\xbb\xbf"])
 def test_one_byte_order_mark_is_dropped(start):
-    found = Events(100).feed(start + b"data: a\n\n")
+    found = EventParser(100).feed(start + b"data: a\n\n")
 
     assert [one.data for one in found] == ([None, None] if b"\n" in start else [b"a"])
 
 
 def test_numbers_that_nobody_counts_to_are_dropped():
-    assert Events(10_000).feed(LONG)[0].retry is None
+    assert EventParser(10_000).feed(LONG)[0].retry is None
 
 
 @pytest.mark.parametrize("piece", [b"data: " + b"x" * 99, b"data: x\n" * 20])
 def test_a_long_event_is_an_error(piece):
     with pytest.raises(FrameTooLongError):
-        Events(50).feed(piece)
+        EventParser(50).feed(piece)
 
 
 def test_a_rewritten_event_keeps_the_rest():
     said = b": c\nevent: message\nodd: x\nid: 7\ndata: a\ndata: b\nretry: 5\n\n"
-    [event] = Events(1_000).feed(said)
+    [event] = EventParser(1_000).feed(said)
 
     anew = b"id: 7\nevent: message\nretry: 5\ndata: n w\n\n"
     assert rewrite_event(event, b"n\nw") == anew
@@ -81,20 +81,20 @@ def test_a_rewritten_event_keeps_the_rest():
     ],
 )
 def test_a_rewritten_event_has_known_fields_alone(said, anew):
-    [event] = Events(1_000).feed(said)
+    [event] = EventParser(1_000).feed(said)
 
     assert rewrite_event(event, event.data) == anew
 
 
 def test_a_written_event_is_read_again():
-    [event] = Events(1_000).feed(write_event(b"{}", "1-2", 100))
+    [event] = EventParser(1_000).feed(write_event(b"{}", "1-2", 100))
 
     assert event[:3] == (b"{}", "1-2", 100)
     assert not event.comments
 
 
 def test_a_nameless_event_has_its_data_alone():
-    named, primer = Events(1_000).feed(b": c\nid: 7\nretry: 5\ndata: a\n\nid: 8\ndata:\n\n")
+    named, primer = EventParser(1_000).feed(b": c\nid: 7\nretry: 5\ndata: a\n\nid: 8\ndata:\n\n")
 
     assert nameless(named)[:4] == (b"a", None, None, b"data: a\n\n")
     assert nameless(primer)[:4] == (None, None, None, b"")

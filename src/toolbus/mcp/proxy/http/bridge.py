@@ -6,11 +6,11 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
-from toolbus.mcp.proxy.frames import SERVER_GONE, error_frame, read_batch, read_frame
 from toolbus.mcp.proxy.http.hosted import Hosted
 from toolbus.mcp.proxy.http.shared import Shared
 from toolbus.mcp.proxy.http.streams import joined
 from toolbus.mcp.proxy.http.visits import JSON, STREAM, RefusedVisitError
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, read_batch, read_frame
 from toolbus.mcp.proxy.processes import start
 from toolbus.mcp.proxy.revisions import REVISION, SESSION, is_stateless
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.http.streams import Stream
     from toolbus.mcp.proxy.http.visits import Visit
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import Limits
+    from toolbus.mcp.proxy.stdio import ProxyLimits
 
 _ENDED = "the proxy has ended"
 
@@ -29,7 +29,7 @@ class Bridge:
     """Starts *command* for each of at most *most* sessions; who is *idle* for so long loses it."""
 
     def __init__(
-        self, proxy: Proxy, command: Sequence[str], limits: Limits, *, most: int, idle: float
+        self, proxy: Proxy, command: Sequence[str], limits: ProxyLimits, *, most: int, idle: float
     ) -> None:
         self._proxy, self._command, self._limits = proxy, command, limits
         self._most, self._idle = most, idle

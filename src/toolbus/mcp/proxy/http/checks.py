@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.frames import INVALID_REQUEST
 from toolbus.mcp.proxy.http.visits import RefusedVisitError
+from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST
 from toolbus.mcp.proxy.revisions import HEADER_MISMATCH, contradiction
 
 if TYPE_CHECKING:
-    from toolbus.mcp.proxy.frames import Frame
     from toolbus.mcp.proxy.http.visits import Visit
+    from toolbus.mcp.proxy.jsonrpc import Frame
 
 _SINGLE = frozenset(
     {"authorization", "content-encoding", "content-length", "content-type", "host"}

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.frames import SERVER_GONE, error_frame
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame
 from toolbus.mcp.proxy.revisions import SESSION, cancelled_id
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from toolbus.mcp.proxy.frames import Frame
     from toolbus.mcp.proxy.http.visits import Visit
-    from toolbus.mcp.proxy.session import Session
+    from toolbus.mcp.proxy.http_client import HttpReply
+    from toolbus.mcp.proxy.jsonrpc import Frame
+    from toolbus.mcp.proxy.session import ProxySession
     from toolbus.mcp.proxy.sse import Event
-    from toolbus.mcp.proxy.wire import Reply
 
 _MOST_ANSWERS, _MOST_BYTES = 100, 2**24
 """Answers that a client may ask for again, because it did not get them."""
@@ -46,7 +46,7 @@ class Client:
     Without such an id, each request is a session of its own.
     """
 
-    def __init__(self, session: Session, keep: Callable[[Client, str], None]) -> None:
+    def __init__(self, session: ProxySession, keep: Callable[[Client, str], None]) -> None:
         self.session, self._keep = session, keep
         self.id: str | None = None
         self.errands: set[Errand] = set()
@@ -89,7 +89,7 @@ class Client:
                 reason = "the client has closed the connection on which it would get its answer"
                 await self.session.from_server(error_frame(own, SERVER_GONE, reason))
 
-    def met(self, errand: Errand, reply: Reply) -> None:
+    def met(self, errand: Errand, reply: HttpReply) -> None:
         """Learn from the head of the server's answer whether there is a session."""
         given, asked = reply.headers.get(SESSION), errand.visit.headers.get(SESSION)
         begins = errand.frame is not None and errand.frame.method == "initialize"

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.connections import WireError
-from toolbus.mcp.proxy.frames import (
+from toolbus.mcp.proxy.http.forwarding import passed
+from toolbus.mcp.proxy.http.responses import Response, as_error
+from toolbus.mcp.proxy.http_connection import TransportError
+from toolbus.mcp.proxy.jsonrpc import (
     SERVER_GONE,
     Frame,
     FrameTooLongError,
@@ -17,8 +19,6 @@ from toolbus.mcp.proxy.frames import (
     read_batch,
     read_frame,
 )
-from toolbus.mcp.proxy.http.forwarding import passed
-from toolbus.mcp.proxy.http.responses import Response, as_error
 from toolbus.mcp.proxy.processes import FAILED
 from toolbus.mcp.proxy.revisions import cancelled_id, is_stateless, params_of
 from toolbus.mcp.proxy.sse import nameless
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.http.clients import Client
     from toolbus.mcp.proxy.http.forwarding import Upstream
     from toolbus.mcp.proxy.http.visits import Visit
+    from toolbus.mcp.proxy.http_client import HttpReply
     from toolbus.mcp.proxy.sse import Event
-    from toolbus.mcp.proxy.wire import Reply
 
 logger = logging.getLogger("toolbus")
 
@@ -162,7 +162,7 @@ class Errand:
             reply = await self._server.send(self.visit, frame, line, schema, judged=judged)
             try:
                 if reply.is_coded and judged:
-                    raise WireError("the server compressed its answer, so nobody can judge it")
+                    raise TransportError("the server compressed its answer, so nobody can judge it")
                 if first:
                     self.client.met(self, reply)
                 if reply.is_coded:
@@ -172,7 +172,7 @@ class Errand:
                 return await self._take_body(frame, reply, first=first)
             finally:
                 reply.close()
-        except (WireError, FrameTooLongError) as error:
+        except (TransportError, FrameTooLongError) as error:
             problem = str(error)
         except Exception:
             logger.exception("what the server said could not be taken")
@@ -185,7 +185,7 @@ class Errand:
         name = params_of(frame).get("name")
         return self.client.session.schema(name) if isinstance(name, str) else None
 
-    async def _take_stream(self, frame: Frame | None, reply: Reply, *, first: bool) -> str:
+    async def _take_stream(self, frame: Frame | None, reply: HttpReply, *, first: bool) -> str:
         if first:
             self.response.begin((reply.status, passed(reply.fields)))
         asked = first or (frame is not None and frame.id in self.own)
@@ -196,7 +196,7 @@ class Errand:
             await self.visit.room()
         return _NO_ANSWER
 
-    async def _pass_coded(self, reply: Reply) -> str:
+    async def _pass_coded(self, reply: HttpReply) -> str:
         """Pass on a body in which nobody can look for answers."""
         self.response.left = 0
         self.response.begin((reply.status, passed(reply.fields)))
@@ -233,10 +233,12 @@ class Errand:
             return
         await session.from_server(event.data or b"")
 
-    async def _take_body(self, frame: Frame | None, reply: Reply, *, first: bool) -> str:
+    async def _take_body(self, frame: Frame | None, reply: HttpReply, *, first: bool) -> str:
         status, body = reply.status, await reply.body(self._server.limits.frame)
         if _ELSEWHERE <= status < _BAD:
-            raise WireError("the server is elsewhere; give the proxy the address that it means")
+            raise TransportError(
+                "the server is elsewhere; give the proxy the address that it means"
+            )
         said = read_frame(body)
         own = frame.id if frame is not None and frame.is_request else None
         answers = own is not None and said is not None and said.is_answer and said.id == own

@@ -5,29 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.mcp.proxy.http.headers import upward
+from toolbus.mcp.proxy.http_client import Timeouts
 from toolbus.mcp.proxy.revisions import (
     METHOD,
     NAME,
     PARAM,
     REVISION,
+    find_header_params,
+    header_params,
     is_patient,
     is_stateless,
-    marked,
-    mirrored,
     params_of,
     routing,
 )
 from toolbus.mcp.proxy.texts import CALL
-from toolbus.mcp.proxy.wire import Waits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.proxy.frames import Frame
     from toolbus.mcp.proxy.http.visits import Visit
-    from toolbus.mcp.proxy.stdio import Limits
-    from toolbus.mcp.proxy.wire import Reply, Wire
+    from toolbus.mcp.proxy.http_client import HttpClient, HttpReply
+    from toolbus.mcp.proxy.jsonrpc import Frame
+    from toolbus.mcp.proxy.stdio import ProxyLimits
 
 _HOPS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"}
@@ -53,9 +53,9 @@ class Upstream(NamedTuple):
     those which they bring are for the proxy, and none of the server's business.
     """
 
-    wire: Wire
+    wire: HttpClient
     url: SplitResult
-    limits: Limits
+    limits: ProxyLimits
     token: str | None = None
     guarded: bool = False
 
@@ -67,7 +67,7 @@ class Upstream(NamedTuple):
         schema: Mapping[str, Any] | None,
         *,
         judged: bool,
-    ) -> Reply:
+    ) -> HttpReply:
         """Send *line*, *frame*, in the place of *visit*; raises `WireError`.
 
         *schema* is that of the tool which it calls, if that is known; *judged* says that the server
@@ -80,7 +80,7 @@ class Upstream(NamedTuple):
         elif judged and not is_stateless(visit.headers):
             # They mean nothing there, and handlers may have rewritten what they repeat.
             headers = [one for one in headers if not _repeats(one[0])]
-        waits = Waits(head=None if is_patient(frame) else self.limits.silence)
+        waits = Timeouts(head=None if is_patient(frame) else self.limits.silence)
         return await self.wire.send(self._url(visit), visit.method, headers, line, waits)
 
     def _url(self, visit: Visit) -> SplitResult:
@@ -118,7 +118,7 @@ def _mirroring(
     said = routing(frame)
     if schema is not None:
         arguments = params_of(frame).get("arguments")
-        said |= mirrored(marked(schema), arguments)
+        said |= header_params(find_header_params(schema), arguments)
     kept = [one for one in headers if one[0] not in {REVISION, METHOD, NAME}]
     if schema is not None or (METHOD in said and said[METHOD] != CALL):
         kept = [one for one in kept if not one[0].startswith(PARAM)]

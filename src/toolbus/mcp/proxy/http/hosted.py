@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.frames import REFUSED, error_frame, read_batch, read_frame, read_json
 from toolbus.mcp.proxy.http.streams import Shelf, Stream, read_event_id
-from toolbus.mcp.proxy.processes import FAILED, ended
+from toolbus.mcp.proxy.jsonrpc import REFUSED, error_frame, read_batch, read_frame, read_json
+from toolbus.mcp.proxy.processes import FAILED, explain_end
 from toolbus.mcp.proxy.revisions import HANDSHAKE, cancelled_id, params_of
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.sse import on_one_line
 
 if TYPE_CHECKING:
-    from toolbus.mcp.proxy.frames import Frame
+    from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.processes import Process
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import Limits
+    from toolbus.mcp.proxy.stdio import ProxyLimits
 
 logger = logging.getLogger("toolbus")
 
@@ -34,9 +34,9 @@ _stream: ContextVar[Stream | None] = ContextVar("stream", default=None)
 class Hosted:
     """A session, and *process*, which serves nobody else."""
 
-    def __init__(self, proxy: Proxy, process: Process, limits: Limits) -> None:
+    def __init__(self, proxy: Proxy, process: Process, limits: ProxyLimits) -> None:
         self._process, self._limits = process, limits
-        self.session = Session(proxy, self._say, process.write)
+        self.session = ProxySession(proxy, self._say, process.write)
         self.version: str | None = None
         self.visits = 0
         self.timer: asyncio.TimerHandle | None = None
@@ -113,7 +113,7 @@ class Hosted:
             if why:
                 logger.error("the server is stopped: %s", why)
             code = await self._process.end(self._limits.grace, at_once=bool(why))
-            self.session.server_gone(ended(code, why))
+            self.session.server_gone(explain_end(code, why))
             await self.session.settle(self._limits.grace)
         except Exception:
             logger.exception("the session of a client cannot go on")

@@ -10,20 +10,20 @@ from toolbus.mcp.proxy.http.forwarding import Upstream
 from toolbus.mcp.proxy.http.front import Rules
 from toolbus.mcp.proxy.http.relay import Relay
 from toolbus.mcp.proxy.http.serving import bind, serve
-from toolbus.mcp.proxy.wire import Wire
+from toolbus.mcp.proxy.http_client import HttpClient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.mcp.proxy.listening import Listening
+    from toolbus.mcp.proxy.addresses import Listening
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import Limits
+    from toolbus.mcp.proxy.stdio import ProxyLimits
 
 
 async def run_listener(
     proxy: Proxy,
     server: SplitResult | Sequence[str],
-    limits: Limits,
+    limits: ProxyLimits,
     listening: Listening,
     *,
     token: str | None = None,
@@ -36,7 +36,7 @@ async def run_listener(
     most, idle = listening.sessions, listening.idle
     back: Bridge | Relay
     if isinstance(server, SplitResult):
-        upstream = Upstream(Wire(), server, limits, token, guarded=shown is not None)
+        upstream = Upstream(HttpClient(), server, limits, token, guarded=shown is not None)
         back = Relay(proxy, upstream, most=most, idle=idle)
     else:
         back = Bridge(proxy, server, limits, most=most, idle=idle)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from toolbus.mcp.proxy.offering import Offering
-    from toolbus.mcp.proxy.session import Session
+    from toolbus.mcp.proxy.session import ProxySession
+    from toolbus.mcp.proxy.tool_list import ToolList
 
 _MOST, _SECONDS = 100, 60.0
 
 
 class _Listing(NamedTuple):
-    offering: Offering
+    tool_list: ToolList
     until: float
 
 
@@ -30,16 +30,16 @@ class Listings:
         self._clock = clock
         self._kept: OrderedDict[Hashable, _Listing] = OrderedDict()
 
-    def lend(self, key: Hashable, session: Session) -> None:
+    def lend(self, key: Hashable, session: ProxySession) -> None:
         """Tell *session* what another one with the same *key* was told."""
         found = self._kept.get(key)
         if found is not None and found.until > self._clock():
-            session.offering.adopt(found.offering)
+            session.tool_list.adopt(found.tool_list)
 
-    def keep(self, key: Hashable, session: Session) -> None:
+    def keep(self, key: Hashable, session: ProxySession) -> None:
         """Keep what *session* was told itself."""
-        if session.judging and session.offering.listed:
-            self._kept[key] = _Listing(session.offering, self._clock() + _SECONDS)
+        if session.judging and session.tool_list.listed:
+            self._kept[key] = _Listing(session.tool_list, self._clock() + _SECONDS)
             self._kept.move_to_end(key)
             if len(self._kept) > _MOST:
                 self._kept.popitem(last=False)

@@ -7,14 +7,14 @@ from collections import OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from toolbus.mcp.proxy.frames import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.proxy.http.checks import check_judged, check_method
 from toolbus.mcp.proxy.http.clients import Client
 from toolbus.mcp.proxy.http.errands import Errand
 from toolbus.mcp.proxy.http.forwarding import identity
 from toolbus.mcp.proxy.http.listings import Listings
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.proxy.revisions import SESSION, is_stateless
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.session import ProxySession
 
 if TYPE_CHECKING:
     from toolbus.mcp.proxy.http.forwarding import Upstream
@@ -48,7 +48,7 @@ class Relay:
             check_judged(visit, frame)
         key = None
         if client is None:
-            client = Client(Session(self._proxy, _to_client, _to_server), self._keep)
+            client = Client(ProxySession(self._proxy, _to_client, _to_server), self._keep)
             if is_stateless(visit.headers) and client.session.judging:
                 key = identity(visit.fields)
                 self._listings.lend(key, client.session)

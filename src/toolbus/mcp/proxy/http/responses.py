@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
-from toolbus.mcp.proxy.frames import SERVER_GONE, read_batch, read_frame, write_frame
 from toolbus.mcp.proxy.http.headers import back
 from toolbus.mcp.proxy.http.visits import JSON, STREAM_FIELDS
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, read_batch, read_frame, write_frame
 from toolbus.mcp.proxy.sse import rewrite_event, unbroken, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.mcp.proxy.frames import Frame
     from toolbus.mcp.proxy.http.visits import Visit
+    from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.sse import Event
 
     Head = tuple[int, Sequence[tuple[str, str]]]

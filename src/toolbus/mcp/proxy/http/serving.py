@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.proxy.http.front import Front
-from toolbus.mcp.proxy.stdio import listening
+from toolbus.mcp.proxy.stdio import calling_on_signals
 
 try:
     import uvicorn
@@ -69,7 +69,7 @@ async def serve(bound: socket.socket, back: Back, rules: Rules, grace: float) ->
         elif ending is not None:
             ending.cancel()
 
-    with listening(stop):
+    with calling_on_signals(stop):
         serving = asyncio.create_task(server.serve(sockets=[bound]))
         await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
         front.closing = True

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from toolbus.mcp.proxy.frames import (
+from toolbus.mcp.proxy.http.listings import Listings
+from toolbus.mcp.proxy.http.streams import Stream, joined
+from toolbus.mcp.proxy.http.visits import JSON, RefusedVisitError
+from toolbus.mcp.proxy.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -21,10 +24,7 @@ from toolbus.mcp.proxy.frames import (
     read_frame,
     write_frame,
 )
-from toolbus.mcp.proxy.http.listings import Listings
-from toolbus.mcp.proxy.http.streams import Stream, joined
-from toolbus.mcp.proxy.http.visits import JSON, RefusedVisitError
-from toolbus.mcp.proxy.processes import FAILED, Process, ended, start
+from toolbus.mcp.proxy.processes import FAILED, Process, explain_end, start
 from toolbus.mcp.proxy.revisions import (
     CANCELLED,
     HEADER_MISMATCH,
@@ -33,7 +33,7 @@ from toolbus.mcp.proxy.revisions import (
     params_of,
     version_of,
 )
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.sse import on_one_line
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from toolbus.mcp.proxy.http.visits import Visit
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import Limits
+    from toolbus.mcp.proxy.stdio import ProxyLimits
 
 logger = logging.getLogger("toolbus")
 
@@ -63,7 +63,9 @@ class Shared:
     one that nobody can guess, and so do progress tokens.
     """
 
-    def __init__(self, proxy: Proxy, command: Sequence[str], limits: Limits, idle: float) -> None:
+    def __init__(
+        self, proxy: Proxy, command: Sequence[str], limits: ProxyLimits, idle: float
+    ) -> None:
         self.proxy = proxy
         self._command, self._limits, self._idle = command, limits, idle
         self._nonce = f"toolbus-{secrets.token_urlsafe(12)}-"
@@ -169,7 +171,7 @@ class Shared:
             self._process = None
             self._listings.forget()
             code = await process.end(self._limits.grace, at_once=bool(why))
-            self._gone(ended(code, why))
+            self._gone(explain_end(code, why))
         except Exception:
             logger.exception("the process for stateless requests cannot go on")
             self._gone(FAILED)
@@ -210,7 +212,7 @@ class Asking:
     def __init__(self, shared: Shared, process: Process, visit: Visit, frame: Frame) -> None:
         self._shared, self._process, self._visit, self.frame = shared, process, visit, frame
         self.stream = Stream(left=1)
-        self.session = Session(shared.proxy, self.stream.put, self._to_server)
+        self.session = ProxySession(shared.proxy, self.stream.put, self._to_server)
         self.names: list[str] = []
         self._named: dict[Any, str] = {}
 

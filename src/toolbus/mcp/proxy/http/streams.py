@@ -7,8 +7,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from toolbus.mcp.proxy.frames import read_batch
 from toolbus.mcp.proxy.http.visits import JSON, STREAM, STREAM_FIELDS
+from toolbus.mcp.proxy.jsonrpc import read_batch
 from toolbus.mcp.proxy.sse import on_one_line, write_event
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ToolbusError
-from toolbus.mcp.proxy.frames import INVALID_REQUEST, error_frame
+from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST, error_frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

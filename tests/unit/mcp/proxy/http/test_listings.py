@@ -4,7 +4,7 @@ from toolbus.bus.bus import EventBus
 from toolbus.events.catalogue import Scope
 from toolbus.events.values import ToolSpec
 from toolbus.mcp.proxy.http.listings import Listings
-from toolbus.mcp.proxy.offering import Offering
+from toolbus.mcp.proxy.tool_list import ToolList
 from toolbus.tools.toolset import Toolset
 
 
@@ -14,15 +14,15 @@ class Told:
     judging = True
 
     def __init__(self, *names):
-        self.offering = Offering(EventBus(), Scope(agent_id="a"), Toolset(), None)
-        self.offering.specs = {name: ToolSpec(name=name) for name in names}
-        self.offering.listed = bool(names)
+        self.tool_list = ToolList(EventBus(), Scope(agent_id="a"), Toolset(), None)
+        self.tool_list.specs = {name: ToolSpec(name=name) for name in names}
+        self.tool_list.listed = bool(names)
 
 
 def lent(listings, key):
     session = Told()
     listings.lend(key, session)
-    return tuple(session.offering.specs)
+    return tuple(session.tool_list.specs)
 
 
 def test_a_list_is_lent_for_a_minute_to_its_like():

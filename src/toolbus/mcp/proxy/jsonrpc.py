@@ -185,7 +185,7 @@ def error_frame(own: Any, code: int, message: str) -> bytes:
     return write_frame(id=own, error={"code": code, "message": message})
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream into lines, each with its end; raises `FrameTooLongError` beyond *limit*."""
 
     def __init__(self, limit: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.frames import read_json
+from toolbus.mcp.proxy.jsonrpc import read_json
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from msgspec import Raw, UnsetType
 
-    from toolbus.mcp.proxy.frames import Frame
+    from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.messages.records import ToolCall
 
 _MOST_ABANDONED = 1_000
@@ -24,14 +24,14 @@ _MOST_ABANDONED = 1_000
 _MOST_TOKENS = 10_000
 
 
-class Answer(NamedTuple):
+class RpcResponse(NamedTuple):
     """The frame that answers a request, and its line."""
 
     frame: Frame
     line: bytes
 
 
-class Asked(NamedTuple):
+class OpenRequest(NamedTuple):
     """A request: *send* takes the line that answers it, or *future* the frame, for the proxy.
 
     *call* is the tool call that the client has cancelled with it.
@@ -40,24 +40,24 @@ class Asked(NamedTuple):
     id: Any
     method: str
     send: Callable[[bytes], object]
-    future: asyncio.Future[Answer] | None = None
+    future: asyncio.Future[RpcResponse] | None = None
     params: Any = UNSET
     call: ToolCall | None = None
 
 
-class Exchanges:
+class RequestTable:
     """The requests that one side has asked and the other has not answered."""
 
     def __init__(self) -> None:
         # A client that gives one id to two requests gets both answers, in the order of asking.
-        self._open: dict[Any, deque[Asked]] = {}
-        self._abandoned: OrderedDict[Any, Asked] = OrderedDict()
+        self._open: dict[Any, deque[OpenRequest]] = {}
+        self._abandoned: OrderedDict[Any, OpenRequest] = OrderedDict()
 
-    def add(self, asked: Asked) -> None:
+    def add(self, asked: OpenRequest) -> None:
         """Remember a request until its answer comes."""
         self._open.setdefault(asked.id, deque()).append(asked)
 
-    def take(self, own: Any) -> Asked | None:
+    def take(self, own: Any) -> OpenRequest | None:
         """Return the request that is answered with the id *own*, and forget it; None: nobody's."""
         return self._take(own) or self._abandoned.pop(own, None)
 
@@ -71,7 +71,7 @@ class Exchanges:
         asked = waiting[0] if waiting else self._abandoned.get(own)
         return None if asked is None else asked.method
 
-    def abandon(self, own: Any, late: Asked | None = None) -> Asked | None:
+    def abandon(self, own: Any, late: OpenRequest | None = None) -> OpenRequest | None:
         """Expect no answer any more to a request, though one may still come; return it.
 
         An answer that comes all the same is one to *late*, if that is given.
@@ -82,7 +82,7 @@ class Exchanges:
                 self._abandoned.popitem(last=False)
         return asked
 
-    def _take(self, own: Any) -> Asked | None:
+    def _take(self, own: Any) -> OpenRequest | None:
         waiting = self._open.get(own)
         if not waiting:
             return None
@@ -91,14 +91,14 @@ class Exchanges:
             del self._open[own]
         return asked
 
-    def take_all(self) -> list[Asked]:
+    def take_all(self) -> list[OpenRequest]:
         """Return all requests, and forget them."""
         asked = [one for waiting in self._open.values() for one in waiting]
         self._open.clear()
         return asked
 
 
-class Tokens:
+class ProgressTokens:
     """The last texts by which the client wants to be told of progress: no others are its business.
 
     Numbers say nothing to anybody.
@@ -125,7 +125,7 @@ class Tokens:
         return True
 
 
-class Batch:
+class BatchResponse:
     """The answers to the *count* requests of a batch, sent as one array when all are there."""
 
     def __init__(self, count: int, send: Callable[[bytes], object]) -> None:

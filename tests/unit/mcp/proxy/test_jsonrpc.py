@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.exchanges import Asked, Exchanges
-from toolbus.mcp.proxy.frames import (
+from toolbus.mcp.proxy.jsonrpc import (
     FrameTooLongError,
-    Lines,
+    LineSplitter,
     error_frame,
     outline,
     read_batch,
@@ -18,11 +17,12 @@ from toolbus.mcp.proxy.frames import (
     read_json,
     write_frame,
 )
+from toolbus.mcp.proxy.request_table import OpenRequest, RequestTable
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60)))
 def test_lines_are_the_stream_however_it_is_cut(data, cuts):
-    lines, found, at = Lines(100), [], 0
+    lines, found, at = LineSplitter(100), [], 0
     for cut in sorted(cuts):
         found += lines.feed(data[at:cut])
         at = max(at, cut)
@@ -35,7 +35,7 @@ def test_lines_are_the_stream_however_it_is_cut(data, cuts):
 
 
 def test_a_line_beyond_the_limit_is_an_error():
-    lines = Lines(4)
+    lines = LineSplitter(4)
 
     assert lines.feed(b"1234\n12") == [b"1234\n"]
     with pytest.raises(FrameTooLongError, match="more than 4 bytes; raise the limit"):
@@ -78,12 +78,12 @@ def test_a_broken_line_may_tell_its_id(line, own):
 
 
 def test_abandoned_requests_are_remembered_for_a_while():
-    exchanges = Exchanges()
+    exchanges = RequestTable()
     for own in range(1_001):
-        exchanges.add(Asked(own, "x", print))
+        exchanges.add(OpenRequest(own, "x", print))
         exchanges.abandon(own)
-    exchanges.add(Asked("a", "x", print))
-    exchanges.add(Asked("a", "y", print))
+    exchanges.add(OpenRequest("a", "x", print))
+    exchanges.add(OpenRequest("a", "y", print))
 
     assert exchanges.abandon("nobody") is None
     assert exchanges.take(0) is None

@@ -5,31 +5,51 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.proxy.asking import ELICIT, question, verdict
-from toolbus.mcp.proxy.exchanges import Answer, Asked, Exchanges
-from toolbus.mcp.proxy.frames import REFUSED, SERVER_GONE, error_frame, read_frame, write_frame
-from toolbus.mcp.proxy.offering import LIST
+from msgspec import UNSET
+
+from toolbus.events.catalogue import Ask, Deny, Scope
+from toolbus.mcp.proxy.jsonrpc import (
+    REFUSED,
+    SERVER_GONE,
+    error_frame,
+    read_frame,
+    read_json,
+    write_frame,
+)
+from toolbus.mcp.proxy.request_table import OpenRequest, RequestTable, RpcResponse
+from toolbus.mcp.proxy.revisions import CANCELLED
 from toolbus.mcp.proxy.texts import CALL
+from toolbus.mcp.proxy.tool_list import LIST
 from toolbus.messages.ids import new_id
+from toolbus.messages.records import ToolCall, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.events.catalogue import Ask, Deny, Scope
-    from toolbus.mcp.proxy.frames import Frame
-    from toolbus.messages.records import ToolCall
+    from toolbus.mcp.proxy.jsonrpc import Frame
 
-CANCELLED = "notifications/cancelled"
+ELICIT = "elicitation/create"
+
+_LONGEST = 2_000
+"""How many characters of a call's arguments a person gets to read."""
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "approve": {"type": "boolean", "title": "Allow it", "description": "Run this tool call"}
+    },
+    "required": ["approve"],
+}
 
 
-class Questions:
+class PendingRequests:
     """What was asked and not answered: *asked* of the server, *elicited* of the client."""
 
     def __init__(
         self, to_client: Callable[[bytes], object], to_server: Callable[[bytes], object]
     ) -> None:
         self._to_client, self._to_server = to_client, to_server
-        self.asked, self.elicited = Exchanges(), Exchanges()
+        self.asked, self.elicited = RequestTable(), RequestTable()
         self.gone: str | None = None
 
     def server_gone(self, reason: str) -> None:
@@ -51,10 +71,10 @@ class Questions:
             self.give(asked, line, frame)
         return asked is not None
 
-    async def ask(self, own: Any, line: bytes, method: str = CALL) -> Answer:
+    async def ask(self, own: Any, line: bytes, method: str = CALL) -> RpcResponse:
         """Send a request to the server in the place of the client; return the answer."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        asked = Asked(own, method, self._to_client, future)
+        future: asyncio.Future[RpcResponse] = asyncio.get_running_loop().create_future()
+        asked = OpenRequest(own, method, self._to_client, future)
         if self.gone is not None:
             self.give(asked, error_frame(own, SERVER_GONE, self.gone))
         else:
@@ -68,7 +88,7 @@ class Questions:
                 self._to_server(write_frame(method=CANCELLED, params=params))
             raise
 
-    async def ask_list(self, params: dict[str, Any]) -> Answer:
+    async def ask_list(self, params: dict[str, Any]) -> RpcResponse:
         """Ask the server for its tools."""
         own = f"toolbus-{new_id()}"
         return await self.ask(own, write_frame(id=own, method=LIST, params=params), LIST)
@@ -76,8 +96,8 @@ class Questions:
     async def elicit(self, ask: Ask, call: ToolCall | None, scope: Scope) -> bool | Deny:
         """Put what a guard asks to the person in front of the client."""
         own = f"toolbus-{new_id()}"
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.elicited.add(Asked(own, ELICIT, self._to_server, future))
+        future: asyncio.Future[RpcResponse] = asyncio.get_running_loop().create_future()
+        self.elicited.add(OpenRequest(own, ELICIT, self._to_server, future))
         self._to_client(write_frame(id=own, method=ELICIT, params=question(ask, call, scope)))
         try:
             return verdict(await future)
@@ -87,9 +107,37 @@ class Questions:
                 self._to_client(write_frame(method=CANCELLED, params=params))
             raise
 
-    def give(self, asked: Asked, line: bytes, frame: Frame | None = None) -> None:
+    def give(self, asked: OpenRequest, line: bytes, frame: Frame | None = None) -> None:
         """Give an answer to whoever waits for it; *frame* is the one in *line*."""
         if asked.future is None:
             asked.send(line)
         elif not asked.future.done() and (said := frame or read_frame(line)) is not None:
-            asked.future.set_result(Answer(said, line))
+            asked.future.set_result(RpcResponse(said, line))
+
+
+def question(ask: Ask, call: ToolCall | None, _scope: Scope) -> dict[str, Any]:
+    """Return the params of an elicitation that asks for *call*."""
+    text = ask.prompt
+    if call is not None:
+        arguments = encode(call.arguments).decode()
+        cut = arguments if len(arguments) <= _LONGEST else arguments[:_LONGEST] + " … (cut)"
+        text = f"{text}\n\n{call.name} {cut}"
+    return {"message": text, "requestedSchema": _SCHEMA}
+
+
+def verdict(answer: RpcResponse) -> bool | Deny:
+    """Return what the person said: only a filled-in form that approves is a yes."""
+    if answer.frame.failed or answer.frame.result is UNSET:
+        return Deny("approval is needed, and the client could not ask")
+    match read_json(answer.frame.result):
+        case {"action": "accept", "content": {"approve": True}}:
+            return True
+    return Deny("approval was refused")
+
+
+def can_elicit(params: Any) -> bool:
+    """Tell whether *params* of `initialize` declare a client that shows forms."""
+    match params:
+        case {"capabilities": {"elicitation": dict(modes)}}:
+            return not modes or "form" in modes
+    return False

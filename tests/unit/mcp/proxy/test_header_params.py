@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from toolbus.mcp.proxy.frames import read_frame
-from toolbus.mcp.proxy.mirrors import Mirrors
+from toolbus.mcp.proxy.jsonrpc import read_frame
+from toolbus.mcp.proxy.revisions import HeaderParams
 
 SCHEMA = {
     "type": "object",
@@ -25,21 +25,21 @@ def line(**members):
 
 
 @pytest.fixture
-def mirrors():
-    known = Mirrors()
+def params():
+    known = HeaderParams()
     known.learn(line(id=1, result={"tools": [{"name": "t", "inputSchema": SCHEMA}, "odd"]}))
     return known
 
 
-def headers(mirrors, name, arguments):
-    params = {"name": name, "arguments": arguments}
-    return mirrors.headers(read_frame(line(id=2, method="tools/call", params=params)))
+def headers(params, name, arguments):
+    call = line(id=2, method="tools/call", params={"name": name, "arguments": arguments})
+    return params.headers(read_frame(call))
 
 
-def test_marked_arguments_are_repeated_as_text(mirrors):
+def test_marked_arguments_are_repeated_as_text(params):
     arguments = {"region": "eu", "count": 3, "dry": True, "bad": "x", "plain": "y"}
 
-    found = headers(mirrors, "t", {**arguments, "inner": {"deep": "é"}})
+    found = headers(params, "t", {**arguments, "inner": {"deep": "é"}})
 
     assert found == {
         "mcp-param-region": "eu",
@@ -50,22 +50,22 @@ def test_marked_arguments_are_repeated_as_text(mirrors):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"region": None, "count": [1], "inner": "x"}, "odd"])
-def test_what_is_not_there_is_not_repeated(mirrors, arguments):
-    assert headers(mirrors, "t", arguments) == {}
+def test_what_is_not_there_is_not_repeated(params, arguments):
+    assert headers(params, "t", arguments) == {}
 
 
-def test_others_have_none(mirrors):
-    assert headers(mirrors, "unknown", {"region": "eu"}) == {}
-    assert mirrors.headers(None) == {}
-    assert mirrors.headers(read_frame(line(id=1, method="ping"))) == {}
+def test_others_have_none(params):
+    assert headers(params, "unknown", {"region": "eu"}) == {}
+    assert params.headers(None) == {}
+    assert params.headers(read_frame(line(id=1, method="ping"))) == {}
 
 
 @pytest.mark.parametrize("answer", [b"{", line(id=1, error={}), line(id=1, result=[1]),
                                     line(id=1, result={"tools": {}}),
                                     b'{"id":1,"result":{"tools":1e999}}'])  # fmt: skip
 def test_what_is_no_list_teaches_nothing(answer):
-    mirrors = Mirrors()
+    params = HeaderParams()
 
-    mirrors.learn(answer)
+    params.learn(answer)
 
-    assert headers(mirrors, "t", {"region": "eu"}) == {}
+    assert headers(params, "t", {"region": "eu"}) == {}

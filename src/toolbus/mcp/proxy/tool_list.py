@@ -9,9 +9,9 @@ from msgspec import UNSET
 
 from toolbus.events.catalogue import TOOLS_PROVIDE
 from toolbus.events.values import ToolSpec
-from toolbus.mcp.proxy.frames import read_json
-from toolbus.mcp.proxy.listing import listing_of, relisted, sound, specs_of
-from toolbus.mcp.proxy.screening import UNCHANGED, Refused, explained
+from toolbus.mcp.proxy.jsonrpc import read_json
+from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused, explain
+from toolbus.mcp.proxy.server_tools import listing_of, rebuild_list, sound, specs_of
 from toolbus.tasks.locks import LoopLock
 from toolbus.tools.calls.advertised import AdvertisedTools
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
-    from toolbus.mcp.proxy.exchanges import Answer
-    from toolbus.mcp.proxy.requests import Request
+    from toolbus.mcp.proxy.calls import CallRequest
+    from toolbus.mcp.proxy.request_table import RpcResponse
     from toolbus.tools.toolset import Toolset
 
 logger = logging.getLogger("toolbus")
@@ -33,7 +33,7 @@ LIST = "tools/list"
 _MOST_PAGES = 1_000
 
 
-class Offering:
+class ToolList:
     """What one client was told of the server's tools, and of those of components, *own*."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Offering:
         bus: EventBus,
         scope: Scope,
         own: Toolset,
-        ask: Callable[[dict[str, Any]], Awaitable[Answer]],
+        ask: Callable[[dict[str, Any]], Awaitable[RpcResponse]],
     ) -> None:
         self._bus, self._scope, self._own, self._ask = bus, scope, own, ask
         self.specs: dict[str, ToolSpec] = {}
@@ -49,7 +49,7 @@ class Offering:
         self._lock, self._waiting = LoopLock(), 0
         self.listed = False
 
-    def adopt(self, other: Offering) -> None:
+    def adopt(self, other: ToolList) -> None:
         """Take over what *other* was told of the same server."""
         self.specs, self._offer = dict(other.specs), other._offer
         self._complete = True
@@ -67,9 +67,9 @@ class Offering:
             body = read_json(raw)
             return await self._relist(body if isinstance(body, dict) else {}, first=first)
         except Exception as error:
-            raise Refused(explained(LIST, error)) from error
+            raise Refused(explain(LIST, error)) from error
 
-    async def offer(self, request: Request) -> AdvertisedTools:
+    async def offer(self, request: CallRequest) -> AdvertisedTools:
         """Return what the client may call; a client that never asked is told nothing else."""
         if self._waiting or not self._complete:
             await self._wait_for_list(request)
@@ -81,7 +81,7 @@ class Offering:
             self.specs[name] = ToolSpec(name=name)
         return self._offer
 
-    async def _wait_for_list(self, request: Request) -> None:
+    async def _wait_for_list(self, request: CallRequest) -> None:
         """Let one call ask for the list; those that wait for it go on in their order."""
         self._waiting += 1
         try:
@@ -91,7 +91,7 @@ class Offering:
         finally:
             self._waiting -= 1
 
-    async def _list(self, request: Request) -> None:
+    async def _list(self, request: CallRequest) -> None:
         meta = request.params.get("_meta")
         kept = {} if not isinstance(meta, dict) else {"_meta": {**meta}}
         if kept:
@@ -127,7 +127,7 @@ class Offering:
         if after is before and not ours:
             return UNCHANGED
         given = [*tools, *[listing_of(one) for one in ours]]
-        listed, strange = relisted(given, before, after)
+        listed, strange = rebuild_list(given, before, after)
         for name in strange:
             logger.warning("a handler offers the tool %r, which nobody has; left out", name)
         return {**body, "tools": listed}

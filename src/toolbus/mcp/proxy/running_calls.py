@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.calls import CallOnBus, ServerTools
-from toolbus.mcp.proxy.frames import (
+from toolbus.mcp.proxy.calls import CallRequest, ProxiedCall
+from toolbus.mcp.proxy.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     Frame,
     error_frame,
 )
-from toolbus.mcp.proxy.requests import Request
-from toolbus.mcp.proxy.screening import Screen, explained
+from toolbus.mcp.proxy.response_filter import ResponseFilter, explain
+from toolbus.mcp.proxy.server_tools import ServerTools
 from toolbus.tasks.eager import Begun
 from toolbus.tools.calls.approvals import Approvals
 
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.events.catalogue import Scope
-    from toolbus.mcp.proxy.keeping import Keeper
-    from toolbus.mcp.proxy.offering import Offering
+    from toolbus.mcp.proxy.pending_requests import PendingRequests
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.questions import Questions
+    from toolbus.mcp.proxy.session_log import SessionLog
+    from toolbus.mcp.proxy.tool_list import ToolList
 
     Send = Callable[[bytes], object]
 
 logger = logging.getLogger("toolbus")
 
 
-class Calls:
+class RunningCalls:
     """Takes each call past the handlers; *approvals* puts to the client what guards ask."""
 
     def __init__(
         self,
         proxy: Proxy,
         scope: Scope,
-        questions: Questions,
+        pending: PendingRequests,
         *,
-        offering: Offering,
-        screen: Screen,
-        keeper: Keeper,
+        tool_list: ToolList,
+        response_filter: ResponseFilter,
+        log: SessionLog,
     ) -> None:
-        self._proxy, self._scope, self._questions = proxy, scope, questions
-        self._offering, self._screen, self._keeper = offering, screen, keeper
+        self._proxy, self._scope, self._pending = proxy, scope, pending
+        self._tool_list, self._filter, self._log = tool_list, response_filter, log
         self.approvals = Approvals()
         # All that are under way, and by the client's ids, of which it may use one twice.
-        self._under_way: set[CallOnBus] = set()
-        self._by_id: dict[Any, CallOnBus] = {}
+        self._under_way: set[ProxiedCall] = set()
+        self._by_id: dict[Any, ProxiedCall] = {}
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -68,18 +68,18 @@ class Calls:
                 send(error_frame(None, INVALID_REQUEST, "a tool call needs an id"))
             return
         try:
-            request = Request(frame, line)
+            request = CallRequest(frame, line)
         except ValueError as error:
             send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return
-        call = self._by_id[frame.id] = CallOnBus(
-            request, self._questions.ask, self._screen, self._keeper, self._proxy.timeout
+        call = self._by_id[frame.id] = ProxiedCall(
+            request, self._pending.ask, self._filter, self._log, self._proxy.timeout
         )
         call.send = send
         self._under_way.add(call)
         call.task = Begun(self._run(call), alone=True).task
 
-    def pop(self, own: Any) -> CallOnBus | None:
+    def pop(self, own: Any) -> ProxiedCall | None:
         """Return the call with the client's id *own*, which is not to be found by it any more."""
         return self._by_id.pop(own, None)
 
@@ -88,16 +88,16 @@ class Calls:
         for call in tuple(self._under_way):
             call.stop()
 
-    async def _run(self, call: CallOnBus) -> None:
+    async def _run(self, call: ProxiedCall) -> None:
         request, send = call.request, call.send
         try:
-            offer = await self._offering.offer(request)
-            tools = ServerTools(self._offering.specs, offer, call, self._proxy.tools)
+            offer = await self._tool_list.offer(request)
+            tools = ServerTools(self._tool_list.specs, offer, call, self._proxy.tools)
             line = await call.answer(tools, offer, self._scope, self.approvals)
             if line is not None:
                 send(line)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
-            reason = explained(f"tool {request.call.name!r}", error)
+            reason = explain(f"tool {request.call.name!r}", error)
             send(error_frame(request.id, INTERNAL_ERROR, reason))
         finally:
             # Not by a callback of the task: that would take a turn of the loop for each call.

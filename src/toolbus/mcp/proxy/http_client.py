@@ -10,15 +10,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.mcp.proxy.addresses import authority
-from toolbus.mcp.proxy.connections import Connection, WireError, make_request
-from toolbus.mcp.proxy.frames import FrameTooLongError
-from toolbus.mcp.proxy.sse import Events
+from toolbus.mcp.proxy.http_connection import HttpConnection, TransportError, make_request
+from toolbus.mcp.proxy.jsonrpc import FrameTooLongError
+from toolbus.mcp.proxy.sse import EventParser
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.proxy.connections import Head
+    from toolbus.mcp.proxy.http_connection import ResponseHead
     from toolbus.mcp.proxy.sse import Event
 
 _MOST_KEPT = 100
@@ -32,23 +32,23 @@ _SO_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 """Seconds and tries until a peer that vanished counts as gone, where the system can say so."""
 
 
-class Waits(NamedTuple):
+class Timeouts(NamedTuple):
     """Seconds until a server must *connect*, and until it begins to answer; None: as it likes."""
 
     connect: float = 30.0
     head: float | None = None
 
 
-class Reply:
+class HttpReply:
     """The answer to a request: *status*, *fields* as they came, and the body.
 
     *headers* are the fields by lower-case name; of several of one name the last.
     """
 
-    def __init__(self, head: Head, connection: Connection, wire: Wire) -> None:
+    def __init__(self, head: ResponseHead, connection: HttpConnection, wire: HttpClient) -> None:
         self.status, self.fields = head
         self.headers = dict(self.fields)
-        self._connection: Connection | None = connection
+        self._connection: HttpConnection | None = connection
         self._wire = wire
 
     @property
@@ -74,19 +74,19 @@ class Reply:
 
     async def events(self, limit: int) -> AsyncIterator[Event]:
         """Give the events of a stream as they come; raises `FrameTooLongError` as `body` does."""
-        cutter = Events(limit)
+        cutter = EventParser(limit)
         async for piece in self.pieces():
             for event in cutter.feed(piece):
                 yield event
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes; raises `WireError`."""
+        """Give the body as it comes; raises `TransportError`."""
         while self._connection is not None and (piece := await self._connection.piece()):
             yield piece
 
     async def finish(self, seconds: float) -> None:
         """Drop what is left of the body, if it ends within *seconds*: so the connection is kept."""
-        with suppress(WireError, TimeoutError):
+        with suppress(TransportError, TimeoutError):
             async with asyncio.timeout(seconds):
                 async for _ in self.pieces():
                     pass
@@ -98,12 +98,12 @@ class Reply:
             self._wire.release(connection)
 
 
-class Wire:
+class HttpClient:
     """Sends requests, and keeps the connections that their answers leave behind."""
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[str, str], list[tuple[Connection, asyncio.TimerHandle]]] = {}
-        self._places: dict[Connection, tuple[str, str]] = {}
+        self._idle: dict[tuple[str, str], list[tuple[HttpConnection, asyncio.TimerHandle]]] = {}
+        self._places: dict[HttpConnection, tuple[str, str]] = {}
         self._lasting: set[tuple[str, str]] = set()
         self._hasty: set[tuple[str, str]] = set()
 
@@ -113,9 +113,9 @@ class Wire:
         method: str,
         headers: Iterable[tuple[str, str]],
         body: bytes,
-        waits: Waits,
-    ) -> Reply:
-        """Send a request, and return the answer when its head is there; raises `WireError`.
+        waits: Timeouts,
+    ) -> HttpReply:
+        """Send a request, and return the answer when its head is there; raises `TransportError`.
 
         What may have come to the server is not sent again, unless that is safe.
         """
@@ -127,17 +127,17 @@ class Wire:
             try:
                 async with asyncio.timeout(waits.head):
                     head = await connection.ask(request, body)
-                    return Reply(head, connection, self)
+                    return HttpReply(head, connection, self)
             except BaseException as error:
                 again = connection.used and connection.silent and method in _SAFE
                 self._drop(connection)
                 if isinstance(error, TimeoutError):
                     reason = f"{authority(url)} gave no answer within {waits.head:g} s"
-                    raise WireError(reason) from error
-                if not (again and isinstance(error, WireError)):
+                    raise TransportError(reason) from error
+                if not (again and isinstance(error, TransportError)):
                     raise
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         """Keep *connection* for the next request, or end it."""
         place = self._places.get(connection)
         if place is None or place in self._hasty or not connection.rest() or self._is_full():
@@ -158,7 +158,7 @@ class Wire:
     def _is_full(self) -> bool:
         return sum(map(len, self._idle.values())) >= _MOST_KEPT
 
-    async def _take(self, url: SplitResult) -> Connection | None:
+    async def _take(self, url: SplitResult) -> HttpConnection | None:
         """Return a connection that waits for a request, None if there is none."""
         place = url.scheme, url.netloc
         kept = self._idle.get(place, [])
@@ -172,7 +172,7 @@ class Wire:
             self._drop(connection)
         return None
 
-    async def _prove(self, place: tuple[str, str], connection: Connection) -> None:
+    async def _prove(self, place: tuple[str, str], connection: HttpConnection) -> None:
         """Find out whether the server closes its connections and does not say so.
 
         A request could come in between, and then nobody would know whether it had effects.
@@ -184,16 +184,16 @@ class Wire:
             raise
         (self._hasty if connection.is_stale() else self._lasting).add(place)
 
-    def _expire(self, connection: Connection) -> None:
+    def _expire(self, connection: HttpConnection) -> None:
         kept = self._idle.get(self._places[connection], [])
         kept[:] = [one for one in kept if one[0] is not connection]
         self._drop(connection)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: HttpConnection) -> None:
         self._places.pop(connection, None)
         connection.close()
 
-    async def _connect(self, url: SplitResult, seconds: float) -> Connection:
+    async def _connect(self, url: SplitResult, seconds: float) -> HttpConnection:
         name, secure = authority(url), url.scheme == "https"
         context = _context() if secure else None
         host, port = url.hostname or "", url.port or (443 if secure else 80)
@@ -201,11 +201,11 @@ class Wire:
         try:
             async with asyncio.timeout(seconds):
                 transport, connection = await loop.create_connection(
-                    lambda: Connection(name), host, port, ssl=context
+                    lambda: HttpConnection(name), host, port, ssl=context
                 )
         except (OSError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
-            raise WireError(f"{name} cannot be reached: {reason}") from error
+            raise TransportError(f"{name} cannot be reached: {reason}") from error
         _keep_alive(transport.get_extra_info("socket"))
         self._places[connection] = url.scheme, url.netloc
         return connection

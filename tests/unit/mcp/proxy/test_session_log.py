@@ -8,9 +8,9 @@ import pytest
 
 from toolbus import AgentComponent, AssistantMessage, EventBus, ToolAdapter, events
 from toolbus.errors import StoreError
-from toolbus.mcp.proxy import keeping
+from toolbus.mcp.proxy import session_log
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.proxy.session import Session
+from toolbus.mcp.proxy.session import ProxySession
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 
@@ -18,7 +18,7 @@ from toolbus.store.sqlite import SqliteStore
 @pytest.fixture
 def patience(monkeypatch):
     """Set how many seconds a call waits to be written with its answer."""
-    return lambda seconds: monkeypatch.setattr(keeping, "_SOON", seconds)
+    return lambda seconds: monkeypatch.setattr(session_log, "_SOON", seconds)
 
 
 class Watcher(AgentComponent):
@@ -31,7 +31,7 @@ class Ends:
 
     def __init__(self, proxy):
         self.answers, self.asked = {}, []
-        self.session = Session(proxy, self._to_client, self._to_server)
+        self.session = ProxySession(proxy, self._to_client, self._to_server)
 
     def _to_client(self, line):
         frame = json.loads(line)

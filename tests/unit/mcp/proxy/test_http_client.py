@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from toolbus.mcp.proxy.addresses import read_url
-from toolbus.mcp.proxy.connections import WireError
-from toolbus.mcp.proxy.frames import FrameTooLongError
-from toolbus.mcp.proxy.remote import Remote
+from toolbus.mcp.proxy.http_client import HttpClient, Timeouts
+from toolbus.mcp.proxy.http_connection import TransportError
+from toolbus.mcp.proxy.jsonrpc import FrameTooLongError
+from toolbus.mcp.proxy.remote import RemoteServer
 from toolbus.mcp.proxy.sse import on_one_line
-from toolbus.mcp.proxy.stdio import Limits
-from toolbus.mcp.proxy.wire import Waits, Wire
+from toolbus.mcp.proxy.stdio import ProxyLimits
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 
@@ -36,7 +36,7 @@ async def answering(*answers):
 
 @asynccontextmanager
 async def got(url):
-    reply = await Wire().send(url, "GET", [("x-more", "1")], b"", Waits(5, 5))
+    reply = await HttpClient().send(url, "GET", [("x-more", "1")], b"", Timeouts(5, 5))
     yield reply
     reply.close()
     await asyncio.sleep(0)
@@ -106,8 +106,8 @@ async def test_an_event_without_end_is_an_error():
 )
 async def test_what_is_no_http_is_an_error(answer):
     async with answering(answer) as (url, _):
-        with pytest.raises(WireError):
-            await Wire().send(url, "GET", [], b"", Waits(5, 5))
+        with pytest.raises(TransportError):
+            await HttpClient().send(url, "GET", [], b"", Timeouts(5, 5))
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ async def test_what_is_no_http_is_an_error(answer):
 )
 async def test_what_is_no_header_is_not_sent(header):
     async with answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):
-        with pytest.raises(WireError, match="forbids") as found:
-            await Wire().send(url, "GET", [header], b"", Waits(5, 5))
+        with pytest.raises(TransportError, match="forbids") as found:
+            await HttpClient().send(url, "GET", [header], b"", Timeouts(5, 5))
 
     assert "4242" not in str(found.value)
     assert heads == []
@@ -135,7 +135,7 @@ async def test_a_server_without_a_resumed_stream_leaves_an_error():
         taken.append(line)
 
     async with answering(begun, b"HTTP/1.1 405 No\r\ncontent-length: 0\r\n\r\n") as (url, heads):
-        remote = Remote(url, Limits(), None)
+        remote = RemoteServer(url, ProxyLimits(), None)
         remote.take, remote.is_open = take, lambda own: own == 1
         remote.write(b"\n")
         remote.write(b'{"id":1,"method":"ping"}\n')
@@ -148,7 +148,7 @@ async def test_a_server_without_a_resumed_stream_leaves_an_error():
 
 async def test_a_notification_that_fails_is_logged(caplog):
     async with answering(b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n") as (url, _):
-        remote = Remote(url, Limits(), None)
+        remote = RemoteServer(url, ProxyLimits(), None)
         remote.write(b'{"method":"notifications/x"}\n')
         await remote.settle(5)
         await remote.close()
@@ -171,7 +171,7 @@ async def test_a_server_that_hangs_has_a_limit():
     server = await asyncio.start_server(hang, "127.0.0.1")
     async with server:
         port = server.sockets[0].getsockname()[1]
-        remote = Remote(read_url(f"http://127.0.0.1:{port}/"), Limits(silence=0.1), None)
+        remote = RemoteServer(read_url(f"http://127.0.0.1:{port}/"), ProxyLimits(silence=0.1), None)
         remote.take, remote.is_open = take, lambda _: True
         remote.write(b'{"id":1,"method":"tools/call"}\n')
         remote.write(b'{"id":2,"method":"tools/list"}\n')
@@ -190,7 +190,7 @@ async def test_a_server_that_hangs_has_a_limit():
 async def test_routing_headers_repeat_the_stateless_request():
     meta = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
     async with answering(b"HTTP/1.1 202 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):
-        remote = Remote(url, Limits(), None)
+        remote = RemoteServer(url, ProxyLimits(), None)
         remote.is_open = lambda _: False
         for name in (b"plain", b"\xc3\xa9", b"=?base64?x?="):
             params = b'{"name":"' + name + b'",' + meta + b"}"

@@ -31,7 +31,7 @@ _BOUND = (b"negotiate", b"ntlm")
 """Schemes with which a connection, and not a request, says who asks: RFC 4559, 6."""
 
 
-class WireError(ToolbusError):
+class TransportError(ToolbusError):
     """An HTTP server cannot be reached, or what it says is no HTTP, for *reason*."""
 
     def __init__(self, reason: str) -> None:
@@ -42,7 +42,7 @@ class WireError(ToolbusError):
         return self.reason
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """How an answer begins; the names of *fields* are in lower case."""
 
     status: int
@@ -52,21 +52,21 @@ class Head(NamedTuple):
 def make_request(method: str, target: str, headers: Sequence[tuple[str, str]]) -> h11.Request:
     """Return a request, with the length of its body among *headers*.
 
-    Raises `WireError` for what cannot be one.
+    Raises `TransportError` for what cannot be one.
     """
     try:
         fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return h11.Request(method=method, target=target, headers=fields)
     except (h11.LocalProtocolError, UnicodeEncodeError):
         # What is wrong with it may be a secret, and the client's.
-        raise WireError("the request has a header or an address that HTTP forbids") from None
+        raise TransportError("the request has a header or an address that HTTP forbids") from None
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A connection to the server *name*, which answers one request after another."""
 
     _transport: Any
-    _head: asyncio.Future[Head]
+    _head: asyncio.Future[ResponseHead]
 
     def __init__(self, name: str) -> None:
         self._name, self._http = name, h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
@@ -74,11 +74,11 @@ class Connection(asyncio.Protocol):
         self._size, self._paused = 0, False
         self._asked, self._over, self._alone = False, False, False
         self._wake: asyncio.Future[None] | None = None
-        self._broken: WireError | None = None
+        self._broken: TransportError | None = None
         self.silent, self.used = True, False
         self.fresh = _FRESH
 
-    def ask(self, request: h11.Request, body: bytes) -> asyncio.Future[Head]:
+    def ask(self, request: h11.Request, body: bytes) -> asyncio.Future[ResponseHead]:
         """Send a request; return what gets the head of the answer, or the reason for none."""
         head = self._http.send(request)
         rest = self._http.send(h11.Data(data=body)) or b""
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
         return self._head
 
     async def piece(self) -> bytes:
-        """Return what has come of the body since, empty at its end; raises `WireError`."""
+        """Return what has come of the body since, empty at its end; raises `TransportError`."""
         while not self._pieces:
             if self._broken is not None:
                 raise self._broken
@@ -204,12 +204,12 @@ class Connection(asyncio.Protocol):
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers
         ]
         if not self._head.done():
-            self._head.set_result(Head(event.status_code, fields))
+            self._head.set_result(ResponseHead(event.status_code, fields))
 
     def _break(self, reason: str) -> None:
         if not self._asked or self._over or self._broken is not None:
             return
-        self._broken = WireError(reason)
+        self._broken = TransportError(reason)
         if not self._head.done():
             self._head.set_exception(self._broken)
             self._head.exception()  # Nobody may wait any more.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
-from toolbus.mcp.proxy.frames import read_json
+from toolbus.mcp.proxy.jsonrpc import read_json
 from toolbus.mcp.proxy.texts import CALL, see
 from toolbus.mcp.proxy.words import HANDSHAKES, LIST
 from toolbus.messages.fields import with_sound
@@ -65,7 +65,7 @@ def response_of(message: Message) -> ToolResponse:
     return ToolResponse.from_text(message.text)
 
 
-class Screen:
+class ResponseFilter:
     """Shows what a server says to the handlers of *bus*, as the result of a tool."""
 
     def __init__(self, bus: EventBus, scope: Scope) -> None:
@@ -180,10 +180,10 @@ class _closed:  # noqa: N801 - used as a function
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if isinstance(error, Refused) or not isinstance(error, Exception):
             return
-        raise Refused(explained(self._name, error)) from error
+        raise Refused(explain(self._name, error)) from error
 
 
-def explained(name: str, error: Exception) -> str:
+def explain(name: str, error: Exception) -> str:
     """Return what the client may know of *error*, and log the rest."""
     match error:
         case MessageDenied():

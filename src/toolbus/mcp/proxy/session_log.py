@@ -31,7 +31,7 @@ _SOON = 0.005
 """Seconds that a call waits for its answer, to be written with it."""
 
 
-class Keeper:
+class SessionLog:
     """Writes the session *session_id* to *store*; without one it keeps nothing."""
 
     def __init__(self, bus: EventBus, session_id: str, store: Store | None) -> None:
@@ -42,7 +42,9 @@ class Keeper:
         self.waiting: set[CallWriter] = set()
         self._unsaved: deque[DispatchRecord] = deque(maxlen=_MOST_RECORDS)
         self._end_tap = (
-            bus.tap(self._log, idle=False, without=(MODEL_CALL_DELTA,), session_id=session_id)
+            bus.tap(
+                self._add_record, idle=False, without=(MODEL_CALL_DELTA,), session_id=session_id
+            )
             if store
             else None
         )
@@ -89,7 +91,7 @@ class Keeper:
             raise
         self.works = True
 
-    def _log(self, record: DispatchRecord) -> None:
+    def _add_record(self, record: DispatchRecord) -> None:
         if len(self._unsaved) == _MOST_RECORDS:
             logger.warning("a ledger record is lost: too many wait for the next message")
         self._unsaved.append(record)
@@ -98,38 +100,38 @@ class Keeper:
 class CallWriter:
     """Writes a call and its answer: at once if the answer comes soon, which is one commit less."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, log: SessionLog) -> None:
+        self._log = log
         self._call: Message | None = None
         self._written: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, message: Message) -> None:
         """Write *message*; a call may wait for its answer before, but not long."""
-        if isinstance(message, AssistantMessage) and self._keeper.works:
+        if isinstance(message, AssistantMessage) and self._log.works:
             await self._wait(message)
         elif (call := self._take()) is not None:
-            await self._settle(self._keeper.write(message, call))
+            await self._settle(self._log.write(message, call))
         else:
             if self._written is not None:
                 await asyncio.shield(self._written)
-            await self._keeper.write(message)
+            await self._log.write(message)
 
     async def _wait(self, call: Message) -> None:
         loop = asyncio.get_running_loop()
         self._call, self._written = call, loop.create_future()
-        self._keeper.waiting.add(self)
+        self._log.waiting.add(self)
         self._timer = loop.call_later(_SOON, self._write_call)
         await asyncio.shield(self._written)
 
     async def flush(self) -> None:
         """Write the call now."""
         if (call := self._take()) is not None:
-            await self._settle(self._keeper.write(call))
+            await self._settle(self._log.write(call))
 
     def _take(self) -> Message | None:
         call, self._call = self._call, None
-        self._keeper.waiting.discard(self)
+        self._log.waiting.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         return call

@@ -1,0 +1,151 @@
+"""A server's tools: as specs for handlers, back in its list, and as what one call may find."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from toolbus.events.values import ToolSpec
+from toolbus.messages import schemas
+from toolbus.messages.immutable import EMPTY, thaw
+from toolbus.messages.records import encode
+from toolbus.tools.toolset import Tool, Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from toolbus.mcp.proxy.calls import ProxiedCall
+    from toolbus.messages.records import JsonObject, ToolResponse
+    from toolbus.tools.calls.advertised import AdvertisedTools
+    from toolbus.tools.contexts import ToolContext
+
+_MEMBERS = {
+    "description": "description",
+    "input_schema": "inputSchema",
+    "output_schema": "outputSchema",
+    "annotations": "annotations",
+}
+
+
+def specs_of(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
+    """Return the specs of *tools*, as JSON; what has no name is none. Raises `FreezeError`."""
+    return tuple([_spec(one) for one in tools if isinstance(_member(one, "name", str, None), str)])
+
+
+def _spec(tool: dict[str, Any]) -> ToolSpec:
+    return ToolSpec(
+        name=tool["name"],
+        description=_member(tool, "description", str, ""),
+        input_schema=_member(tool, "inputSchema", dict, {"type": "object"}),
+        output_schema=_member(tool, "outputSchema", dict, None),
+        annotations=_member(tool, "annotations", dict, EMPTY),
+    )
+
+
+def sound(spec: ToolSpec) -> ToolSpec:
+    """Return *spec* without the schemas that nothing can be checked against."""
+    output, takes = spec.output_schema, spec.input_schema
+    return ToolSpec(
+        name=spec.name,
+        description=spec.description,
+        input_schema={"type": "object"} if schemas.check_schema(takes) else takes,
+        output_schema=None if output is None or schemas.check_schema(output) else output,
+        annotations=spec.annotations,
+    )
+
+
+def rebuild_list(
+    tools: list[Any], before: Iterable[ToolSpec], after: Iterable[ToolSpec]
+) -> tuple[list[Any], tuple[str, ...]]:
+    """Return *tools* as handlers left their specs, and the names of specs that are no tool's.
+
+    What a spec does not say of a tool, its title or its icons, stays.
+    """
+    given = {spec.name: spec for spec in before}
+    known = {_member(one, "name", str, None): one for one in tools}
+    strange = tuple([spec.name for spec in after if spec.name not in given])
+    listed = [
+        _reworded(known[spec.name], given[spec.name], spec) for spec in after if spec.name in given
+    ]
+    return listed, strange
+
+
+def listing_of(spec: ToolSpec) -> dict[str, Any]:
+    """Return what a list says of a tool that no server has."""
+    return _reworded({"name": spec.name}, ToolSpec(name=spec.name, input_schema=EMPTY), spec)
+
+
+def _reworded(tool: dict[str, Any], before: ToolSpec, after: ToolSpec) -> dict[str, Any]:
+    changed = {
+        member: thaw(getattr(after, field))
+        for field, member in _MEMBERS.items()
+        if getattr(after, field) != getattr(before, field)
+    }
+    new = {**tool, **changed}
+    return {name: value for name, value in new.items() if name not in changed or value is not None}
+
+
+def _member(item: Any, name: str, kind: type, default: Any) -> Any:
+    found = item.get(name) if isinstance(item, dict) else None
+    return found if isinstance(found, kind) else default
+
+
+class ServerTool(Tool):
+    """A tool of the server, for one call."""
+
+    in_place = True
+    is_async = True
+
+    def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: ProxiedCall) -> None:
+        # Not found by looking at `run`: there is one of these for each call.
+        self.spec, self._offered, self._call = spec, offered or spec, call
+        self.timeout = call.timeout
+        self.idempotent = spec.annotations.get("idempotentHint") is True
+
+    async def run(self, arguments: JsonObject) -> ToolResponse:
+        """Let the server run it."""
+        original = self._call.request.call.arguments
+        # Not `==`, by which 1 is True.
+        if arguments is not original and encode(arguments) == encode(original):
+            arguments = original
+        return await self._call.run(self.spec.name, arguments)
+
+    def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:  # noqa: ARG002
+        """Return `run`, ready with *values*; the server has no use for *context*."""
+        return partial(self.run, **values)
+
+    def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
+        """Return *arguments*, and what a handler broke; the client's own the server judges."""
+        original, values = self._call.request.call.arguments, {"arguments": arguments}
+        if arguments is original or not self._fits(original):
+            return values, None
+        return values, schemas.problem(self.spec.input_schema, arguments)
+
+    def _fits(self, arguments: JsonObject) -> bool:
+        specs = (self.spec, self._offered)
+        return any(schemas.problem(one.input_schema, arguments) is None for one in specs)
+
+
+class ServerTools(Toolset):
+    """The tools that a call may find: those of the server *specs*, and the *own* of components."""
+
+    def __init__(
+        self, specs: dict[str, ToolSpec], offer: AdvertisedTools, call: ProxiedCall, own: Toolset
+    ) -> None:
+        super().__init__()
+        self._specs, self._offer, self._call, self._components = specs, offer, call, own
+        self._found: dict[str, Tool] = {}
+
+    def __iter__(self) -> Iterator[Tool]:
+        names = [*self._specs, *[one.spec.name for one in self._components]]
+        return iter([one for name in dict.fromkeys(names) if (one := self.get(name)) is not None])
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool *name*, or None; the server's hides one of a component."""
+        found, spec = self._found.get(name), self._specs.get(name)
+        if spec is None:
+            return self._components.get(name)
+        if found is None or found.spec is not spec:
+            # Asked for several times in a call.
+            found = self._found[name] = ServerTool(spec, self._offer.specs.get(name), self._call)
+        return found
