@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from toolbus.events.catalogue import Scope, ToolSpec
+from toolbus.events.subjects import matches
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall, ToolResponse
@@ -61,10 +61,7 @@ class ToolAdapter:
 
     def should_adapt(self, tool_name: str) -> bool:
         """Tell whether the tool *tool_name* is one of those to adapt."""
-        for pattern in (self.tools,) if isinstance(self.tools, str) else self.tools:
-            if pattern == "*" or fnmatchcase(tool_name, pattern):
-                return True
-        return False
+        return matches(self.tools, tool_name)
 
     # `*args` and `**kwargs` let a type checker accept overrides with `ctx` and without it.
 
