@@ -7,7 +7,6 @@ from typing import NamedTuple
 from hostile_frames import DENIED, HIDDEN, SECRET
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard, on
 from toolbus.mcp.proxy.jsonrpc import LineSplitter
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 from toolbus.messages.immutable import thaw
 
@@ -69,18 +68,11 @@ class Between:
     def __init__(self, proxy):
         self.client, self.server = [], []
         self._unread = []
-        self.session = ProxySession(proxy)
-        self.directions = Directions(self.client.append, self._take, self.client.append)
+        self.session = ProxySession(proxy, self.client.append, self._take)
 
     def _take(self, line):
         self.server.append(line)
         self._unread.append(line)
-
-    def from_client(self, line):
-        self.session.from_client(line, self.directions)
-
-    async def from_server(self, line):
-        await self.session.from_server(line, self.directions)
 
     async def play_server(self, silent=()):
         """Answer as a server until nothing is asked any more, but not the ids *silent*."""
@@ -97,7 +89,7 @@ class Between:
     async def _answer(self, frame):
         listed = {"tools": TOOLS} if frame["method"] == "tools/list" else {"content": []}
         answer = {"jsonrpc": "2.0", "id": frame["id"], "result": listed}
-        await self.from_server(json.dumps(answer).encode() + b"\n")
+        await self.session.from_server(json.dumps(answer).encode() + b"\n")
 
     async def end(self):
         """Let it end; the server has gone before."""
@@ -126,7 +118,7 @@ async def from_client(proxy, judge, data):
     judge.forget()
     between = Between(proxy)
     for line in lines_of(data):
-        between.from_client(line)
+        between.session.from_client(line)
     await between.play_server()
     await between.end()
     return passed(judge, between)
@@ -139,10 +131,10 @@ async def from_server(proxy, judge, asked, data):
     for request_id, method in asked:
         params = {"name": "read", "uri": "file:///a", "arguments": {}}
         frame = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-        between.from_client(json.dumps(frame).encode() + b"\n")
+        between.session.from_client(json.dumps(frame).encode() + b"\n")
     await between.play_server(silent=[request_id for request_id, _ in asked])
     for line in lines_of(data):
-        await between.from_server(line)
+        await between.session.from_server(line)
     await between.end()
     return passed(judge, between)
 

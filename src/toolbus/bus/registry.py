@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.channels import Channel
-from toolbus.bus.dispatch.bindings import Binding, Options, Policy, check_handler, check_options
+from toolbus.bus.dispatch.bindings import (
+    Binding,
+    Policy,
+    SubscriptionOptions,
+    check_handler,
+    check_options,
+)
 from toolbus.bus.dispatch.holding import Held
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Taps
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
     from blinker import Signal
 
-    from toolbus.bus.dispatch.deadlines import Stuck
+    from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.dispatch.plans import Verb
     from toolbus.events.catalogue import Event
 
@@ -48,7 +54,7 @@ class Registry(Subscribing):
         self._taps = Taps(self._outdate)
         # For components, whose handlers of parameters stand in a row across all agents.
         self.numbers = Numbers()
-        self._stuck: Stuck | None = None
+        self._abandoned: AbandonedThreads | None = None
         # For what is made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
 
@@ -78,7 +84,7 @@ class Registry(Subscribing):
     @property
     def stuck(self) -> int:
         """How many threads of timed-out handlers still run."""
-        return 0 if self._stuck is None else self._stuck.count
+        return 0 if self._abandoned is None else self._abandoned.count
 
     def _channel(self, event: Event) -> Channel:
         try:
@@ -128,17 +134,17 @@ class Registry(Subscribing):
         self,
         event: Event,
         kind: HandlerKind,
-        settings: Options,
+        settings: SubscriptionOptions,
         handler: Callable[..., Any],
         *,
         attached: bool = False,
     ) -> Subscription:
         channel = self._channel(event)
         check_handler(event, handler, settings)
-        stuck = self._threads() if settings.thread else None
+        abandoned = self._threads() if settings.thread else None
         held = Held(handler, settings.when) if attached and not settings.weak else None
         binding = Binding(
-            event, handler, kind, settings, stuck=stuck, held=held, on_end=channel.end
+            event, handler, kind, settings, abandoned=abandoned, held=held, on_end=channel.end
         )
         channel.add(binding)
         return Subscription(channel, binding, held)
@@ -153,20 +159,20 @@ class Registry(Subscribing):
         for channel in tuple(self._channels.values()):
             channel.outdate()
 
-    def _threads(self) -> Stuck:
-        from toolbus.bus.dispatch.deadlines import Stuck  # noqa: PLC0415 - loads asyncio
+    def _threads(self) -> AbandonedThreads:
+        from toolbus.bus.dispatch.deadlines import AbandonedThreads  # noqa: PLC0415 - loads asyncio
 
         with self._making:
-            self._stuck = self._stuck or Stuck()
-            return self._stuck
+            self._abandoned = self._abandoned or AbandonedThreads()
+            return self._abandoned
 
 
-def _settings(event: Event, kind: HandlerKind, options: HandlerOptions) -> Options:
+def _settings(event: Event, kind: HandlerKind, options: HandlerOptions) -> SubscriptionOptions:
     """Return *options*; raises `RegistrationError` for those that could never work."""
     if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
         known = ", ".join(sorted(HandlerOptions.__annotations__))
         reason = f"there is no option {unknown[0]!r}; known: {known}"
         raise RegistrationError(f"handler of {event!r}", reason)
-    settings = Options(**options)
+    settings = SubscriptionOptions(**options)
     check_options(event, kind, settings)
     return settings

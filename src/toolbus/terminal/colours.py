@@ -1,4 +1,4 @@
-"""Colours for tones, by rich."""
+"""Colours for styles, by rich."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.terminal.pieces import Styled, Tone
+    from toolbus.terminal.spans import Span, Style
 
 # The terminal's own sixteen colours, so that they suit its background.
-_STYLES: dict[Tone, str] = {
+_STYLES: dict[Style, str] = {
     "": "",
     "good": "green",
     "bad": "red",
@@ -24,9 +24,9 @@ _STYLES: dict[Tone, str] = {
 }
 
 
-def paint(pieces: Sequence[Styled]) -> str:
+def paint(pieces: Sequence[Span]) -> str:
     """Return *pieces* in colour."""
-    text = Text.assemble(*[(one.text, _STYLES[one.tone]) for one in pieces])
+    text = Text.assemble(*[(one.text, _STYLES[one.style]) for one in pieces])
     text.rstrip()
     console = Console(force_terminal=True, color_system="standard", highlight=False)
     with console.capture() as capture:

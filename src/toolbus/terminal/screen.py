@@ -9,11 +9,10 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from toolbus.terminal.output import Output
-from toolbus.terminal.pieces import (
+from toolbus.terminal.spans import (
     Paint,
-    Piece,
-    Styled,
-    Tone,
+    Span,
+    Style,
     cropped,
     joined,
     length,
@@ -24,7 +23,7 @@ from toolbus.terminal.pieces import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Output", "Piece", "Screen", "Styled", "Tone", "UsageError", "open_screen"]
+__all__ = ["Output", "Screen", "Span", "Style", "UsageError", "open_screen"]
 
 _NARROWEST, _WIDEST = 40, 110
 
@@ -34,31 +33,31 @@ class UsageError(Exception):
 
 
 class Screen:
-    """Writes lines of at most *width* cells to *output*; *paint* turns tones into colours."""
+    """Writes lines of at most *width* cells to *output*; *paint* turns styles into colours."""
 
     def __init__(self, output: Output, width: int, paint: Paint) -> None:
         self.width, self._output, self._paint = width, output, paint
 
-    def line(self, *pieces: Piece, right: Sequence[Piece] = (), indent: int = 0) -> None:
+    def line(self, *pieces: Span | str, right: Sequence[Span | str] = (), indent: int = 0) -> None:
         """Write one line, cropped to fit; what is *right* ends at the right edge."""
         tail = shown(right)
         room = self.width - indent - (length(tail) + 2 if tail else 0)
         head = cropped(shown(pieces), room)
         gap = self.width - indent - length(head) - length(tail) if tail else 0
-        self._write([Styled(" " * indent), *head, Styled(" " * gap), *tail])
+        self._write([Span(" " * indent), *head, Span(" " * gap), *tail])
 
     def whole(self, text: str, *, indent: int = 0) -> None:
         """Write one line as it is, however long: a path that is cut leads nowhere."""
-        self._write([Styled(" " * indent), *shown([text])])
+        self._write([Span(" " * indent), *shown([text])])
 
-    def prose(self, text: str, *, indent: int = 0, tone: Tone = "") -> None:
+    def prose(self, text: str, *, indent: int = 0, style: Style = "") -> None:
         """Write *text* over as many lines as it takes."""
         for line in textwrap.wrap(text, self.width - indent) or [""]:
-            self.line(Styled(line, tone), indent=indent)
+            self.line(Span(line, style), indent=indent)
 
     def table(
         self,
-        rows: Sequence[Sequence[Piece]],
+        rows: Sequence[Sequence[Span | str]],
         *,
         indent: int = 0,
         numbers: bool = False,
@@ -72,12 +71,12 @@ class Screen:
         cells = [[shown([cell]) for cell in row] for row in rows]
         widths = [max(map(length, column)) for column in zip(*cells, strict=True)]
         for row, note in zip(cells, notes or [""] * len(cells), strict=True):
-            pieces: list[Styled] = []
+            pieces: list[Span] = []
             for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
-                pad = Styled(" " * (width - length(cell)))
+                pad = Span(" " * (width - length(cell)))
                 pieces += [pad, *cell] if numbers and at else [*cell, pad]
-                pieces.append(Styled("  "))
-            tail = [Styled(note, "dim")] if note else []
+                pieces.append(Span("  "))
+            tail = [Span(note, "dim")] if note else []
             if note and indent + length(trimmed(pieces)) + 2 + len(note) > self.width:
                 self.line(*pieces, indent=indent)
                 pieces = []
@@ -90,15 +89,15 @@ class Screen:
         """
         room = (self.width - indent - 3) // 2
         if len(rows) == 1 and max(map(len, rows[0])) > room:
-            self.line(Styled(f"- {rows[0][0]}", "bad"), indent=indent)
-            self.line(Styled(f"+ {rows[0][1]}", "good"), indent=indent)
+            self.line(Span(f"- {rows[0][0]}", "bad"), indent=indent)
+            self.line(Span(f"+ {rows[0][1]}", "good"), indent=indent)
             return
         for before, after in rows:
             start = _first_difference(before, after)
-            left = cropped(shown([Styled(_from(before, start, room), "bad")]), room)
-            right = cropped(shown([Styled(_from(after, start, room), "good")]), room)
-            pad = Styled(" " * (room - length(left)))
-            self._write([Styled(" " * indent), *left, pad, Styled(" │ ", "dim"), *right])
+            left = cropped(shown([Span(_from(before, start, room), "bad")]), room)
+            right = cropped(shown([Span(_from(after, start, room), "good")]), room)
+            pad = Span(" " * (room - length(left)))
+            self._write([Span(" " * indent), *left, pad, Span(" │ ", "dim"), *right])
 
     def command(self, *words: str, indent: int = 2) -> None:
         """Write a command that can be copied, with a backslash at the end of what is too long."""
@@ -106,12 +105,12 @@ class Screen:
         for at, word in enumerate(words):
             # Two cells are kept for the backslash.
             if at and len(line) + len(shlex.quote(word)) + 2 > self.width:
-                self._write([Styled(f"{line}\\", "strong")])
+                self._write([Span(f"{line}\\", "strong")])
                 line = " " * (indent + 4)
             line += f"{shlex.quote(word)} "
-        self._write([Styled(line, "strong")])
+        self._write([Span(line, "strong")])
 
-    def _write(self, pieces: Sequence[Styled]) -> None:
+    def _write(self, pieces: Sequence[Span]) -> None:
         self._output.write(f"{self._paint(pieces).rstrip()}\n")
 
 
@@ -127,7 +126,7 @@ def open_screen(output: Output, environ: Mapping[str, str] = os.environ) -> Scre
     return Screen(output, max(_NARROWEST, min(width, _WIDEST)), paint or joined)
 
 
-def _colours() -> Callable[[Sequence[Styled]], str] | None:
+def _colours() -> Callable[[Sequence[Span]], str] | None:
     try:
         from toolbus.terminal.colours import paint  # noqa: PLC0415 - rich is an extra
     except ImportError:

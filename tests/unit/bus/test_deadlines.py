@@ -8,7 +8,14 @@ from contextvars import ContextVar
 import pytest
 
 from toolbus.bus.dispatch import deadlines
-from toolbus.bus.dispatch.deadlines import Stuck, in_thread, in_thread_now, start, timed, within
+from toolbus.bus.dispatch.deadlines import (
+    AbandonedThreads,
+    in_thread,
+    in_thread_now,
+    start,
+    timed,
+    within,
+)
 from toolbus.errors import DeadlineError
 
 
@@ -83,12 +90,12 @@ async def test_threads_give_what_the_function_gives():
     def function(more):
         return variable.get() + more
 
-    stuck = Stuck()
-    assert await in_thread(function, "x", seconds=30, stuck=stuck) == "minex"
-    assert await in_thread(function, "x", stuck=stuck) == "minex"
-    assert in_thread_now(function, "x", seconds=30, stuck=stuck) == "minex"
-    assert in_thread_now(function, "x", stuck=stuck) == "minex"
-    assert stuck.count == 0
+    abandoned = AbandonedThreads()
+    assert await in_thread(function, "x", seconds=30, watcher=abandoned) == "minex"
+    assert await in_thread(function, "x", watcher=abandoned) == "minex"
+    assert in_thread_now(function, "x", seconds=30, watcher=abandoned) == "minex"
+    assert in_thread_now(function, "x", watcher=abandoned) == "minex"
+    assert abandoned.count == 0
 
 
 @pytest.mark.parametrize("error", [Boom, TimeoutError, KeyboardInterrupt, asyncio.CancelledError])
@@ -97,33 +104,38 @@ async def test_threads_give_the_function_s_own_error(error):
         raise error
 
     with pytest.raises(error):
-        await in_thread(function, seconds=30, stuck=Stuck())
+        await in_thread(function, seconds=30, watcher=AbandonedThreads())
     with pytest.raises(error):
-        in_thread_now(function, seconds=30, stuck=Stuck())
+        in_thread_now(function, seconds=30, watcher=AbandonedThreads())
 
 
 async def test_a_late_thread_is_watched():
-    release, stuck, threads = threading.Event(), Stuck(), []
+    release, abandoned, threads = threading.Event(), AbandonedThreads(), []
 
     def hang():
         threads.append(threading.current_thread())
         release.wait()
 
     with pytest.raises(DeadlineError, match=r"timed out after 0\.01 s"):
-        await in_thread(hang, seconds=0.01, stuck=stuck)
+        await in_thread(hang, seconds=0.01, watcher=abandoned)
     with pytest.raises(DeadlineError, match=r"timed out after 0\.01 s"):
-        in_thread_now(hang, seconds=0.01, stuck=stuck)
+        in_thread_now(hang, seconds=0.01, watcher=abandoned)
 
-    assert stuck.count == 2
+    assert abandoned.count == 2
     assert all(thread.daemon and thread.name.startswith("toolbus <func") for thread in threads)
     release.set()
     for thread in threads:
         thread.join()
-    assert stuck.count == 0
+    assert abandoned.count == 0
 
 
 async def test_a_thread_that_is_left_by_cancellation_is_watched():
-    started, release, stuck, threads = asyncio.Event(), threading.Event(), Stuck(), []
+    started, release, abandoned, threads = (
+        asyncio.Event(),
+        threading.Event(),
+        AbandonedThreads(),
+        [],
+    )
     loop = asyncio.get_running_loop()
 
     def hang():
@@ -131,19 +143,19 @@ async def test_a_thread_that_is_left_by_cancellation_is_watched():
         loop.call_soon_threadsafe(started.set)
         release.wait()
 
-    task = asyncio.ensure_future(in_thread(hang, stuck=stuck))
+    task = asyncio.ensure_future(in_thread(hang, watcher=abandoned))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert stuck.count == 1
+    assert abandoned.count == 1
     release.set()
     threads[0].join()
 
 
 def test_a_thread_may_outlive_its_loop():
-    release, stuck, threads = threading.Event(), Stuck(), []
+    release, abandoned, threads = threading.Event(), AbandonedThreads(), []
 
     def hang():
         threads.append(threading.current_thread())
@@ -151,13 +163,13 @@ def test_a_thread_may_outlive_its_loop():
 
     async def leave():
         with pytest.raises(DeadlineError):
-            await in_thread(hang, seconds=0.01, stuck=stuck)
+            await in_thread(hang, seconds=0.01, watcher=abandoned)
 
     asyncio.run(leave())
     release.set()
     threads[0].join()
 
-    assert stuck.count == 0
+    assert abandoned.count == 0
 
 
 async def test_what_ends_at_the_last_moment_has_ended_in_time(monkeypatch):
@@ -175,7 +187,7 @@ async def test_what_ends_at_the_last_moment_has_ended_in_time(monkeypatch):
 
     monkeypatch.setattr(deadlines, "start", begin)
 
-    assert in_thread_now(lambda: "x", seconds=0.01, stuck=Stuck()) == "x"
+    assert in_thread_now(lambda: "x", seconds=0.01, watcher=AbandonedThreads()) == "x"
 
 
 def test_start_gives_a_future_that_nobody_can_cancel():

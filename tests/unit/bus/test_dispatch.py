@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.bindings import Binding, Options
+from toolbus.bus.dispatch.bindings import Binding, SubscriptionOptions
 from toolbus.bus.dispatch.callables import is_async, name_of
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
@@ -192,7 +192,11 @@ def test_weak_functions_go_like_methods():
     calls = []
     handler = Owner()
     binding = Binding(
-        WORD, handler, "transformer", Options(weak=True), on_end=lambda _: calls.append("end")
+        WORD,
+        handler,
+        "transformer",
+        SubscriptionOptions(weak=True),
+        on_end=lambda _: calls.append("end"),
     )
     assert (binding.alive, binding.ended) == (True, False)
     gone = weakref.ref(handler)
@@ -209,7 +213,7 @@ async def test_a_weak_async_handler_that_has_gone_does_nothing():
     async def later(ctx):
         raise AssertionError
 
-    binding = Binding(WORD, later, "transformer", Options(weak=True))
+    binding = Binding(WORD, later, "transformer", SubscriptionOptions(weak=True))
     del later
     gc.collect()
 
@@ -217,8 +221,8 @@ async def test_a_weak_async_handler_that_has_gone_does_nothing():
 
 
 def test_a_binding_knows_its_rank_and_defaults():
-    binding = Binding(WORD, plain, "transformer", Options())
-    guard = Binding(WORD, plain, "guard", Options(priority=7, on_error="open"))
+    binding = Binding(WORD, plain, "transformer", SubscriptionOptions())
+    guard = Binding(WORD, plain, "guard", SubscriptionOptions(priority=7, on_error="open"))
 
     assert (binding.rank, guard.rank) == ((False, -100, 0), (True, -7, 0))
     assert (binding.policy, guard.policy) == ("open", "open")
@@ -228,7 +232,7 @@ def test_a_binding_knows_its_rank_and_defaults():
 
 
 def test_a_ticket_is_taken_once():
-    binding = Binding(WORD, plain, "transformer", Options(once=True))
+    binding = Binding(WORD, plain, "transformer", SubscriptionOptions(once=True))
     ctx = EventContext(WORD, "x")
 
     assert [binding.predicate(ctx), binding.predicate(ctx)] == [True, False]
@@ -241,10 +245,18 @@ async def test_awaited_observers_have_no_default_timeout():
 
     fact = ObserveEvent("fact", str, awaited=True)
 
-    assert Binding(fact, later, "observer", Options()).function is later
-    assert Binding(WORD, later, "transformer", Options()).function is later
-    assert Binding(NOTE, later, "observer", Options()).function.args == (30.0, take, later)
-    assert Binding(NOTE, later, "observer", Options(timeout=5)).function.args == (5, take, later)
+    assert Binding(fact, later, "observer", SubscriptionOptions()).function is later
+    assert Binding(WORD, later, "transformer", SubscriptionOptions()).function is later
+    assert Binding(NOTE, later, "observer", SubscriptionOptions()).function.args == (
+        30.0,
+        take,
+        later,
+    )
+    assert Binding(NOTE, later, "observer", SubscriptionOptions(timeout=5)).function.args == (
+        5,
+        take,
+        later,
+    )
 
 
 def test_an_error_that_cannot_be_shown_is_a_failure_like_any_other():

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from toolbus.terminal.output import Output
-from toolbus.terminal.pieces import Styled, joined
 from toolbus.terminal.screen import Screen, open_screen
+from toolbus.terminal.spans import Span, joined
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ class Full(io.StringIO):
 def test_a_line_is_cropped_for_what_is_right(screen, stream):
     screen.line("x" * 60)
     screen.line("x" * 60, right=["end"], indent=2)
-    screen.line("x", Styled("y", "good"), right=["1 ", "2"])
+    screen.line("x", Span("y", "good"), right=["1 ", "2"])
     screen.line()
 
     assert stream.getvalue().splitlines() == [
@@ -142,6 +142,6 @@ def test_the_width_is_that_of_the_terminal_within_reason(stream, monkeypatch, co
     [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
 )
 def test_colours_can_be_forced(stream, environ, coloured):
-    open_screen(Output(stream), environ).line(Styled("x", "good"), "y")
+    open_screen(Output(stream), environ).line(Span("x", "good"), "y")
 
     assert stream.getvalue() == ("\x1b[32mx\x1b[0my\n" if coloured else "xy\n")

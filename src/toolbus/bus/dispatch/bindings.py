@@ -19,7 +19,7 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
 
 if TYPE_CHECKING:
-    from toolbus.bus.dispatch.deadlines import Stuck
+    from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
 
@@ -37,7 +37,7 @@ class Speaker(Protocol):
         """Who it is."""
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class SubscriptionOptions(Struct, frozen=True, kw_only=True):
     """How to subscribe; see `EventBus.on`."""
 
     priority: int = 100
@@ -65,9 +65,9 @@ class Binding:
         event: Event,
         handler: Callable[..., Any],
         kind: HandlerKind,
-        options: Options,
+        options: SubscriptionOptions,
         *,
-        stuck: Stuck | None = None,
+        abandoned: AbandonedThreads | None = None,
         held: Held | None = None,
         on_end: Callable[[Binding], object] = lambda _: None,
     ) -> None:
@@ -83,7 +83,7 @@ class Binding:
         self._tickets = [True] if options.once else None
         self.is_async = is_async(handler)
         call = handler if self._target is None else calling(self._target, is_async=self.is_async)
-        self.function, self.blocking = _prepared(call, self, options, stuck)
+        self.function, self.blocking = _prepared(call, self, options, abandoned)
         self.is_async = self.is_async or options.thread
         when = options.when
         if when is not None and held is not None and self._target is not None:
@@ -114,7 +114,7 @@ class Binding:
 
     def _asked_first(
         self,
-        options: Options,
+        options: SubscriptionOptions,
         when: Callable[[EventContext[Any]], object] | None,
         end: Callable[[], object],
     ) -> Iterator[Callable[[EventContext[Any]], object]]:
@@ -126,7 +126,7 @@ class Binding:
             yield partial(_take_ticket, self._tickets, end)
 
 
-def check_options(event: Event, kind: HandlerKind, options: Options) -> None:
+def check_options(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> None:
     """Raise `RegistrationError` for what could never work, whatever the handler is."""
     if not isinstance(event, TransformEvent | ObserveEvent):
         raise RegistrationError(f"event {event!r}", "expected a TransformEvent or an ObserveEvent")
@@ -134,13 +134,13 @@ def check_options(event: Event, kind: HandlerKind, options: Options) -> None:
         raise RegistrationError(f"handler of {event.name!r}", problem)
 
 
-def check_handler(event: Event, handler: Callable[..., Any], options: Options) -> None:
+def check_handler(event: Event, handler: Callable[..., Any], options: SubscriptionOptions) -> None:
     """Raise `RegistrationError` for a handler that could never work."""
     for problem in _handler_problems(handler, options):
         raise RegistrationError(f"handler {handler!r} of {event.name!r}", problem)
 
 
-def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str]:
+def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> Iterator[str]:
     observed = isinstance(event, ObserveEvent)
     if kind == "guard" and observed:
         yield "a guard judges, and this event is only observed; use `on`"
@@ -163,7 +163,7 @@ def _problems(event: Event, kind: HandlerKind, options: Options) -> Iterator[str
         yield "when must be sync"
 
 
-def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator[str]:
+def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions) -> Iterator[str]:
     if not callable(handler):
         yield "a handler must be callable, with one argument, the context"
     elif not takes_one(handler):
@@ -179,7 +179,10 @@ def _handler_problems(handler: Callable[..., Any], options: Options) -> Iterator
 
 
 def _prepared(
-    call: Callable[..., Any], binding: Binding, options: Options, stuck: Stuck | None
+    call: Callable[..., Any],
+    binding: Binding,
+    options: SubscriptionOptions,
+    abandoned: AbandonedThreads | None,
 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
     """Return the function for the async verbs and the one for the sync verbs."""
     timeout, event = options.timeout, binding.event
@@ -190,12 +193,12 @@ def _prepared(
         return call, None if binding.is_async else call
     from toolbus.bus.dispatch import deadlines  # noqa: PLC0415 - loads asyncio, which few buses need
 
-    if stuck is None:
+    if abandoned is None:
         awaited = (take, call) if queued else (call,)
         return partial(deadlines.timed, timeout, *awaited), None
     return (
-        partial(deadlines.in_thread, call, seconds=timeout, stuck=stuck),
-        partial(deadlines.in_thread_now, call, seconds=timeout, stuck=stuck),
+        partial(deadlines.in_thread, call, seconds=timeout, watcher=abandoned),
+        partial(deadlines.in_thread_now, call, seconds=timeout, watcher=abandoned),
     )
 
 

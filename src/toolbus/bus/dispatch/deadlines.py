@@ -34,7 +34,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class Stuck:
+class AbandonedThreads:
     """The threads that nobody waits for any more and that still run."""
 
     def __init__(self) -> None:
@@ -99,11 +99,11 @@ def start(function: Callable[..., T], *args: object) -> Future[T]:
 
 
 async def in_thread(
-    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Watcher
+    function: Callable[..., T], *args: object, seconds: float | None = None, watcher: Watcher
 ) -> T:
     """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
 
-    *stuck* is told of a thread that is left behind, by the deadline or by cancellation.
+    *watcher* is told of a thread that is left behind, by the deadline or by cancellation.
     """
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -119,12 +119,12 @@ async def in_thread(
             async with asyncio.timeout(seconds):
                 await ended.wait()
     finally:
-        _watch(work, stuck)
+        _watch(work, watcher)
     return _result(work, seconds)
 
 
 def in_thread_now(
-    function: Callable[..., T], *args: object, seconds: float | None = None, stuck: Watcher
+    function: Callable[..., T], *args: object, seconds: float | None = None, watcher: Watcher
 ) -> T:
     """Do as `in_thread` does, and block the calling thread meanwhile."""
     work = start(function, *args)
@@ -133,13 +133,13 @@ def in_thread_now(
     except TimeoutError:
         pass  # Of the waiting: an error of the work itself would have been returned.
     finally:
-        _watch(work, stuck)
+        _watch(work, watcher)
     return _result(work, seconds)
 
 
-def _watch(work: Future[Any], stuck: Watcher) -> None:
+def _watch(work: Future[Any], watcher: Watcher) -> None:
     if not work.done():
-        stuck.watch(work)
+        watcher.watch(work)
 
 
 def _result(work: Future[T], seconds: float | None) -> T:

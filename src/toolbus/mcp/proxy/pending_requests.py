@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from toolbus.mcp.proxy.jsonrpc import Frame
-    from toolbus.mcp.proxy.request_table import Directions, Send
+    from toolbus.mcp.proxy.request_table import Send
 
 _ELICIT = "elicitation/create"
 
@@ -76,14 +76,14 @@ class PendingRequests:
         """Send the server a request in the place of the client; return the answer."""
         return await self._ask(self.asked, request_id, method, line, to_server)
 
-    async def ask_list(self, params: dict[str, Any], directions: Directions) -> RpcResponse:
+    async def ask_list(self, params: dict[str, Any], to_server: Send) -> RpcResponse:
         """Ask the server for its tools."""
         request_id = f"toolbus-{new_id()}"
         line = write_frame(id=request_id, method=LIST, params=params)
-        return await self.ask(request_id, line, directions.to_server, LIST)
+        return await self.ask(request_id, line, to_server, LIST)
 
     async def elicit(
-        self, directions: Directions, ask: Ask, call: ToolCall | None, _scope: Scope
+        self, to_client: Send, ask: Ask, call: ToolCall | None, _scope: Scope
     ) -> bool | Deny:
         """Put what a guard asks to the person in front of the client, one question at a time.
 
@@ -92,8 +92,7 @@ class PendingRequests:
         request_id = f"toolbus-{new_id()}"
         line = write_frame(id=request_id, method=_ELICIT, params=_question(ask, call))
         async with self._one_question.here():
-            send = directions.to_client
-            return _verdict(await self._ask(self.elicited, request_id, _ELICIT, line, send))
+            return _verdict(await self._ask(self.elicited, request_id, _ELICIT, line, to_client))
 
     async def _ask(
         self, table: RequestTable, request_id: Any, method: str, line: bytes, send: Send

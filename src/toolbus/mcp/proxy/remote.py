@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -22,7 +21,6 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pipes import open_sink
 from toolbus.mcp.proxy.processes import FAILED
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import (
     REVISION,
     SESSION,
@@ -66,11 +64,10 @@ async def run_remote(
     """
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
-    session, remote = ProxySession(proxy), RemoteServer(url, limits, token)
-    directions = Directions(sink.write, remote.write, sink.write)
-    remote.take = partial(session.from_server, directions=directions)
-    remote.is_open = session.is_open
-    asking = asyncio.create_task(pass_requests(session, directions, remote.drain, limits.frame))
+    remote = RemoteServer(url, limits, token)
+    session = ProxySession(proxy, sink.write, remote.write)
+    remote.take, remote.is_open = session.from_server, session.is_open
+    asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
     if await _ended(asking, sink.lost):
         session.client_gone()
         await session.settle(limits.grace)

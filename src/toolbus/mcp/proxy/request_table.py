@@ -30,14 +30,18 @@ Send: TypeAlias = Callable[[bytes], object]
 class Directions(NamedTuple):
     """Where the lines go that come of one message of either side.
 
-    *answer* takes what answers the client's requests, *to_client* all else that is for the client,
-    the server's notifications and requests and the proxy's own. On pipes both are one place; over
-    HTTP each request of the client has streams of its own.
+    *to_client* takes the server's notifications and requests, and the proxy's own; *answer* takes
+    what answers the client, if that is another place: over HTTP each of its requests has streams
+    of its own.
     """
 
     to_client: Send
     to_server: Send
-    answer: Send
+    answer: Send | None = None
+
+    def reply(self, line: bytes) -> None:
+        """Send the client the answer to what it asked."""
+        (self.answer or self.to_client)(line)
 
 
 class RpcResponse(NamedTuple):

@@ -66,12 +66,12 @@ class RunningCalls:
             logger.warning("the client sent a tool call without an id; it is dropped")
             if frame.id is None:
                 problem = error_frame(None, INVALID_REQUEST, "a tool call needs an id")
-                directions.answer(problem)
+                directions.reply(problem)
             return
         try:
             request = CallRequest(frame, line, directions)
         except ValueError as error:
-            directions.answer(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
+            directions.reply(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return
         call = self._by_id[frame.id] = ProxiedCall(
             request, self._pending, self._filter, self._log, self._proxy.timeout
@@ -93,7 +93,7 @@ class RunningCalls:
 
         def fail(error: BaseException) -> None:
             reason = explain(f"tool {request.call.name!r}", error)
-            request.directions.answer(error_frame(request.id, INTERNAL_ERROR, reason))
+            request.directions.reply(error_frame(request.id, INTERNAL_ERROR, reason))
 
         try:
             await run_or_fail(self._answer(call), fail)
@@ -105,11 +105,11 @@ class RunningCalls:
 
     async def _answer(self, call: ProxiedCall) -> None:
         directions = call.request.directions
-        advertised = await self._tool_list.advertise(call.request)
+        advertised = await self._tool_list.advertise(call.request, self._pending.ask_list)
         tools = ServerTools(self._tool_list.specs, advertised, call, self._proxy.tools)
         approvals = self._nobody
         if self.elicits:
-            approvals = Approvals(partial(self._pending.elicit, directions))
+            approvals = Approvals(partial(self._pending.elicit, directions.to_client))
         line = await call.answer(tools, advertised, self._scope, approvals)
         if line is not None:
-            directions.answer(line)
+            directions.reply(line)

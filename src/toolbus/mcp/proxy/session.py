@@ -20,7 +20,7 @@ from toolbus.mcp.proxy.jsonrpc import (
     read_frame,
 )
 from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give, run_or_fail
-from toolbus.mcp.proxy.request_table import BatchResponse, OpenRequest, ProgressTokens
+from toolbus.mcp.proxy.request_table import BatchResponse, Directions, OpenRequest, ProgressTokens
 from toolbus.mcp.proxy.response_filter import ResponseFilter, explain
 from toolbus.mcp.proxy.revisions import CANCELLED, cancelled_id, params_of
 from toolbus.mcp.proxy.running_calls import RunningCalls
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.request_table import Directions
+    from toolbus.mcp.proxy.request_table import Send
 
 logger = logging.getLogger("toolbus")
 
@@ -44,19 +44,21 @@ _PROGRESS = "notifications/progress"
 
 
 class ProxySession:
-    """One client's session with a server.
+    """One client's session with a server; *to_client* and *to_server* send a line.
 
-    Each line is taken with the `Directions` into which goes what comes of it, also much later.
+    Over HTTP each request has directions of its own: they come with each line, and all that the
+    session does for that line, also much later, it sends there.
     """
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, to_client: Send, to_server: Send) -> None:
+        self._directions = Directions(to_client, to_server)
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
         self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store)
         self._pending = PendingRequests()
         self._asked = self._pending.asked
         response_filter = ResponseFilter(proxy.bus, self.scope)
-        self.tool_list = ToolList(proxy.bus, self.scope, proxy.tools, self._pending.ask_list)
+        self.tool_list = ToolList(proxy.bus, self.scope, proxy.tools)
         self._server_messages = ServerMessageFilter(response_filter, self.tool_list, self._log)
         self._calls = RunningCalls(
             proxy,
@@ -69,8 +71,13 @@ class ProxySession:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
 
-    def from_client(self, line: bytes, directions: Directions) -> None:
-        """Take a line of the client."""
+    def from_client(
+        self, line: bytes, send: Send | None = None, directions: Directions | None = None
+    ) -> None:
+        """Take a line of the client; *send* takes what answers it, if not all goes one way."""
+        directions = directions or self._directions
+        if send is not None:
+            directions = directions._replace(answer=send)
         if (batch := read_batch(line)) is not None:
             self._take_batch(batch, line, directions)
         elif self.judging and line.strip():
@@ -87,15 +94,16 @@ class ProxySession:
         canonical = from_client(line) if self.judging else line
         return line if isinstance(canonical, Refusal) else canonical
 
-    async def from_server(self, line: bytes, directions: Directions) -> None:
+    async def from_server(self, line: bytes, directions: Directions | None = None) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
         if (rest := self.begin_from_server(line, directions)) is not None:
             await rest
 
     def begin_from_server(
-        self, line: bytes, directions: Directions
+        self, line: bytes, directions: Directions | None = None
     ) -> Coroutine[Any, Any, None] | None:
         """Do as `from_server` does; return what to await before the next line, or None."""
+        directions = directions or self._directions
         if self.judging:
             canonical = from_server(line, self._asked.method_of)
             if isinstance(canonical, Refusal):
@@ -154,7 +162,7 @@ class ProxySession:
             logger.warning("a frame of the client is refused: %s", canonical.reason)
             if canonical.wants_answer:
                 reason = f"the frame is refused: {canonical.reason}"
-                directions.answer(error_frame(canonical.id, canonical.code, reason))
+                directions.reply(error_frame(canonical.id, canonical.code, reason))
         elif (frame := read_frame(canonical)) is not None:
             self._tokens.learn(canonical, frame.params)
             self._take_frame(frame, canonical, directions)
@@ -163,7 +171,7 @@ class ProxySession:
         """Pass on what is no frame to the proxy; the server may find a request in it."""
         request_id, names = outline(line)
         if request_id is not UNSET and "method" in names:
-            self._asked.add(OpenRequest(request_id, "", directions.answer))
+            self._asked.add(OpenRequest(request_id, "", directions.reply))
         directions.to_server(line)
 
     def _take_frame(self, frame: Frame, line: bytes, directions: Directions) -> None:
@@ -180,10 +188,10 @@ class ProxySession:
             return
         if frame.is_request:
             if self._pending.gone is not None:
-                directions.answer(error_frame(frame.id, SERVER_GONE, self._pending.gone))
+                directions.reply(error_frame(frame.id, SERVER_GONE, self._pending.gone))
                 return
             method = str(frame.method)
-            self._asked.add(OpenRequest(frame.id, method, directions.answer, None, frame.params))
+            self._asked.add(OpenRequest(frame.id, method, directions.reply, None, frame.params))
         directions.to_server(line)
 
     def _take_batch(self, batch: list[bytes], line: bytes, directions: Directions) -> None:
@@ -193,13 +201,13 @@ class ProxySession:
         """
         if self.judging:
             all_canonical = [from_client(part) for part in batch]
-            gathered = BatchResponse(sum(map(_wants_answer, all_canonical)), directions.answer)
+            gathered = BatchResponse(sum(map(_wants_answer, all_canonical)), directions.reply)
             for canonical in all_canonical:
                 self._take_canonical(canonical, directions._replace(answer=gathered.add))
             return
         for frame in map(read_frame, batch):
             if frame is not None and frame.is_request:
-                self._asked.add(OpenRequest(frame.id, str(frame.method), directions.answer))
+                self._asked.add(OpenRequest(frame.id, str(frame.method), directions.reply))
         directions.to_server(line)
 
     def _take_cancellation(self, frame: Frame, line: bytes, directions: Directions) -> None:
@@ -211,7 +219,7 @@ class ProxySession:
         request_id = cancelled_id(frame)
         call, late = self._calls.pop(request_id), None
         if call is not None:
-            answer = call.request.directions.answer
+            answer = call.request.directions.reply
             late = OpenRequest(request_id, CALL, answer, call=call.request.call)
         forwarded = self._asked.abandon(request_id, late)
         if call is None or forwarded is not None:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import signal
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
@@ -21,7 +20,6 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pipes import open_sink, read_loop
 from toolbus.mcp.proxy.processes import FAILED, adopt, explain_end, start
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 
 if TYPE_CHECKING:
@@ -65,7 +63,8 @@ async def run_stdio(
     server = await (start(command) if launched is None else adopt(launched))
     try:
         sink = await open_sink(output)
-        return await _StdioRun(ProxySession(proxy), server, sink, limits).to_its_end()
+        session = ProxySession(proxy, sink.write, server.write)
+        return await _StdioRun(session, server, sink, limits).to_its_end()
     finally:
         await server.kill()
 
@@ -77,15 +76,13 @@ class _StdioRun:
         self, session: ProxySession, server: Process, output: ByteSink, limits: ProxyLimits
     ) -> None:
         self._session, self._server, self._output = session, server, output
-        self._directions = Directions(output.write, server.write, output.write)
         self._limits, self._signal = limits, 0
 
     async def to_its_end(self) -> int:
         """Pass lines on until one side or a signal ends it; return the exit code."""
-        server, directions, limit = self._server, self._directions, self._limits.frame
-        requests = pass_requests(self._session, directions, server.drain, limit)
-        asking = asyncio.create_task(requests)
-        take = partial(self._session.begin_from_server, directions=directions)
+        session, server, limit = self._session, self._server, self._limits.frame
+        asking = asyncio.create_task(pass_requests(session, self._output, server.drain, limit))
+        take = session.begin_from_server
         answering = asyncio.create_task(server.lines(limit, take, self._output.drain))
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -135,7 +132,7 @@ class _StdioRun:
 
 async def pass_requests(
     session: ProxySession,
-    directions: Directions,
+    output: ByteSink,
     drain: Callable[[], Coroutine[Any, Any, None] | None],
     limit: int,
 ) -> None:
@@ -144,27 +141,27 @@ async def pass_requests(
 
     def take(data: bytes) -> Coroutine[Any, Any, None] | None:
         for line in lines.feed(data):
-            _take_line(session, line, directions)
+            _take_line(session, line, output)
         return drain()
 
     try:
         await read_loop(0, take)
     except FrameTooLongError as error:
-        directions.answer(error_frame(None, INVALID_REQUEST, str(error)))
+        output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return
     if lines.left:
-        _take_line(session, lines.left, directions)
+        _take_line(session, lines.left, output)
 
 
-def _take_line(session: ProxySession, line: bytes, directions: Directions) -> None:
+def _take_line(session: ProxySession, line: bytes, output: ByteSink) -> None:
     try:
-        session.from_client(line, directions)
+        session.from_client(line)
     except Exception:
         # The next line may be a sound one, and whoever waits for an answer to this one gets it.
         logger.exception("a frame of the client could not be taken")
         request_id, names = outline(line)
         if request_id is not UNSET and "method" in names:
-            directions.answer(error_frame(request_id, INTERNAL_ERROR, FAILED))
+            output.write(error_frame(request_id, INTERNAL_ERROR, FAILED))
 
 
 @contextmanager

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.proxy.calls import CallRequest
-    from toolbus.mcp.proxy.request_table import Directions, RpcResponse
+    from toolbus.mcp.proxy.request_table import RpcResponse, Send
     from toolbus.tools.toolset import Toolset
+
+    AskList = Callable[[dict[str, Any], Send], Awaitable[RpcResponse]]
 
 logger = logging.getLogger("toolbus")
 
@@ -34,19 +36,10 @@ _MAX_PAGES = 1_000
 
 
 class ToolList:
-    """What one client was told of the server's tools, and of those *of_components*.
+    """What one client was told of the server's tools, and of those *of_components*."""
 
-    *ask* sends the server a `tools/list` with params, and returns the answer: one page.
-    """
-
-    def __init__(
-        self,
-        bus: EventBus,
-        scope: Scope,
-        of_components: Toolset,
-        ask: Callable[[dict[str, Any], Directions], Awaitable[RpcResponse]],
-    ) -> None:
-        self._bus, self._scope, self._of_components, self._ask = bus, scope, of_components, ask
+    def __init__(self, bus: EventBus, scope: Scope, of_components: Toolset) -> None:
+        self._bus, self._scope, self._of_components = bus, scope, of_components
         self.specs: dict[str, ToolSpec] = {}
         self._advertised, self._complete = AdvertisedTools(()), False
         self._lock, self._waiting = LoopLock(), 0
@@ -70,10 +63,13 @@ class ToolList:
             body = read_json(raw)
             return await self._relist(body if isinstance(body, dict) else {}, first=first)
 
-    async def advertise(self, request: CallRequest) -> AdvertisedTools:
-        """Return what the client may call; a client that never asked is told nothing else."""
+    async def advertise(self, request: CallRequest, ask: AskList) -> AdvertisedTools:
+        """Return what the client may call; a client that never asked is told nothing else.
+
+        If the list is not known, *ask* gets the params of `tools/list`, and returns the answer.
+        """
         if self._waiting or not self._complete:
-            await self._wait_for_list(request)
+            await self._wait_for_list(request, ask)
         name = request.call.name
         if name not in self.specs and self._of_components.get(name) is None:
             # Servers may have tools that they do not list; a handler may still hide one.
@@ -81,24 +77,24 @@ class ToolList:
             self.specs[name] = ToolSpec(name=name)
         return self._advertised
 
-    async def _wait_for_list(self, request: CallRequest) -> None:
+    async def _wait_for_list(self, request: CallRequest, ask: AskList) -> None:
         """Let one call ask for the list; those that wait for it go on in their order."""
         self._waiting += 1
         try:
             async with self._lock.here():
                 if not self._complete:
-                    await self._list(request)
+                    await self._list(request, ask)
         finally:
             self._waiting -= 1
 
-    async def _list(self, request: CallRequest) -> None:
+    async def _list(self, request: CallRequest, ask: AskList) -> None:
         """Ask the server for all pages, with the metadata of *request*."""
         meta = request.params.get("_meta")
         params: dict[str, Any] = {}
         if isinstance(meta, dict):
             params["_meta"] = {name: meta[name] for name in meta if name != "progressToken"}
         for _ in range(_MAX_PAGES):
-            answer = await self._ask(params, request.directions)
+            answer = await ask(params, request.directions.to_server)
             if answer.frame.failed or answer.frame.result is UNSET:
                 break
             body = read_json(answer.frame.result)

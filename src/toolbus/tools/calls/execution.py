@@ -61,7 +61,9 @@ async def execute(
     if in_place and seconds is None:
         return await _end(function)
     if not is_async:
-        ending = await in_thread(_end_now, function, seconds=seconds, stuck=LateResultLogger(what))
+        ending = await in_thread(
+            _end_now, function, seconds=seconds, watcher=LateResultLogger(what)
+        )
         if not isawaitable(ending.value):
             return ending
         # A decorator's sync wrapper around an async function.

@@ -33,11 +33,9 @@ def read(line):
 
 def directions(client, server):
     """Return what reads lines into the lists *client* and *server*."""
-
-    def to_client(line):
-        client.append(read(line))
-
-    return Directions(to_client, lambda line: server.append(read(line)), to_client)
+    return Directions(
+        lambda line: client.append(read(line)), lambda line: server.append(read(line))
+    )
 
 
 class Wires:
@@ -45,23 +43,16 @@ class Wires:
 
     def __init__(self, proxy):
         self.client, self.server = [], []
-        self.session = ProxySession(proxy)
-        self.directions = directions(self.client, self.server)
+        self.session = ProxySession(proxy, *directions(self.client, self.server)[:2])
 
     def ask(self, **frame):
-        self.from_client(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
-
-    def from_client(self, line):
-        self.session.from_client(line, self.directions)
-
-    async def from_server(self, line):
-        await self.session.from_server(line, self.directions)
+        self.session.from_client(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
 
     def call(self, own, name="echo", **params):
         self.ask(id=own, method="tools/call", params={"name": name, **params})
 
     async def tell(self, **frame):
-        await self.from_server(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
+        await self.session.from_server(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
 
     async def listed(self, *names, **more):
         """Answer the proxy's own question for the tools."""
@@ -203,7 +194,7 @@ async def test_a_call_takes_one_task_and_leaves_nothing_behind():
         await asyncio.sleep(0)  # What has ended at once is a task until its turn.
         calls = asyncio.all_tasks() - before
         rest = wires.session.begin_from_server(
-            json.dumps({"id": 1, "result": {"content": []}}).encode(), wires.directions
+            json.dumps({"id": 1, "result": {"content": []}}).encode()
         )
         await turns()
 
@@ -457,7 +448,7 @@ async def test_batches_of_the_server_are_taken_apart_when_somebody_judges():
             wires.ask(id=1, method="a")
             wires.ask(id=2, method="b")
             answers = [{"jsonrpc": "2.0", "id": own, "result": {}} for own in (1, 2)]
-            await wires.from_server(json.dumps(answers).encode() + b"\n")
+            await wires.session.from_server(json.dumps(answers).encode() + b"\n")
         await turns()
 
         assert judged.client == answers
@@ -502,9 +493,9 @@ async def test_no_villain_breaks_a_session(play, judged):
     async with wired(*([Watcher()] if judged else [])) as wires:
         for from_server, line in play:
             if from_server:
-                await wires.from_server(line)
+                await wires.session.from_server(line)
             else:
-                wires.from_client(line)
+                wires.session.from_client(line)
             await asyncio.sleep(0)
         wires.client.clear()
         wires.ask(id="last", method="ping")
@@ -603,7 +594,7 @@ async def test_what_comes_of_a_message_goes_where_that_message_says():
         wires.ask(id=0, method="initialize", params={"capabilities": {"elicitation": {}}})
         session = wires.session
         call = {"id": 1, "method": "tools/call", "params": {"name": "echo"}}
-        session.from_client(json.dumps(call).encode(), places["call"])
+        session.from_client(json.dumps(call).encode(), None, places["call"])
         await turns()
         (listing,) = streams["call"][1]
         page = {"id": listing["id"], "result": {"tools": [{"name": "echo"}]}}
@@ -612,7 +603,7 @@ async def test_what_comes_of_a_message_goes_where_that_message_says():
         (question,) = streams["call"][0]
         yes = {"action": "accept", "content": {"approve": True}}
         approval = json.dumps({"id": question["id"], "result": yes}).encode()
-        session.from_client(approval, places["answers"])
+        session.from_client(approval, None, places["answers"])
         await turns()
         told = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
         await session.from_server(json.dumps(told).encode(), places["answers"])

@@ -10,7 +10,6 @@ from toolbus import AgentComponent, AssistantMessage, EventBus, ToolAdapter, eve
 from toolbus.errors import StoreError
 from toolbus.mcp.proxy import session_log
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
@@ -32,8 +31,7 @@ class Ends:
 
     def __init__(self, proxy):
         self.answers, self.asked = {}, []
-        self.session = ProxySession(proxy)
-        self.directions = Directions(self._to_client, self._to_server, self._to_client)
+        self.session = ProxySession(proxy, self._to_client, self._to_server)
 
     def _to_client(self, line):
         frame = json.loads(line)
@@ -49,9 +47,7 @@ class Ends:
     def _later(self, request_id, result):
         line = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode() + b"\n"
         loop = asyncio.get_running_loop()
-        loop.call_soon(
-            lambda: asyncio.ensure_future(self.session.from_server(line, self.directions))
-        )
+        loop.call_soon(lambda: asyncio.ensure_future(self.session.from_server(line)))
 
     def answer(self, request_id):
         self._later(request_id, {"content": [{"type": "text", "text": "done"}]})
@@ -61,7 +57,7 @@ class Ends:
         for request_id in names:
             params = {"name": "echo", "arguments": {}}
             frame = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
-            self.session.from_client(json.dumps(frame).encode() + b"\n", self.directions)
+            self.session.from_client(json.dumps(frame).encode() + b"\n")
         await until(lambda: set(names) <= {*self.asked, *self.answers})
 
     async def done(self, *names):

@@ -3,7 +3,16 @@
 import json
 
 from toolbus.mcp.proxy import stdio
-from toolbus.mcp.proxy.request_table import Directions
+
+
+class Answers:
+    """Standard output: the frames that it got."""
+
+    def __init__(self):
+        self.frames = []
+
+    def write(self, line):
+        self.frames.append(json.loads(line))
 
 
 class Fragile:
@@ -12,7 +21,7 @@ class Fragile:
     def __init__(self):
         self.lines = []
 
-    def from_client(self, line, directions):
+    def from_client(self, line):
         if b"fatal" in line:
             raise LookupError("unforeseen")
         self.lines.append(line)
@@ -25,12 +34,11 @@ async def test_a_request_that_cannot_be_taken_is_answered_and_the_next_one_taken
         take(b'{"id":1,"method":"fatal"}\n{"method":"fatal"}\n{"id":2,"method":"ping"}\n')
 
     monkeypatch.setattr(stdio, "read_loop", read_loop)
-    session, answers = Fragile(), []
-    directions = Directions(answers.append, answers.append, answers.append)
+    session, answers = Fragile(), Answers()
 
-    await stdio.pass_requests(session, directions, lambda: None, 100)
+    await stdio.pass_requests(session, answers, lambda: None, 100)
 
-    (answer,) = map(json.loads, answers)
+    (answer,) = answers.frames
     assert (answer["id"], answer["error"]["code"]) == (1, -32603)
     assert session.lines == [b'{"id":2,"method":"ping"}\n']
     assert "unforeseen" in caplog.text

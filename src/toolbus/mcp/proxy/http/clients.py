@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.http.visits import Visit
     from toolbus.mcp.proxy.http_client import HttpReply
     from toolbus.mcp.proxy.jsonrpc import Frame
-    from toolbus.mcp.proxy.request_table import Directions
     from toolbus.mcp.proxy.session import ProxySession
     from toolbus.mcp.proxy.sse import Event
 
@@ -31,7 +30,6 @@ class Errand(Protocol):
     visit: Visit
     frame: Frame | None
     own: list[Any]
-    directions: Directions
 
     def cancel(self) -> None:
         """Expect no answer any more."""
@@ -89,8 +87,7 @@ class Client:
                 self.orphans[own] = errand
             else:
                 reason = "the client has closed the connection on which it would get its answer"
-                line = error_frame(own, SERVER_GONE, reason)
-                await self.session.from_server(line, errand.directions)
+                await self.session.from_server(error_frame(own, SERVER_GONE, reason))
 
     def met(self, errand: Errand, reply: HttpReply) -> None:
         """Learn from the head of the server's answer whether there is a session."""

@@ -20,7 +20,6 @@ from toolbus.mcp.proxy.jsonrpc import (
     read_frame,
 )
 from toolbus.mcp.proxy.processes import FAILED
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import cancelled_id, is_stateless, params_of
 from toolbus.mcp.proxy.sse import nameless
 from toolbus.tasks.eager import Begun
@@ -59,10 +58,10 @@ class Errand:
         self._turns = asyncio.Semaphore(_LEGS)
         self._legs: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
+        self._reading: dict[asyncio.Task[Any] | None, Event] = {}
         self._envelope: Event | None = None
         self._heir: Errand | None = None
         self._resumable = self._gone = self._begun = False
-        self.directions = Directions(self.response.say, self.to_server, self.answer)
 
     @property
     def listens(self) -> bool:
@@ -76,7 +75,7 @@ class Errand:
             if self.visit.method == "POST":
                 # So that what goes on is known by being this, as long as no handler changes it.
                 self.visit.body = self.client.session.as_judged(self.visit.body)
-                self.client.session.from_client(self.visit.body, self.directions)
+                self.client.session.from_client(self.visit.body, self.answer)
             else:
                 self._start(None, self.visit.body)
             self.response.check()
@@ -106,6 +105,10 @@ class Errand:
                 leg.cancel()
         elif not (self._gone and not self.client.kept):
             self._start(frame, line)
+
+    def to_client(self, line: bytes) -> None:
+        """Send the client what is no answer to it."""
+        self.response.say(line, self._reading.pop(asyncio.current_task(), None))
 
     def answer(self, line: bytes) -> None:
         """Send the client an answer to what it asked."""
@@ -209,14 +212,10 @@ class Errand:
         elif frame is not None and frame.is_answer:
             await self._take_answer(frame, event)
         else:
-            events = [event]
-
-            def to_client(line: bytes) -> None:
-                self.response.say(line, events.pop() if events else None)
-
-            directions = self.directions._replace(to_client=to_client)
-            await self.client.session.from_server(event.data, directions)
-            if events:
+            reader = asyncio.current_task()
+            self._reading[reader] = event
+            await self.client.session.from_server(event.data)
+            if self._reading.pop(reader, None) is not None:
                 # It was withheld, but where the stream goes on the client has to know.
                 self.response.put(b"", event)
 
@@ -232,7 +231,7 @@ class Errand:
         elif not open_ and not session.judging:
             self.response.put(event.data or b"", event)
             return
-        await session.from_server(event.data or b"", self.directions)
+        await session.from_server(event.data or b"")
 
     async def _take_body(self, frame: Frame | None, reply: HttpReply, *, first: bool) -> str:
         status, body = reply.status, await reply.body(self._server.limits.frame)
@@ -250,7 +249,7 @@ class Errand:
             self.response.head = status, passed(reply.fields)
             self.response.came = line, body
         if whole or body:
-            await self.client.session.from_server(line, self.directions)
+            await self.client.session.from_server(line)
         if whole:
             return _NO_ANSWER if answers else "the server's answer is no JSON-RPC"
         return f"the server answered with HTTP status {status}"
@@ -264,8 +263,7 @@ class Errand:
                 self.client.orphans[frame.id] = self
                 response.left -= 1
             else:
-                line = error_frame(frame.id, SERVER_GONE, problem)
-                await session.from_server(line, self.directions)
+                await session.from_server(error_frame(frame.id, SERVER_GONE, problem))
         elif first:
             if frame is None and self.own:
                 # What of a batch has no answer by now gets none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -12,7 +12,6 @@ from msgspec import UNSET
 from toolbus.mcp.proxy.http.streams import Shelf, Stream, read_event_id
 from toolbus.mcp.proxy.jsonrpc import REFUSED, error_frame, read_batch, read_frame, read_json
 from toolbus.mcp.proxy.processes import FAILED, explain_end
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import HANDSHAKE, cancelled_id, params_of
 from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.sse import on_one_line
@@ -28,13 +27,16 @@ logger = logging.getLogger("toolbus")
 _PRIMED = "2025-11-25"
 """Since this revision clients understand an event that only has an id."""
 
+# What a session does for a request it does in that request's context, also much later.
+_stream: ContextVar[Stream | None] = ContextVar("stream", default=None)
+
 
 class Hosted:
     """A session, and *process*, which serves nobody else."""
 
     def __init__(self, proxy: Proxy, process: Process, limits: ProxyLimits) -> None:
         self._process, self._limits = process, limits
-        self.session = ProxySession(proxy)
+        self.session = ProxySession(proxy, self._say, process.write)
         self.version: str | None = None
         self.visits = 0
         self.timer: asyncio.TimerHandle | None = None
@@ -65,9 +67,8 @@ class Hosted:
         if requests:
             self._open(stream, requests)
         self._note_cancelled(frame)
-        to_client = partial(self._say, stream if requests else None)
-        directions = Directions(to_client, self._process.write, stream.answer)
-        self.session.from_client(on_one_line(body) + b"\n", directions)
+        _stream.set(stream if requests else None)
+        self.session.from_client(on_one_line(body) + b"\n", stream.answer)
         return stream if requests else None
 
     def resume(self, last: str) -> tuple[Stream, int] | None:
@@ -104,11 +105,11 @@ class Hosted:
         await asyncio.wait({self.life})
 
     async def _live(self) -> None:
-        to_client = partial(self._say, None)
-        directions = Directions(to_client, self._process.write, to_client)
-        take = partial(self.session.from_server, directions=directions)
+        _stream.set(None)
         try:
-            why = await self._process.lines(self._limits.frame, take, self._drain)
+            why = await self._process.lines(
+                self._limits.frame, self.session.from_server, self._drain
+            )
             if why:
                 logger.error("the server is stopped: %s", why)
             code = await self._process.end(self._limits.grace, at_once=bool(why))
@@ -155,8 +156,8 @@ class Hosted:
             line = error_frame(own, REFUSED, "the request was cancelled")
             asyncio.get_running_loop().call_soon(stream.answer, line)
 
-    def _say(self, stream: Stream | None, line: bytes) -> None:
-        """Send the client *line*, which came of what it posted with *stream*, if of anything."""
+    def _say(self, line: bytes) -> None:
+        stream = _stream.get()
         if stream is None or stream.ended or not stream.takes_events:
             stream = self._place(read_frame(line))
         stream.put(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from toolbus.mcp.proxy.http.checks import check_judged, check_method
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.http.forwarding import Upstream
     from toolbus.mcp.proxy.http.visits import Visit
     from toolbus.mcp.proxy.proxy import Proxy
+
+# What a session does for a request it does in that request's context, also much later.
+_errand: ContextVar[Errand] = ContextVar("errand")
+
 
 _SETTLE = 1.0
 
@@ -43,12 +48,13 @@ class Relay:
             check_judged(visit, frame)
         key = None
         if client is None:
-            client = Client(ProxySession(self._proxy), self._keep)
+            client = Client(ProxySession(self._proxy, _to_client, _to_server), self._keep)
             if is_stateless(visit.headers) and client.session.judging:
                 key = identity(visit.fields)
                 self._listings.lend(key, client.session)
         errand = Errand(visit, frame, client, self._server)
         task = asyncio.current_task()
+        _errand.set(errand)
         self._visits[task] = errand
         client.enter(errand)
         try:
@@ -74,7 +80,7 @@ class Relay:
         for errand in left:
             for own in errand.own:
                 line = error_frame(own, SERVER_GONE, "the proxy has ended")
-                await errand.client.session.from_server(line, errand.directions)
+                await errand.client.session.from_server(line)
         # Handlers see that as well, before the client does.
         await asyncio.gather(*[one.client.session.settle(_SETTLE) for one in left])
         for errand in left:
@@ -114,3 +120,11 @@ class Relay:
         task = asyncio.create_task(client.session.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+def _to_client(line: bytes) -> None:
+    _errand.get().to_client(line)
+
+
+def _to_server(line: bytes) -> None:
+    _errand.get().to_server(line)

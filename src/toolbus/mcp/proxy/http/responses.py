@@ -80,7 +80,7 @@ class Response:
             self.head, self.came = (_BAD_GATEWAY, ()), None
             self._line = self._line if line is None else line
 
-    def say(self, line: bytes, event: Event | None = None) -> None:
+    def say(self, line: bytes, event: Event | None) -> None:
         """Send what is no answer to the request; it came with *event*, or is the proxy's own."""
         if self.came is not None and not self.streams:
             self._line = line

@@ -25,7 +25,6 @@ from toolbus.mcp.proxy.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.proxy.processes import FAILED, Process, explain_end, start
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import (
     CANCELLED,
     HEADER_MISMATCH,
@@ -195,8 +194,7 @@ class Shared:
         if frame is not None and frame.method == "notifications/tools/list_changed":
             self._listings.forget()
         if len(about) == 1:
-            (asking,) = about
-            await asking.session.from_server(self._names.sub(self._own, line), asking.directions)
+            await about.pop().session.from_server(self._names.sub(self._own, line))
         elif frame is not None and frame.is_request and self._process is not None:
             reason = "in this revision servers ask nothing"
             self._process.write(error_frame(frame.id, INVALID_REQUEST, reason))
@@ -214,8 +212,7 @@ class Asking:
     def __init__(self, shared: Shared, process: Process, visit: Visit, frame: Frame) -> None:
         self._shared, self._process, self._visit, self.frame = shared, process, visit, frame
         self.stream = Stream(left=1)
-        self.session = ProxySession(shared.proxy)
-        self.directions = Directions(self.stream.put, self._to_server, self.stream.answer)
+        self.session = ProxySession(shared.proxy, self.stream.put, self._to_server)
         self.names: list[str] = []
         self._named: dict[Any, str] = {}
 
@@ -223,7 +220,7 @@ class Asking:
         """Ask, and answer the visit."""
         visit = self._visit
         try:
-            self.session.from_client(on_one_line(visit.body) + b"\n", self.directions)
+            self.session.from_client(on_one_line(visit.body) + b"\n", self.stream.answer)
             if (full := self._process.drain()) is not None:
                 await full
             lines = await self.stream.whole(visit)
@@ -234,8 +231,7 @@ class Asking:
         finally:
             if not self.stream.ended:
                 params = {"requestId": self.frame.id}
-                cancelled = write_frame(method=CANCELLED, params=params)
-                self.session.from_client(cancelled, self.directions)
+                self.session.from_client(write_frame(method=CANCELLED, params=params))
             await self.session.close()
 
     def _to_server(self, line: bytes) -> None:
