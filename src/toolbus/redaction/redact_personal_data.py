@@ -50,7 +50,6 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -70,13 +69,12 @@ from toolbus.redaction.personal.visitor import PersonalDataVisitor
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.adapters import AdapterContext
     from toolbus.events.catalogue import RunStart
     from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-_session: ContextVar[str] = ContextVar("toolbus_personal_session", default="")
 
 
 class RedactPersonalData(AgentComponent):
@@ -124,16 +122,6 @@ class RedactPersonalData(AgentComponent):
         # What the tool ran with is for programs, until it is stored.
         return rewrite_response(response, visitor, parameters=False)
 
-    async def _on_message_append_before_adapter(
-        self, ctx: EventContext[Message]
-    ) -> ToolMessage | None:
-        """Let the adapter know whose session it is."""
-        token = _session.set(ctx.scope.session_id)
-        try:
-            return await super()._on_message_append_before_adapter(ctx)
-        finally:
-            _session.reset(token)
-
     @on(RUN_BEFORE)
     def _on_run_before_number(self, ctx: EventContext[RunStart]) -> None:
         """Let numbers go on after the placeholders that a resumed session has."""
@@ -172,8 +160,13 @@ class _Redaction(ToolAdapter):
         self._component = component
         self.tools = (tools,) if isinstance(tools, str) else tuple(tools)
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:  # noqa: ARG002
-        return self._component.redacted(response, _session.get())
+    def adapt_response(
+        self,
+        response: ToolResponse,
+        call: ToolCall,  # noqa: ARG002 - all tools' results alike
+        ctx: AdapterContext,
+    ) -> ToolResponse:
+        return self._component.redacted(response, ctx.scope.session_id)
 
 
 def _check(name: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -61,7 +61,6 @@ from __future__ import annotations
 
 # A configuration reads the hints of the constructor while the program runs.
 from collections.abc import Mapping, Sequence  # noqa: TC003
-from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
@@ -77,7 +76,6 @@ from toolbus.events.catalogue import (
     MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
     Deny,
-    Scope,
 )
 from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
 from toolbus.messages.text_walker import (
@@ -95,7 +93,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import ModelRequest
+    from toolbus.components.adapters import AdapterContext
+    from toolbus.events.catalogue import ModelRequest, Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
 
@@ -104,10 +103,6 @@ _FIRST, _LAST = 1_000, -1_000
 
 _STREAMS = "notifications/*"
 """Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
-
-# Adapters are not told who speaks.
-_speaker: ContextVar[Scope] = ContextVar("toolbus_redact_secrets")
-_NOBODY = Scope()
 
 
 class RedactSecrets(AgentComponent):
@@ -155,24 +150,6 @@ class RedactSecrets(AgentComponent):
         self.register_tool_adapter(self._results)
         if self._vault:
             self.register_tool_adapter(_Vault(self._redactor, self._vault))
-
-    async def _on_tool_call_before_adapter(
-        self, ctx: EventContext[ToolCall]
-    ) -> ToolCall | Deny | None:
-        token = _speaker.set(ctx.scope)
-        try:
-            return await super()._on_tool_call_before_adapter(ctx)
-        finally:
-            _speaker.reset(token)
-
-    async def _on_message_append_before_adapter(
-        self, ctx: EventContext[Message]
-    ) -> ToolMessage | None:
-        token = _speaker.set(ctx.scope)
-        try:
-            return await super()._on_message_append_before_adapter(ctx)
-        finally:
-            _speaker.reset(token)
 
     @on(MODEL_CALL_BEFORE)
     def note_placeholders(self, ctx: EventContext[ModelRequest]) -> None:
@@ -234,11 +211,13 @@ class _Results(ToolAdapter):
         self._redactor, self._patterns = redactor, patterns
         self.latest: ToolResponse | None = None
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
+    def adapt_response(
+        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+    ) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
         look = any(fnmatchcase(call.name, one) for one in self._patterns)
         stream = call.name if fnmatchcase(call.name, _STREAMS) else None
-        session = _session(_speaker.get(_NOBODY))
+        session = _session(ctx.scope)
         try:
             new = self._redactor.clean(
                 session, response, rewrite_response, look=look, stream=stream
@@ -257,9 +236,9 @@ class _Vault(ToolAdapter):
     def __init__(self, redactor: Redactor, patterns: tuple[str, ...]) -> None:
         self._redactor, self.tools = redactor, patterns
 
-    def adapt_parameters(self, call: ToolCall) -> ToolCall:
+    def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall:
         """Return *call* with the values."""
-        return self._redactor.restore(_session(_speaker.get(_NOBODY)), call, rewrite_call)
+        return self._redactor.restore(_session(ctx.scope), call, rewrite_call)
 
 
 def _rewrite_parameters(message: Message, visitor: TextVisitor) -> Message:
@@ -273,8 +252,7 @@ def _rewrite_parameters(message: Message, visitor: TextVisitor) -> Message:
 
 def _session(scope: Scope) -> str:
     """Return whose secrets are meant: an agent's sub-agents share those of its session."""
-    # `turns.run_below` makes the id of a session below: that above, the call's and a fresh one.
-    return scope.session_id.rsplit("/", 2 * len(scope.lineage))[0]
+    return scope.root_session_id or scope.session_id
 
 
 def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
