@@ -58,11 +58,12 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
+from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolMessage, UserMessage, encode
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
-from toolbus.redaction.personal.examining import Examiner
-from toolbus.redaction.personal.findings import MOST, Effort
+from toolbus.redaction.personal.detector import Detector
 from toolbus.redaction.personal.identities import COUNTRIES
+from toolbus.redaction.personal.matches import MAX_EFFORT, Effort
 from toolbus.redaction.personal.phones import regions
 from toolbus.redaction.personal.placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
@@ -98,7 +99,7 @@ class RedactPersonalData(AgentComponent):
         allow: Iterable[str] = (),
         tools: Iterable[str] = ("*",),
         binary: Literal["withhold", "keep"] = "withhold",
-        effort: int = MOST,
+        effort: int = MAX_EFFORT,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
@@ -111,7 +112,7 @@ class RedactPersonalData(AgentComponent):
             raise RegistrationError("RedactPersonalData", reason)
         self._effort = effort
         self._keep_binary = binary == "keep"
-        self._examiner = Examiner(wanted, chosen, allow)
+        self._detector = Detector(wanted, chosen, allow)
         self._placeholders = Placeholders()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)
@@ -146,7 +147,7 @@ class RedactPersonalData(AgentComponent):
         effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
 
         def change(text: str, key: str) -> str:
-            return self._examiner.replace(text, name, effort, key)
+            return self._detector.replace(text, name, effort, key)
 
         return PersonalDataVisitor(change, keep_binary=keep_binary, covers=self._covers)
 
@@ -158,7 +159,7 @@ class _Redaction(ToolAdapter):
 
     def __init__(self, component: RedactPersonalData, tools: Iterable[str]) -> None:
         self._component = component
-        self.tools = (tools,) if isinstance(tools, str) else tuple(tools)
+        self.tools = ToolSelector(tools).patterns
 
     def adapt_response(
         self,
@@ -169,8 +170,8 @@ class _Redaction(ToolAdapter):
         return self._component.redacted(response, ctx.scope.session_id)
 
 
-def _check(name: str, given: Iterable[str], known: Iterable[str]) -> None:
-    for one in given:
-        if one not in known:
-            reason = f"{name} has {one!r}; known: {', '.join(sorted(known))}"
+def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:
+    for value in values:
+        if value not in known:
+            reason = f"{name} has {value!r}; known: {', '.join(sorted(known))}"
             raise RegistrationError("RedactPersonalData", reason)
