@@ -246,17 +246,3 @@ class AgentComponent:
 def _subscriber(host: Host) -> Subscribing:
     """Return who subscribes for *host*: itself if it can, since what it subscribes goes with it."""
     return host if isinstance(host, Subscribing) else host.bus
-
-
-def check_requires(components: Iterable[AgentComponent]) -> None:
-    """Raise `RegistrationError` if one of *components* requires what is not among them."""
-    present = tuple(components)
-    for component in present:
-        missing = [
-            wanted.__name__
-            for wanted in component.requires
-            if not any(isinstance(one, wanted) for one in present)
-        ]
-        if missing:
-            reason = f"it requires {', '.join(missing)}; install that too"
-            raise RegistrationError(f"component {component.name!r}", reason)
