@@ -25,7 +25,8 @@ what the model itself repeats.
 
 How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
 `toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin_rules.py` there):
-formats that those lack, and values that look random and are assigned to a name such as `secret`, `token` or `api_key`.
+formats that those lack, and values that look random and are assigned to a name such as `secret`,
+`token` or `api_key`.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
 
 What is not examined does not pass. A result that is too large, holds too many secrets or takes too
