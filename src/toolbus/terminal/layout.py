@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
@@ -37,7 +38,9 @@ class LayoutScreen(Screen):
     def __init__(self, output: Output, width: int, *, coloured: bool) -> None:
         super().__init__(output, width)
         # All else that rich would read from the environment was decided before.
+        # It writes nothing itself: rich would end the process when the reader has left.
         self._console = Console(
+            file=StringIO(),
             width=width,
             color_system="standard" if coloured else None,
             force_terminal=coloured,
