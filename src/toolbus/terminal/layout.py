@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolbus.terminal.screen import Screen, plain
-from toolbus.terminal.spans import Span, Style
+from toolbus.terminal.spans import Span, Style, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,8 @@ _COLOURS: dict[Style, str] = {
     "dim": "bright_black",
     "strong": "bold",
 }
+
+_GAP = 2
 
 
 class LayoutScreen(Screen):
@@ -51,7 +53,7 @@ class LayoutScreen(Screen):
     def line(self, *spans: Span | str, right: Sequence[Span | str] = (), indent: int = 0) -> None:
         """Write one line; what is *right* ends at the right edge."""
         text, tail = _text(" " * indent, *spans), _text(*right)
-        width = self.width - (tail.cell_len + 2 if tail else 0)
+        width = self.width - (tail.cell_len + _GAP if tail else 0)
         text.truncate(max(width, 1), overflow="ellipsis", pad=bool(tail))
         self._print(text.append("  ").append_text(tail) if tail else text)
 
@@ -63,26 +65,26 @@ class LayoutScreen(Screen):
         numbers: bool = False,
         notes: Sequence[str] = (),
     ) -> None:
-        """Write *rows* in aligned columns, the widest of them wrapped where there is no room.
+        """Write *rows* in aligned columns, the widest wrapped or cut where there is no room.
 
-        *Notes* stand at the right edge; where there is no room for all, below their rows.
+        *Notes* stand at the right edge, below those rows that leave no room.
         """
         cells = [[_text(cell) for cell in row] for row in rows]
         widths = [
-            max([cell.cell_len + 2 for cell in column]) for column in zip(*cells, strict=True)
+            max([cell.cell_len + _GAP for cell in column]) for column in zip(*cells, strict=True)
         ]
-        beside = indent + sum(widths) + max(map(len, notes), default=0) <= self.width
-        table = Table.grid(padding=(0, 2, 0, 0), expand=bool(notes) and beside)
+        space = self.width - indent - sum(widths[:-1])
+        table = Table.grid(padding=(0, _GAP, 0, 0))
         for column in range(len(widths)):
             justify: JustifyMethod = "right" if numbers and column else "left"
-            table.add_column(justify=justify, overflow="fold")
-        if notes and beside:
-            table.add_column(justify="right", ratio=1)
+            table.add_column(justify=justify, overflow="ellipsis")
         for row, note in zip(cells, notes or [""] * len(cells), strict=True):
-            tail = _text(Span(note, "dim"))
-            table.add_row(*row, *([tail] if notes and beside else []))
-            if note and not beside:
-                table.add_row(*[""] * (len(widths) - 1), tail)
+            gap = space - row[-1].cell_len - len(note)
+            if note and gap < _GAP:
+                row[-1].append(f"\n{' ' * (space - len(note))}")
+            elif note:
+                row[-1].append(" " * gap)
+            table.add_row(*row[:-1], row[-1].append(sanitize(note), _COLOURS["dim"]))
         self._print(Padding(table, (0, 0, 0, indent)))
 
     def compare(self, rows: Sequence[tuple[str, str]], *, indent: int = 0) -> None:

@@ -79,37 +79,24 @@ def test_a_table_is_aligned(layout, request, stream):
     ]
 
 
-def test_the_widest_column_is_wrapped(screen, stream):
-    screen.table([("first", "x" * 30, "last"), ("second", "y", "words")])
+def test_the_widest_column_gives_way(screen, stream):
+    screen.table([("first", "x" * 30, "last"), ("second", "word " * 6, "words")])
 
     assert stream.getvalue().splitlines() == [
-        "first   " + "x" * 25 + "  last",
-        " " * 8 + "x" * 5,
-        "second  y" + " " * 26 + "words",
+        "first   " + "x" * 24 + "…  last",
+        "second  word word word word word   words",
+        "        word",
     ]
 
 
-def test_notes_stand_at_the_right_edge(screen, stream):
-    screen.table([("short",), ("x" * 29,), ("none",)], notes=["place:1", "there:222", ""])
+def test_a_note_without_room_stands_lower(screen, stream):
+    screen.table([("1", "short"), ("2", "x" * 31), ("3", "")], notes=["place:1", "there:22", ""])
 
     assert stream.getvalue().splitlines() == [
-        "short".ljust(33) + "place:1",
-        "x" * 29 + "  there:222",
-        "none",
-    ]
-
-
-def test_notes_without_room_stand_lower(screen, stream):
-    screen.table(
-        [("1", "short"), ("2", "x" * 31), ("3", "none")], notes=["place:1", "there:22", ""]
-    )
-
-    assert stream.getvalue().splitlines() == [
-        "1  short",
-        "   place:1",
+        "1  short".ljust(33) + "place:1",
         "2  " + "x" * 31,
-        "   there:22",
-        "3  none",
+        " " * 32 + "there:22",
+        "3",
     ]
 
 
