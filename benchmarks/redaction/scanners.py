@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.harness import CannotError
 from toolbus.messages import ToolResponse
+from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import Engine
-from toolbus.redaction.secrets.records import pass_response
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose, own
 
@@ -76,7 +76,7 @@ class Ours:
     def seconds(self, text: str) -> float:
         """Return the seconds in which a response of *text* is cleaned."""
         redactor, response = self._redactor(), ToolResponse.from_text(text)
-        return _spent(lambda: redactor.clean("s", response, pass_response))
+        return _spent(lambda: redactor.clean("s", response, rewrite_response))
 
     @cached_property
     def _engine(self) -> Engine:
@@ -90,7 +90,7 @@ class Ours:
 
     def _cleaned(self, text: str) -> str:
         response = ToolResponse.from_text(text)
-        return self._redactor().clean("s", response, pass_response).text
+        return self._redactor().clean("s", response, rewrite_response).text
 
 
 class DetectSecrets:

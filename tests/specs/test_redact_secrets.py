@@ -31,7 +31,7 @@ from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
 from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.messages import Resource, ResourcePart, encode
+from toolbus.messages import ImagePart, Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.books import KEPT, SESSIONS
@@ -148,6 +148,19 @@ async def test_resources_and_errors_are_cleaned():
     (part,) = response.content
     assert part.resource.uri.startswith("file:///[github-pat-")
     assert b64decode(part.resource.blob).decode().endswith("]\nname: ü")
+
+
+async def test_pictures_that_are_text_are_cleaned():
+    picture = b64encode(f"<svg><text>{pat(1)}</text></svg>".encode()).decode()
+    blob = b64encode(pat(2).encode()).decode()
+    resource = Resource(uri="file:///a", mime_type="application/octet-stream", blob=blob)
+    parts = ImagePart(data=picture, mime_type="image/svg+xml"), ResourcePart(resource=resource)
+
+    (response,) = await given_by(RedactSecrets(), ToolResponse(content=parts))
+
+    left, file = response.content
+    assert b64decode(left.data) == b"<svg><text>[github-pat-1]</text></svg>"
+    assert b64decode(file.resource.blob) == b"[github-pat-2]"
 
 
 async def test_a_tool_that_raises_is_cleaned(caplog):

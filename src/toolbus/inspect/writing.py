@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from toolbus.bus.ledger.wording import sign_of
 from toolbus.errors import DecodeError
-from toolbus.inspect.differences import NOTHING, differences
 from toolbus.messages.records import AssistantMessage, decode, encode
+from toolbus.terminal.differences import differences
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.excerpts import excerpt
 from toolbus.terminal.spans import Span
@@ -37,8 +39,8 @@ def write_invocation(
 
 
 def json_text(value: Any) -> str:
-    """Return a JSON value as text."""
-    if value is NOTHING:
+    """Return a JSON value as text, "" for one that is not there."""
+    if value is UNSET:
         return ""
     return value if isinstance(value, str) else encode(value).decode()
 

@@ -20,9 +20,10 @@ nothing: `phonenumbers` (Apache-2.0), `python-stdnum` (LGPL-2.1; used as it is, 
 `publicsuffixlist` (MPL-2.0).
 
 **Where.** In what tools return, before the model reads it: texts, texts of resources and their
-addresses, structured values with their keys and long numbers, errors, metadata. In the stored copy
-of every message: these, arguments of calls, what people and the model said. The model itself keeps
-what the user wrote, until a session is resumed: then it reads the stored copy.
+addresses, SVG and files of text in base64, structured values with their keys and long numbers,
+errors, metadata. In the stored copy of every message: these, arguments of calls, what people and
+the model said. The model itself keeps what the user wrote, until a session is resumed: then it
+reads the stored copy.
 
 **What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
 *binary* is "keep", a result with more candidates than *effort* allows (some ten thousand phone
@@ -58,18 +59,19 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
-from toolbus.messages.records import encode
+from toolbus.messages.records import ToolMessage, UserMessage, encode
+from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.personal.examining import Examiner
 from toolbus.redaction.personal.findings import MOST, Effort
 from toolbus.redaction.personal.identities import COUNTRIES
 from toolbus.redaction.personal.phones import regions
 from toolbus.redaction.personal.placeholders import Placeholders
-from toolbus.redaction.personal.places import Change, change_message, change_response
+from toolbus.redaction.personal.visitor import PersonalDataVisitor
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import RunStart
-    from toolbus.messages.records import Message, ToolCall, ToolMessage, ToolResponse
+    from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -118,7 +120,9 @@ class RedactPersonalData(AgentComponent):
 
     def redacted(self, response: ToolResponse, session_id: str = "") -> ToolResponse:
         """Return *response* without personal data, as the model of a session reads it."""
-        return change_response(response, self._change(session_id), keep_binary=self._keep_binary)
+        visitor = self._visitor(session_id, keep_binary=self._keep_binary)
+        # What the tool ran with is for programs, until it is stored.
+        return rewrite_response(response, visitor, parameters=False)
 
     async def _on_message_append_before_adapter(
         self, ctx: EventContext[Message]
@@ -139,16 +143,24 @@ class RedactPersonalData(AgentComponent):
     @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
     def _on_message_persist_before_redact(self, ctx: EventContext[Message]) -> Message | None:
         """Redact the copy for the store."""
-        change = self._change(ctx.scope.session_id)
-        changed = change_message(ctx.value, change, self._covers, keep_binary=self._keep_binary)
-        return None if changed is ctx.value else changed
+        message = ctx.value
+        if isinstance(message, ToolMessage) and not self._covers(message.tool_name):
+            return None
+        keep_binary = self._keep_binary or isinstance(message, UserMessage)
+        visitor = self._visitor(ctx.scope.session_id, keep_binary=keep_binary)
+        changed = rewrite_message(message, visitor)
+        return None if changed is message else changed
 
     def _covers(self, tool_name: str) -> bool:
-        return self._limits.covers(tool_name) and self._adapter.should_adapt(tool_name)
+        return self.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
-    def _change(self, session_id: str) -> Change:
+    def _visitor(self, session_id: str, *, keep_binary: bool) -> PersonalDataVisitor:
         effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
-        return lambda text, hint: self._examiner.replace(text, name, effort, hint)
+
+        def change(text: str, key: str) -> str:
+            return self._examiner.replace(text, name, effort, key)
+
+        return PersonalDataVisitor(change, keep_binary=keep_binary, covers=self._covers)
 
 
 class _Redaction(ToolAdapter):

@@ -36,7 +36,8 @@ Its limits:
 - A secret of no known format that stands alone, such as a password in a sentence, is not found; a
   simple password, such as letmein123, not even beside its name. Of published examples of vendors
   that no list of ours names, 28 % were missed.
-- Pictures, sounds, and blobs that are no text are not looked into, nor are archives and ciphers.
+- Pictures (but SVG), sounds, and blobs that are no text in UTF-8 are not looked into, nor are
+  archives and ciphers.
 - Only secrets that were found once are found encoded. Base64 that is broken into lines, and values
   in other encodings, are not. What is cut into several messages is found only in a stream of an MCP
   server's notifications, and there its first piece has gone.
@@ -79,14 +80,14 @@ from toolbus.events.catalogue import (
     Scope,
 )
 from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
+from toolbus.messages.text_walker import (
+    rewrite_call,
+    rewrite_message,
+    rewrite_response,
+    updated,
+)
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.examining import UnexaminedError
-from toolbus.redaction.secrets.records import (
-    pass_call,
-    pass_message,
-    pass_parameters,
-    pass_response,
-)
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 
@@ -96,7 +97,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import ModelRequest
     from toolbus.messages.records import Message, ToolCall
-    from toolbus.redaction.secrets.records import Pen
+    from toolbus.messages.text_walker import TextVisitor
 
 _FIRST, _LAST = 1_000, -1_000
 """Before anybody refuses a message; after all that others add to a copy for the store."""
@@ -176,7 +177,7 @@ class RedactSecrets(AgentComponent):
     @on(MODEL_CALL_BEFORE)
     def note_placeholders(self, ctx: EventContext[ModelRequest]) -> None:
         """Learn which placeholders a resumed session has from a former process."""
-        self._redactor.note(_session(ctx.scope), ctx.value.messages, pass_message)
+        self._redactor.note(_session(ctx.scope), ctx.value.messages, rewrite_message)
 
     @on(MESSAGE_APPEND_BEFORE, priority=_FIRST, on_error="closed")
     def take_back(self, ctx: EventContext[Message]) -> Message | None:
@@ -184,7 +185,7 @@ class RedactSecrets(AgentComponent):
         message = ctx.value
         if not (self._vault and isinstance(message, ToolMessage) and message.tool_response):
             return None
-        left = self._cleaned(ctx, pass_parameters, look=False)
+        left = self._cleaned(ctx, _rewrite_parameters, look=False)
         if not isinstance(left, Deny):
             return left
         # Not a refusal: that tells the parameters, which nobody has looked through.
@@ -208,12 +209,12 @@ class RedactSecrets(AgentComponent):
     def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take secrets out of the copy for the store, whoever speaks."""
         # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
-        return self._cleaned(ctx, partial(pass_message, done=self._results.latest))
+        return self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
 
     def _cleaned(
         self,
         ctx: EventContext[Message],
-        walk: Callable[[Message, Pen], Message] = pass_message,
+        walk: Callable[[Message, TextVisitor], Message] = rewrite_message,
         *,
         look: bool = True,
     ) -> Message | Deny | None:
@@ -239,7 +240,9 @@ class _Results(ToolAdapter):
         stream = call.name if fnmatchcase(call.name, _STREAMS) else None
         session = _session(_speaker.get(_NOBODY))
         try:
-            new = self._redactor.clean(session, response, pass_response, look=look, stream=stream)
+            new = self._redactor.clean(
+                session, response, rewrite_response, look=look, stream=stream
+            )
         except UnexaminedError as error:
             return _stand_in(response, _withheld(error))
         self.latest = new if look else None
@@ -256,7 +259,16 @@ class _Vault(ToolAdapter):
 
     def adapt_parameters(self, call: ToolCall) -> ToolCall:
         """Return *call* with the values."""
-        return self._redactor.restore(_session(_speaker.get(_NOBODY)), call, pass_call)
+        return self._redactor.restore(_session(_speaker.get(_NOBODY)), call, rewrite_call)
+
+
+def _rewrite_parameters(message: Message, visitor: TextVisitor) -> Message:
+    """Return *message* with nothing rewritten but the parameters that its tool ran with."""
+    if not isinstance(message, ToolMessage) or message.tool_response is None:
+        return message
+    response = message.tool_response
+    response = updated(response, parameters=visitor.json(response.parameters))
+    return updated(message, tool_response=response)
 
 
 def _session(scope: Scope) -> str:

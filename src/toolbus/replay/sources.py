@@ -38,7 +38,7 @@ class Source(NamedTuple):
     name: str
 
 
-class Batch(NamedTuple):
+class SourceBatch(NamedTuple):
     """A few items of a source; *done* is how much of the source was read, from 0 to 1."""
 
     source: Source
@@ -76,7 +76,7 @@ async def read_sources(
     kind: str | None = None,
     limit: int = LINE_LIMIT,
     session: str | None = None,
-) -> AsyncIterator[Batch]:
+) -> AsyncIterator[SourceBatch]:
     """Give what *sources* hold, a few items at a time; of one *session* alone, if it is given.
 
     A source that cannot be read (further) is a `Problem` of line 0.
@@ -91,12 +91,12 @@ async def read_sources(
                     yield batch._replace(items=kept)
         except (StoreError, OSError) as error:
             # The sources after this one are replayed all the same.
-            yield Batch(source, [Problem(0, str(error))])
+            yield SourceBatch(source, [Problem(0, str(error))])
 
 
 def _read(
     source: Source, kind: str | None, limit: int, session: str | None
-) -> AsyncIterator[Batch]:
+) -> AsyncIterator[SourceBatch]:
     if kind in {None, SQLITE} and _is_database(source, sure=kind == SQLITE):
         return _read_database(source, session)
     return _read_lines(source, None if kind == SQLITE else kind, limit)
@@ -116,17 +116,17 @@ def _is_database(source: Source, *, sure: bool) -> bool:
         return stream.read(len(_MAGIC)) == _MAGIC
 
 
-async def _read_lines(source: Source, kind: str | None, limit: int) -> AsyncIterator[Batch]:
+async def _read_lines(source: Source, kind: str | None, limit: int) -> AsyncIterator[SourceBatch]:
     with _opened(source) as (stream, size):
         counted, batch = _Counted(stream), list[Item]()
         due = _BATCH_BYTES
         for item in read(counted, source.name, kind=kind, limit=limit):
             batch.append(item)
             if len(batch) == _BATCH or counted.bytes > due:
-                yield Batch(source, batch, min(1.0, counted.bytes / size) if size else None)
+                yield SourceBatch(source, batch, min(1.0, counted.bytes / size) if size else None)
                 batch, due = [], counted.bytes + _BATCH_BYTES
         if batch:
-            yield Batch(source, batch)
+            yield SourceBatch(source, batch)
 
 
 class _Counted:
@@ -155,17 +155,17 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
         yield opened, size
 
 
-async def _read_database(source: Source, session: str | None) -> AsyncIterator[Batch]:
+async def _read_database(source: Source, session: str | None) -> AsyncIterator[SourceBatch]:
     async with SqliteStore(str(source.path), read_only=True) as store:
         infos = [one for one in await store.sessions() if session in {None, one.id}]
         total, done = sum([info.messages for info in infos]), 0
         for info in infos:
-            yield Batch(source, [Opened(info.id)])
+            yield SourceBatch(source, [Opened(info.id)])
             async for page in portions(store, "messages", info.id):
                 done += len(page)
                 items = [_item(info.id, row) for row in page]
-                yield Batch(source, items, min(1.0, done / total) if total else None)
-            yield Batch(source, [Closed(info.id)])
+                yield SourceBatch(source, items, min(1.0, done / total) if total else None)
+            yield SourceBatch(source, [Closed(info.id)])
 
 
 def _item(session: str, row: Row) -> Item:

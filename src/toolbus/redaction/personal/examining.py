@@ -61,7 +61,7 @@ class Examiner:
     def find(self, text: str, effort: Effort, hint: str = "") -> list[Finding]:
         """Return what is in *text*, in order, of two that overlap the first kind."""
         found: list[Finding] = []
-        if self._numbers:
+        if self._numbers and _SPOT.search(text) is not None:
             for line in _lines(text, hint):
                 for find in self._numbers:
                     found += [one for one in find(line, effort) if one.end <= line.sure]

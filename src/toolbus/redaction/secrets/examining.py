@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from toolbus.messages.codec import encode
+from toolbus.messages.text_walker import TextVisitor, rewrite_json
 from toolbus.redaction.secrets.books import without_placeholders
 from toolbus.redaction.secrets.judging import is_plausible
-from toolbus.redaction.secrets.nesting import leaves, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,15 @@ class Edit(Struct, frozen=True):
     placeholder: str
 
 
-class Looker:
+class SecretVisitor(TextVisitor):
+    """Goes into all base64 data, whatever type that claims to have."""
+
+    def reads(self, _mime_type: str | None, /) -> bool:
+        """Return True: a key file has no type that says so."""
+        return True
+
+
+class Looker(SecretVisitor):
     """Looks at texts, and enters what it finds in *book*; changes nothing."""
 
     def __init__(self, engine: Engine, book: Book, allow: tuple[str, ...], limits: Limits) -> None:
@@ -71,7 +79,7 @@ class Looker:
             seconds = self._limits.seconds
             raise UnexaminedError(f"to look through it takes longer than {seconds:g} seconds")
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
+    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Look at each of the texts, and at what stands across the places where they meet."""
         for text in adjoining:
             self._count(text)
@@ -87,20 +95,24 @@ class Looker:
         if value is None or value in ((), {}):
             return value
         if isinstance(value, str):
-            self.texts(value)
+            self.texts((value,))
             return value
         text = encode(value).decode()
         self._count(text)
         self._book.note(text)
         found = {_unescaped(one): edit.placeholder for edit, one in self._found(text, is_json=True)}
         self.exact |= found
-        for texts in leaves(value):
+
+        def look(texts: tuple[str, ...], _: str) -> tuple[str, ...]:
+            # The same again in most, but where it stands in the text of a leaf is to be known.
+            for text in texts:
+                if found or not _ESCAPED.isdisjoint(text):
+                    self._look_at(text)
             if len(texts) > 1:
                 self._look_across(texts)
-            # The same again in most, but where it stands in the text of a leaf is to be known.
-            elif found or not _ESCAPED.isdisjoint(texts[0]):
-                self._look_at(texts[0])
-        return value
+            return texts
+
+        return rewrite_json(value, look)
 
     def _look_at(self, text: str) -> None:
         if edits := [edit for edit, _ in self._found(text)]:
@@ -155,13 +167,13 @@ class Looker:
             raise UnexaminedError(f"it is too large: more than {most:,} characters")
 
 
-class Cleaner:
+class Cleaner(SecretVisitor):
     """Writes texts anew, after a *looker* has seen them all; one that is clean stays the same."""
 
     def __init__(self, book: Book, looker: Looker | None = None) -> None:
         self._book, self._looker = book, looker
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
+    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Return the texts with placeholders in place of secrets."""
         edits: list[list[Edit]] = [[] for _ in adjoining]
         # First what goes on in the next text: of that, a text by itself shows only a part.
@@ -170,17 +182,16 @@ class Cleaner:
         if self._looker is not None:
             for text, own in zip(adjoining, edits, strict=True):
                 own.extend(self._looker.edits.get((text,), ()))
-        new = tuple([self._cleaned(text, own) for text, own in zip(adjoining, edits, strict=True)])
-        return adjoining if new == adjoining else new
+        return tuple([self._cleaned(text, own) for text, own in zip(adjoining, edits, strict=True)])
 
     def json(self, value: Any) -> Any:
         """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
         looker = self._looker
         found = looker is not None and (looker.edits or looker.exact)
-        return mapped(value, self._exactly) if found or self._book.knows() else value
+        return rewrite_json(value, self._exactly) if found or self._book.knows() else value
 
-    def _exactly(self, *adjoining: str) -> tuple[str, ...]:
-        looker, new = self._looker, self.texts(*adjoining)
+    def _exactly(self, adjoining: tuple[str, ...], _: str) -> tuple[str, ...]:
+        looker, new = self._looker, self.texts(adjoining)
         if looker is None:
             return new
         looker.check()

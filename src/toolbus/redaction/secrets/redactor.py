@@ -8,15 +8,20 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.redaction.secrets.books import Books
-from toolbus.redaction.secrets.examining import Cleaner, Limits, Looker, UnexaminedError
-from toolbus.redaction.secrets.nesting import mapped
+from toolbus.redaction.secrets.examining import (
+    Cleaner,
+    Limits,
+    Looker,
+    SecretVisitor,
+    UnexaminedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.books import Book
     from toolbus.redaction.secrets.engine import Engine
-    from toolbus.redaction.secrets.records import Pen
 
 T = TypeVar("T")
 logger = logging.getLogger("toolbus")
@@ -51,15 +56,15 @@ class Redactor:
         self,
         session: str,
         record: T,
-        walk: Callable[[T, Pen], T],
+        walk: Callable[[T, TextVisitor], T],
         *,
         look: bool = True,
         stream: str | None = None,
     ) -> T:
         """Return *record* of *session* without secrets; the same object if it has none.
 
-        *walk* takes a pen over its texts. Without *look* only those are taken out that are known.
-        Records of one *stream* follow each other. Raises `UnexaminedError`.
+        *walk* takes a visitor over its texts. Without *look* only those that are known are taken
+        out. Records of one *stream* follow each other. Raises `UnexaminedError`.
         """
         with self._lock:
             book = self.books.of(session)
@@ -74,12 +79,14 @@ class Redactor:
             finally:
                 book.shrink()
 
-    def restore(self, session: str, record: T, walk: Callable[[T, Pen], T]) -> T:
+    def restore(self, session: str, record: T, walk: Callable[[T, TextVisitor], T]) -> T:
         """Return *record* with values where placeholders of *session* stand."""
         with self._lock:
             return walk(record, _Restorer(self.books.of(session)))
 
-    def note(self, session: str, records: tuple[T, ...], walk: Callable[[T, Pen], T]) -> None:
+    def note(
+        self, session: str, records: tuple[T, ...], walk: Callable[[T, TextVisitor], T]
+    ) -> None:
         """Note the placeholders in the *records* that *session* had before we knew of it, once."""
         with self._lock:
             book = self.books.of(session)
@@ -92,7 +99,7 @@ class Redactor:
         self,
         book: Book,
         record: T,
-        walk: Callable[[T, Pen], T],
+        walk: Callable[[T, TextVisitor], T],
         *,
         look: bool,
         stream: str | None,
@@ -114,46 +121,40 @@ class Redactor:
         return record
 
 
-class _Following:
-    """Shows *pen* the first texts behind *tail*, which went before them."""
+class _Following(SecretVisitor):
+    """Shows *visitor* the first texts behind *tail*, which went before them."""
 
-    def __init__(self, pen: Pen, tail: str | None) -> None:
-        self._pen, self._tail, self.last = pen, tail, ""
-        self.json = pen.json
+    def __init__(self, visitor: TextVisitor, tail: str | None) -> None:
+        self._visitor, self._tail, self.last = visitor, tail, ""
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
+    def json(self, value: Any) -> Any:
+        return self._visitor.json(value)
+
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         if not self._tail:
-            self.last = self.last or adjoining[-1]
-            return self._pen.texts(*adjoining)
-        tail, self._tail, self.last = self._tail, None, adjoining[-1]
-        new = self._pen.texts(tail, *adjoining)
-        return adjoining if new[1:] == adjoining else new[1:]
+            self.last = self.last or texts[-1]
+            return self._visitor.texts(texts)
+        tail, self._tail, self.last = self._tail, None, texts[-1]
+        return self._visitor.texts((tail, *texts))[1:]
 
 
-class _Restorer:
+class _Restorer(SecretVisitor):
     """Puts the values of *book* where their placeholders stand."""
 
     def __init__(self, book: Book) -> None:
         self._restored = book.restored
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
-        new = tuple(map(self._restored, adjoining))
-        return adjoining if new == adjoining else new
-
-    def json(self, value: Any) -> Any:
-        return mapped(value, self.texts)
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        return tuple(map(self._restored, texts))
 
 
-class _Noter:
+class _Noter(SecretVisitor):
     """Tells *book* of the placeholders that stand in texts."""
 
     def __init__(self, book: Book) -> None:
         self._note = book.note
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
-        for text in adjoining:
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        for text in texts:
             self._note(text)
-        return adjoining
-
-    def json(self, value: Any) -> Any:
-        return mapped(value, self.texts)
+        return texts
