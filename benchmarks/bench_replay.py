@@ -98,7 +98,7 @@ def lines(file: Path) -> Contender:
     """Build the reading alone."""
 
     async def read() -> None:
-        async for _ in read_sources(find_sources([str(file)])[0]):
+        for _ in read_sources(find_sources([str(file)])[0]):
             pass
 
     return Contender(READING, "await read()", {"read": read}, "runs no handler")

@@ -22,7 +22,7 @@ from toolbus.messages import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.redactor import Redactor
-from toolbus.redaction.secrets.rules import choose, own
+from toolbus.redaction.secrets.rules import builtin, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,9 +80,9 @@ class Ours:
 
     @cached_property
     def _engine(self) -> Engine:
-        without = {one.name for one in own()} if self._published_only else set()
+        without = {one.name for one in builtin()} if self._published_only else set()
         # Both sets name some of their rules alike.
-        rules = [one for one in choose((), (), {}) if not (without and one in own())]
+        rules = [one for one in choose((), (), {}) if not (without and one in builtin())]
         return Engine(tuple(rules))
 
     def _redactor(self) -> Redactor:

@@ -34,7 +34,7 @@ from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, en
 from toolbus.messages import ImagePart, Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
-from toolbus.redaction.secrets.books import KEPT, SESSIONS
+from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 
@@ -645,7 +645,7 @@ async def test_the_vault_is_bounded():
         got.append(key)
         return "fine"
 
-    count, batch = KEPT + 40, 50
+    count, batch = MAX_SECRETS + 40, 50
     batches = [range(at, min(at + batch, count)) for at in range(0, count, batch)]
     results = [" ".join([pat(number) for number in numbers]) for numbers in batches]
     _host, call = sessions_of(RedactSecrets(vault=True), [giving(*results, pat(0)), use])
@@ -654,7 +654,7 @@ async def test_the_vault_is_bounded():
     await call("0", "use", {"key": found[0]})
     await call("0", "use", {"key": found[-1]})
     again = await call("0", "give", {})
-    for number in range(1, SESSIONS + 1):
+    for number in range(1, MAX_SESSIONS + 1):
         await call(f"{number}", "use", {"key": "none"})
     await call("0", "use", {"key": found[-1]})
 

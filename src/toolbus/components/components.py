@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import Subscribing
 from toolbus.components.adapters import ToolAdapter, signature_problem
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.marks import Mark
+    from toolbus.events.catalogue import Event
     from toolbus.messages.records import Message
     from toolbus.tools.toolset import Toolset
 
@@ -142,10 +144,10 @@ class AgentComponent:
                 # The order of their own priorities stays.
                 marks = sorted(marks, key=lambda named: -named[1].options.get("priority", 100))
             for name, mark in marks:
-                self._subscribe(agent, mark, getattr(self, name))
-            for one in tools_of(self):
-                agent.tools.add(one, offered=lambda: self.enabled)
-                self._undo += (partial(agent.tools.remove, one.spec.name),)
+                self._subscribe_marked(agent, mark, getattr(self, name))
+            for tool in tools_of(self):
+                agent.tools.add(tool, offered=lambda: self.enabled)
+                self._undo += (partial(agent.tools.remove, tool.spec.name),)
         except BaseException:
             self.teardown()
             raise
@@ -216,12 +218,33 @@ class AgentComponent:
             (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
-            subscribe: Any = _subscriber(agent).on  # a loop over three events has no single type
-            sender, when = agent.scope.agent_id or None, self._when(None)
-            subscription = subscribe(
-                event, handler, priority=priority, on_error="closed", sender=sender, when=when
+            when = self._when(None)
+            self._subscribe(
+                agent, event, "on", handler, priority=priority, on_error="closed", when=when
             )
-            self._undo += (subscription.cancel,)
+
+    def _subscribe_marked(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
+        """Subscribe a marked method for the time that the component is enabled."""
+        options = mark.options.copy()
+        when = self._when(options.get("when"))
+        options["when"] = lambda ctx: self.enabled and (when is None or when(ctx))
+        if self._priority is not None:
+            options["priority"] = self._priority
+        self._subscribe(agent, mark.event, mark.kind, handler, **options)
+
+    def _subscribe(
+        self,
+        agent: Host,
+        event: Event,
+        kind: Literal["on", "guard"],
+        handler: Callable[..., Any],
+        **options: Unpack[HandlerOptions],
+    ) -> None:
+        # A host that subscribes itself forgets what it subscribed when it leaves its bus.
+        subscriber = agent if isinstance(agent, Subscribing) else agent.bus
+        subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
+        options.setdefault("sender", agent.scope.agent_id or None)
+        self._undo += (subscribe(event, handler, **options).cancel,)
 
     def _when(self, wanted: Predicate) -> Predicate:
         """Return the predicate *wanted*, for values about the component's tools alone."""
@@ -229,20 +252,3 @@ class AgentComponent:
             return wanted
         admits = self._selector.admits
         return lambda ctx: admits(ctx.value) and (wanted is None or wanted(ctx))
-
-    def _subscribe(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
-        """Subscribe a marked method for the time that the component is enabled."""
-        options = mark.options.copy()
-        when = self._when(options.get("when"))
-        options["when"] = lambda ctx: self.enabled and (when is None or when(ctx))
-        if self._priority is not None:
-            options["priority"] = self._priority
-        options.setdefault("sender", agent.scope.agent_id or None)
-        subscriber = _subscriber(agent)
-        subscribe: Any = subscriber.guard if mark.kind == "guard" else subscriber.on
-        self._undo += (subscribe(mark.event, handler, **options).cancel,)
-
-
-def _subscriber(host: Host) -> Subscribing:
-    """Return who subscribes for *host*: itself if it can, since what it subscribes goes with it."""
-    return host if isinstance(host, Subscribing) else host.bus

@@ -113,7 +113,7 @@ def _write_json(output: Output, session: SessionRow) -> Callable[[MessageRow | P
 
     def write(one: MessageRow | Page) -> None:
         if one.damage:
-            line(kind="damage", reason=one.damage)
+            line(kind="damage", reason=one.problem)
         elif isinstance(one, MessageRow):
             line(kind="message", seq=one.seq, message=one.message)
         else:
@@ -137,7 +137,7 @@ class _Story:
     def tell(self, one: MessageRow | Page) -> None:
         if one.damage:
             self._screen.line()
-            self._screen.prose(f"! {one.damage}", style="bad")
+            self._screen.prose(f"! {one.problem}", style="bad")
         elif isinstance(one, Page):
             for record in one.records:
                 self._record(record)

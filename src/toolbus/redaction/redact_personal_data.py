@@ -50,7 +50,6 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -59,24 +58,24 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
+from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolMessage, UserMessage, encode
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
-from toolbus.redaction.personal.examining import Examiner
-from toolbus.redaction.personal.findings import MOST, Effort
+from toolbus.redaction.personal.detector import Detector
 from toolbus.redaction.personal.identities import COUNTRIES
+from toolbus.redaction.personal.matches import MAX_EFFORT, Effort
 from toolbus.redaction.personal.phones import regions
 from toolbus.redaction.personal.placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.adapters import AdapterContext
     from toolbus.events.catalogue import RunStart
     from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-_session: ContextVar[str] = ContextVar("toolbus_personal_session", default="")
 
 
 class RedactPersonalData(AgentComponent):
@@ -100,7 +99,7 @@ class RedactPersonalData(AgentComponent):
         allow: Iterable[str] = (),
         tools: Iterable[str] = ("*",),
         binary: Literal["withhold", "keep"] = "withhold",
-        effort: int = MOST,
+        effort: int = MAX_EFFORT,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
@@ -113,7 +112,7 @@ class RedactPersonalData(AgentComponent):
             raise RegistrationError("RedactPersonalData", reason)
         self._effort = effort
         self._keep_binary = binary == "keep"
-        self._examiner = Examiner(wanted, chosen, allow)
+        self._detector = Detector(wanted, chosen, allow)
         self._placeholders = Placeholders()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)
@@ -123,16 +122,6 @@ class RedactPersonalData(AgentComponent):
         visitor = self._visitor(session_id, keep_binary=self._keep_binary)
         # What the tool ran with is for programs, until it is stored.
         return rewrite_response(response, visitor, parameters=False)
-
-    async def _on_message_append_before_adapter(
-        self, ctx: EventContext[Message]
-    ) -> ToolMessage | None:
-        """Let the adapter know whose session it is."""
-        token = _session.set(ctx.scope.session_id)
-        try:
-            return await super()._on_message_append_before_adapter(ctx)
-        finally:
-            _session.reset(token)
 
     @on(RUN_BEFORE)
     def _on_run_before_number(self, ctx: EventContext[RunStart]) -> None:
@@ -158,7 +147,7 @@ class RedactPersonalData(AgentComponent):
         effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
 
         def change(text: str, key: str) -> str:
-            return self._examiner.replace(text, name, effort, key)
+            return self._detector.replace(text, name, effort, key)
 
         return PersonalDataVisitor(change, keep_binary=keep_binary, covers=self._covers)
 
@@ -170,14 +159,19 @@ class _Redaction(ToolAdapter):
 
     def __init__(self, component: RedactPersonalData, tools: Iterable[str]) -> None:
         self._component = component
-        self.tools = (tools,) if isinstance(tools, str) else tuple(tools)
+        self.tools = ToolSelector(tools).patterns
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:  # noqa: ARG002
-        return self._component.redacted(response, _session.get())
+    def adapt_response(
+        self,
+        response: ToolResponse,
+        call: ToolCall,  # noqa: ARG002 - all tools' results alike
+        ctx: AdapterContext,
+    ) -> ToolResponse:
+        return self._component.redacted(response, ctx.scope.session_id)
 
 
-def _check(name: str, given: Iterable[str], known: Iterable[str]) -> None:
-    for one in given:
-        if one not in known:
-            reason = f"{name} has {one!r}; known: {', '.join(sorted(known))}"
+def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:
+    for value in values:
+        if value not in known:
+            reason = f"{name} has {value!r}; known: {', '.join(sorted(known))}"
             raise RegistrationError("RedactPersonalData", reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from contextlib import AsyncExitStack, redirect_stdout
+from contextlib import AsyncExitStack, closing, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bus.dispatch.callables import place_of
@@ -23,7 +23,7 @@ from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Sequence
+    from collections.abc import Coroutine, Iterator, Sequence
     from pathlib import Path
 
     from toolbus.config.loading import Found
@@ -74,7 +74,8 @@ def run_replay(output: Output, sources: Sequence[str], target: str, options: Rep
         batches = read_sources(
             files, kind=options.format, limit=options.line_limit, session=options.session
         )
-        result = _run(Replay(found, report, collect=bool(options.check)).run(batches))
+        with closing(batches):
+            result = _run(Replay(found, report, collect=bool(options.check)).run(batches))
     return _conclude(report, options, expected, result)
 
 
@@ -90,14 +91,14 @@ class Replay:
         self._replayer = Replayer(found, self._add)
         self._sessions: dict[str, ReplaySession] = {}
 
-    async def run(self, batches: AsyncIterator[SourceBatch]) -> Expectation:
+    async def run(self, batches: Iterator[SourceBatch]) -> Expectation:
         """Take all *batches*; return what was found, if it was to be collected, and the totals."""
         async with AsyncExitStack() as stack:
             for component in self._found.components:
                 await _install(component, self._found)
                 stack.push_async_callback(component.close)
             stack.callback(self._replayer.listen())
-            async for batch in batches:
+            for batch in batches:
                 await self._take(batch)
                 if self._report.lost:
                     break

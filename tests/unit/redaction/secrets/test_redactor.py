@@ -9,9 +9,9 @@ from toolbus.messages.text_walker import rewrite_response
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.engine import Engine
-from toolbus.redaction.secrets.examining import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule
+from toolbus.redaction.secrets.scanning import UnexaminedError
 
 ENGINE = Engine((Rule("mark", r"\bMARK-([0-9a-f]{20})\b"),))
 SECRET, OTHER = "0123456789abcdef9876", "fedc01ba23984576fedc"
