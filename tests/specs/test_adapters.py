@@ -27,7 +27,8 @@ from toolbus import (
     on,
     tool,
 )
-from toolbus.errors import DispatchDepthError
+from toolbus.components import AdapterContext
+from toolbus.errors import DispatchDepthError, RegistrationError
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
@@ -357,6 +358,102 @@ async def test_an_adapter_may_choose_by_itself():
     messages, _ = await answers(*calls, tools=[read, write], components=[component])
 
     assert [one.text for one in messages] == ["text of a", "wrote b!"]
+
+
+async def test_a_method_that_asks_is_told():
+    told = []
+
+    class Asks(ToolAdapter):
+        def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> ToolSpec:
+            told.append(ctx)
+            return replace(spec, description="reworded")
+
+        def adapt_parameters(self, call: ToolCall, ctx: AdapterContext | None = None) -> None:
+            told.append(ctx)
+
+        async def adapt_response(
+            self, response: ToolResponse, call: ToolCall, *, ctx: AdapterContext
+        ) -> None:
+            told.append(ctx)
+
+    await answers(
+        call_of("read", path="a"), components=[with_adapters(Asks())], session_id="a session"
+    )
+
+    # The model is asked once more after the call, and with it the signature.
+    assert [one.scope.session_id for one in told] == ["a session"] * 4
+    assert [one.tool.description for one in told] == [
+        "Read a file.",
+        "reworded",
+        "Read a file.",
+        "Read a file.",
+    ]
+    assert {one.view for one in told} == {"model"}
+    with pytest.raises(AttributeError):
+        told[0].view = "store"
+
+
+async def test_methods_ask_one_by_one():
+    class Some(Mark):
+        def adapt_response(
+            self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+        ) -> ToolResponse:
+            return response.map_text(lambda text: f"{text} for the {ctx.view}")
+
+    adapter = Some("!")
+
+    messages, model = await answers(call_of("read", path="a"), components=[with_adapters(adapter)])
+
+    assert model.requests[0].tools[0].description == "Read a file.!"
+    assert adapter.seen == ["!"]
+    assert messages[0].text == "text of a for the model"
+
+
+async def test_a_sub_agent_speaks_for_itself():
+    told = []
+
+    class Asks(ToolAdapter):
+        tools = ("read", "write")
+
+        def adapt_response(
+            self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+        ) -> None:
+            told.append(ctx.scope)
+
+    bus, inner = EventBus(), scripted(call_of("read", path="a"))
+    calls = call_of("helper", 1, prompt="go"), call_of("write", 2, path="b")
+
+    async with Agent(inner, tools=[read], bus=bus) as below:
+        tools, components = [below.as_tool("helper"), write], [with_adapters(Asks())]
+        await answers(*calls, tools=tools, components=components, bus=bus, session_id="above")
+
+    inside, outside = told
+    assert (outside.session_id, outside.lineage) == ("above", ())
+    assert inside.session_id != "above"
+    assert inside.lineage == (outside.agent_id,)
+
+
+def test_a_wrong_signature_is_refused():
+    class TooLittle(ToolAdapter):
+        def adapt_response(self, response: Any) -> None: ...  # type: ignore[override]
+
+    class TooMuch(ToolAdapter):
+        def adapt_signature(self, spec: Any, ctx: Any, other: Any) -> None: ...
+
+    class Otherwise(ToolAdapter):
+        def adapt_parameters(self, call: Any, context: Any) -> None: ...
+
+    problems = []
+    for adapter in (TooLittle(), TooMuch(), Otherwise()):
+        with pytest.raises(RegistrationError) as caught:
+            AgentComponent().register_tool_adapter(adapter)
+        problems.append(caught.value.reason)
+
+    assert problems == [
+        "adapt_response must take (response, call) or (response, call, ctx), not (response)",
+        "adapt_signature must take (spec) or (spec, ctx), not (spec, ctx, other)",
+        "adapt_parameters must take (call) or (call, ctx), not (call, context)",
+    ]
 
 
 async def test_parameters_pass_in_reverse():

@@ -3,7 +3,6 @@
 import asyncio
 import re
 import signal
-from contextvars import ContextVar
 from itertools import count
 
 import pytest
@@ -277,34 +276,29 @@ def test_each_part_is_tried():
 
 
 def test_adapters_are_reached_as_in_an_agent():
-    speaker = ContextVar("speaker")
-
     class Signed(ToolAdapter):
         def adapt_signature(self, spec):
             return replace(spec, description="signed")
 
-        def adapt_response(self, response, call):
-            return replace(response, metadata={"for": speaker.get()})
+        def adapt_response(self, response, call, ctx):
+            return replace(response, metadata={"for": ctx.scope.agent_id})
 
     class Raises(ToolAdapter):
         priority = 50
 
-        async def adapt_response(self, response, call):
-            raise LookupError(speaker.get())
+        async def adapt_response(self, response, call, *, ctx):
+            raise LookupError(ctx.scope.agent_id)
 
     class Telling(AgentComponent):
         def __init__(self, *adapters):
             for adapter in adapters:
                 self.register_tool_adapter(adapter)
 
-        async def _on_message_append_before_adapter(self, ctx):
-            speaker.set(ctx.scope.agent_id)
-            return await super()._on_message_append_before_adapter(ctx)
-
     component = Telling(Raises(), Signed())
     before = component.adapters
 
-    check_adapter(Telling(Signed()), idempotent=True, examples=20)
+    for subject in (Signed(), Telling(Signed())):
+        check_adapter(subject, idempotent=True, examples=20)
     error = broken_by(check_adapter, component, examples=20)
 
     assert (error.subject, error.law) == ("adapter 'Raises'", "raises-nothing")
@@ -356,7 +350,7 @@ def test_a_predicate_counts():
     assert error.problem.startswith("its predicate raised KeyError: 'path'")
 
 
-def test_confined_it_is_checked_for_its_tools():
+def test_restricted_it_is_checked_for_its_tools():
     def only_one(name):
         if name != "read_file":
             raise LookupError(name)
@@ -380,7 +374,7 @@ def test_confined_it_is_checked_for_its_tools():
     checks, tools = [check_adapter, check_guard, check_handler], FILES[:2]
 
     for check in checks:
-        check(Reading().confine(tools=["read_file"]), tools=tools, examples=20)
+        check(Reading().restrict(tools=["read_file"]), tools=tools, examples=20)
         assert broken_by(check, Reading(), tools=tools, examples=20).law == "raises-nothing"
 
 

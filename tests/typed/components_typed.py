@@ -1,6 +1,6 @@
 """Lines about components and adapters that mypy and pyright check; nothing runs them."""
 
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from toolbus import (
     Agent,
@@ -21,7 +21,7 @@ from toolbus import (
     on,
     tool,
 )
-from toolbus.components import Host
+from toolbus.components import AdapterContext, Host
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
@@ -68,8 +68,13 @@ class Whole(ToolAdapter):
     async def adapt_parameters(self, call: ToolCall) -> ToolCall | None:
         return call.merge_arguments({"path": "a"})
 
-    async def adapt_response(self, response: ToolResponse, call: ToolCall) -> None:
+    async def adapt_response(
+        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+    ) -> None:
         assert_type(call.id, str)
+        assert_type(ctx.scope, Scope)
+        assert_type(ctx.tool, ToolSpec | None)
+        assert_type(ctx.view, Literal["model", "store"])
 
 
 class Bad(ToolAdapter):

@@ -1,10 +1,10 @@
 """What is installed on an agent as one: components, their marks and their adapters."""
 
+from toolbus.components.adapters import AdapterContext as AdapterContext
 from toolbus.components.adapters import ToolAdapter as ToolAdapter
 from toolbus.components.components import APPEND_PRIORITY as APPEND_PRIORITY
 from toolbus.components.components import PROVIDE_PRIORITY as PROVIDE_PRIORITY
 from toolbus.components.components import AgentComponent as AgentComponent
 from toolbus.components.components import Host as Host
-from toolbus.components.components import check_requires as check_requires
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import on as on

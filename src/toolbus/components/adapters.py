@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from fnmatch import fnmatchcase
+import inspect
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from msgspec import Struct
+
+from toolbus.events.catalogue import Scope, ToolSpec
+from toolbus.events.subjects import matches
+
 if TYPE_CHECKING:
-    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall, ToolResponse
 
 T = TypeVar("T")
 Adapted: TypeAlias = T | Awaitable[T | None] | None
+View: TypeAlias = Literal["model", "store"]
+"""Who reads what an adapter leaves: the model, or who opens the stored copy."""
+
+_ARGUMENTS = {
+    "adapt_signature": ("spec",),
+    "adapt_parameters": ("call",),
+    "adapt_response": ("response", "call"),
+}
+_NO_SCOPE = Scope()
+
+
+class AdapterContext(Struct, frozen=True):
+    """Who speaks while an adapter runs, for a method that takes `ctx`.
+
+    *tool* is the tool's spec in force for what the method is given: arguments of a call fit its
+    input schema. It is None if nobody knows the tool.
+    """
+
+    scope: Scope = _NO_SCOPE
+    tool: ToolSpec | None = None
+    view: View = "model"
 
 
 class ToolAdapter:
     """A change to some tools; a subclass writes what it needs of the three `adapt_` methods.
 
-    Each may be sync or async; None, or the same object, means unchanged. *tools* is a glob
-    pattern of names, or several; a higher *priority* comes first in a component. When an adapter
-    fails, "closed" withholds what it was to change, "open" leaves that as it was. *name* stands
-    in the ledger and before the model; if the class does not say, it is that of the class.
+    Each may be sync or async, and may take one more parameter, `ctx`, an `AdapterContext`; None,
+    or the same object, means unchanged. *tools* is a glob pattern of names, or several; a higher
+    *priority* comes first in a component. When an adapter fails, "closed" withholds what it was to
+    change, "open" leaves that as it was. *name* stands in the ledger and before the model; if the
+    class does not say, it is that of the class.
     """
 
     name: str = "ToolAdapter"
@@ -35,16 +61,45 @@ class ToolAdapter:
 
     def should_adapt(self, tool_name: str) -> bool:
         """Tell whether the tool *tool_name* is one of those to adapt."""
-        for pattern in (self.tools,) if isinstance(self.tools, str) else self.tools:
-            if pattern == "*" or fnmatchcase(tool_name, pattern):
-                return True
-        return False
+        return matches(self.tools, tool_name)
 
-    def adapt_signature(self, spec: ToolSpec) -> Adapted[ToolSpec]:
+    # `*args` and `**kwargs` let a type checker accept overrides with `ctx` and without it.
+
+    def adapt_signature(self, spec: ToolSpec, *args: Any, **kwargs: Any) -> Adapted[ToolSpec]:
         """Return what the model is told of the tool; its name stays."""
 
-    def adapt_parameters(self, call: ToolCall) -> Adapted[ToolCall]:
+    def adapt_parameters(self, call: ToolCall, *args: Any, **kwargs: Any) -> Adapted[ToolCall]:
         """Return the call with arguments for the signature that this adapter was given."""
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> Adapted[ToolResponse]:
+    def adapt_response(
+        self, response: ToolResponse, call: ToolCall, *args: Any, **kwargs: Any
+    ) -> Adapted[ToolResponse]:
         """Return the response that the model reads; *call* is the call that it answers."""
+
+
+def asks_for_context(method: Callable[..., Any]) -> bool:
+    """Tell whether *method*, one of an adapter's three, has a parameter `ctx`."""
+    return "ctx" in inspect.signature(method).parameters
+
+
+def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *method*, one of an adapter's three, as one that takes `ctx` in any case."""
+    if asks_for_context(method):
+        return method
+
+    def without(*arguments: object, ctx: AdapterContext) -> Any:  # noqa: ARG001 - it did not ask
+        return method(*arguments)
+
+    return without
+
+
+def signature_problem(adapter: ToolAdapter) -> str | None:
+    """Return which of the three methods of *adapter* could never be called, and why, or None."""
+    for name, arguments in _ARGUMENTS.items():
+        signature = inspect.signature(getattr(adapter, name))
+        try:
+            signature.bind(*arguments, **{"ctx": None} if "ctx" in signature.parameters else {})
+        except TypeError:
+            wanted, actual = ", ".join(arguments), ", ".join(signature.parameters)
+            return f"{name} must take ({wanted}) or ({wanted}, ctx), not ({actual})"
+    return None

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import is_
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import Subscribing
-from toolbus.components.adapters import ToolAdapter
-from toolbus.components.limits import NO_LIMITS, Limits, make_limits
+from toolbus.components.adapters import ToolAdapter, signature_problem
+from toolbus.components.bound_adapters import BoundAdapter
+from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
 from toolbus.components.marks import marked, tools_of
-from toolbus.components.running import (
-    Done,
-    Told,
-    answered_call,
-    begin_adapter,
-    left,
-    promised,
-    promises,
-    run_adapter,
-)
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -29,6 +19,7 @@ from toolbus.events.catalogue import (
     Scope,
     ToolSpec,
 )
+from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
@@ -36,13 +27,17 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.marks import Mark
+    from toolbus.events.catalogue import Event
     from toolbus.messages.records import Message
     from toolbus.tools.toolset import Toolset
 
-_FINE: Done[Any] = Done(None)
+_EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
+
+Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
 
 class Host(Protocol):
@@ -73,11 +68,11 @@ class AgentComponent:
     enabled: bool = True
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
-    _adapters: tuple[ToolAdapter, ...] = ()
+    _adapters: tuple[BoundAdapter, ...] = ()
     _undo: tuple[Callable[[], object], ...] = ()
     _host: Host | None = None
-    _limits: Limits = NO_LIMITS
-    _told: Told = {}  # noqa: RUF012 - as above
+    _selector: ToolSelector = _EVERY_TOOL
+    _priority: int | None = None
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -96,20 +91,21 @@ class AgentComponent:
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:
         """Its adapters in the order in which they see signatures and responses."""
-        return self._adapters
+        return tuple([bound.adapter for bound in self._adapters])
 
     def register_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Add *adapter*; also after installation."""
         if problem := self._problem(adapter):
             raise RegistrationError(f"adapter {getattr(adapter, 'name', adapter)!r}", problem)
         # Sorting is stable, so equal priorities stay in order of registration.
-        self._adapters = tuple(sorted((*self._adapters, adapter), key=lambda one: -one.priority))
+        adapters = (*self._adapters, BoundAdapter(adapter))
+        self._adapters = tuple(sorted(adapters, key=lambda bound: -bound.adapter.priority))
 
     def unregister_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Take *adapter* out; one that is not there is ignored."""
-        self._adapters = tuple([one for one in self._adapters if one is not adapter])
+        self._adapters = tuple([bound for bound in self._adapters if bound.adapter is not adapter])
 
-    def confine(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
+    def restrict(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
         """Narrow it to some tools, and give its handlers one *priority*; return it itself.
 
         *tools* are glob patterns: its adapters leave other tools alone, and its handlers do not
@@ -119,13 +115,21 @@ class AgentComponent:
         """
         what = f"component {self.name!r}"
         if self._host is not None:
-            raise RegistrationError(what, "it is installed already; confine it before that")
-        limits = make_limits(what, tools, priority)
+            raise RegistrationError(what, "it is installed already; restrict it before that")
+        selector = ToolSelector(tools)
+        if problem := selector.problem:
+            raise RegistrationError(what, problem)
+        if priority is not None and type(priority) is not int:
+            raise RegistrationError(what, f"priority must be an integer, not {priority!r}")
         if type(self).setup is not AgentComponent.setup:
             reason = "it has a `setup` of its own, which tools and priority do not reach"
             raise RegistrationError(what, f"{reason}; give them to the component itself")
-        self._limits = limits
+        self._selector, self._priority = selector, priority
         return self
+
+    def is_for(self, tool_name: str) -> bool:
+        """Tell whether it was not restricted to other tools than *tool_name*."""
+        return self._selector.matches(tool_name)
 
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
@@ -135,11 +139,15 @@ class AgentComponent:
         self._host = agent
         try:
             self._subscribe_adapters(agent)
-            for name, mark in self._limits.ordered(marked(type(self))):
-                self._subscribe(agent, mark, getattr(self, name))
-            for one in tools_of(self):
-                agent.tools.add(one, offered=lambda: self.enabled)
-                self._undo += (partial(agent.tools.remove, one.spec.name),)
+            marks: Iterable[tuple[str, Mark]] = marked(type(self))
+            if self._priority is not None:
+                # The order of their own priorities stays.
+                marks = sorted(marks, key=lambda named: -named[1].options.get("priority", 100))
+            for name, mark in marks:
+                self._subscribe_marked(agent, mark, getattr(self, name))
+            for tool in tools_of(self):
+                agent.tools.add(tool, offered=lambda: self.enabled)
+                self._undo += (partial(agent.tools.remove, tool.spec.name),)
         except BaseException:
             self.teardown()
             raise
@@ -160,40 +168,18 @@ class AgentComponent:
         self, ctx: EventContext[tuple[ToolSpec, ...]]
     ) -> tuple[ToolSpec, ...] | None:
         """Let each adapter reword the specs of its tools; one that fails hides only its tool."""
-        specs = ctx.value
         if not self.enabled or not self._adapters:
             return None
-        told: dict[tuple[int, str], tuple[ToolSpec, ToolSpec]] = {}
-        for adapter in self._adapters:
-            done = [await _reworded(adapter, spec, self._limits) for spec in specs]
-            told |= promises(adapter, specs, done)
-            kept = tuple([one.value for one in done if not one.withhold])
-            specs = specs if len(kept) == len(specs) and all(map(is_, kept, specs)) else kept
-            failed = next((one for one in done if one.failed), _FINE)
-            if any(one.concerned for one in done):
-                actor, why, detail = (id(self), id(adapter)), failed.failed, failed.detail
-                ctx.step(adapter.name, specs, actor=actor, failed=why, detail=detail)
-        self._told = told
+        specs = await adapt_specs(ctx, self._adapters, self._selector)
         return None if specs is ctx.value else specs
 
     async def _on_tool_call_before_adapter(
         self, ctx: EventContext[ToolCall]
     ) -> ToolCall | Deny | None:
         """Let each adapter turn the arguments into those of the signature that it was given."""
-        call = ctx.value
         if not self.enabled or not self._adapters:
             return None
-        for adapter in reversed(self._adapters):
-            method = adapter.adapt_parameters
-            done = begin_adapter(adapter, TOOL_CALL_BEFORE, call.name, method, call)
-            if not isinstance(done, Done):
-                done = await done
-            call = done.value
-            if done.concerned:
-                actor, why, detail = (id(self), id(adapter)), done.failed, done.detail
-                ctx.step(adapter.name, call, actor=actor, failed=why, detail=detail)
-            if done.withhold:
-                return Deny(f"adapter {adapter.name!r} {done.failed}", done.detail)
+        call = await adapt_call(ctx, self._adapters)
         return None if call is ctx.value else call
 
     async def _on_message_append_before_adapter(
@@ -203,29 +189,13 @@ class AgentComponent:
         message = ctx.value
         if not self.enabled or not self._adapters or not isinstance(message, ToolMessage):
             return None
-        call, response, event = None, message.tool_response, MESSAGE_APPEND_BEFORE
-        for adapter in self._adapters:
-            if response is None:
-                return None
-            # The same for all adapters that see the same response.
-            call = call or answered_call(message, response)
-            method = adapter.adapt_response
-            done = begin_adapter(adapter, event, call.name, method, response, call)
-            if not isinstance(done, Done):
-                done = await done
-            if done.withhold or done.value is not response:
-                message = left(adapter, message, done)
-                call, response = None, message.tool_response
-            if done.concerned:
-                spec = ctx.tool
-                if spec is not None and spec.output_schema is not None:
-                    spec = await promised(adapter, spec, self._told)
-                failed, detail = done.failed, done.detail
-                ctx.step(adapter.name, message, failed=failed, detail=detail, tool=spec)
-        if message is ctx.value:
+        if message.tool_response is None:
             return None
-        ctx.output = message
-        return message
+        adapted = await adapt_message(ctx, self._adapters, message, message.tool_response)
+        if adapted is message:
+            return None
+        ctx.output = adapted
+        return adapted
 
     def _problem(self, adapter: Any) -> str | None:
         """Return why *adapter* cannot be one of this component's, or None."""
@@ -235,9 +205,9 @@ class AgentComponent:
             return f"on_error must be one of open, closed, not {adapter.on_error!r}"
         if type(adapter.priority) is not int:
             return f"priority must be an integer, not {adapter.priority!r}"
-        if any(one is adapter for one in self._adapters):
+        if any(bound.adapter is adapter for bound in self._adapters):
             return f"{self.name} has it already"
-        return None
+        return signature_problem(adapter)
 
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.
@@ -248,49 +218,37 @@ class AgentComponent:
             (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
-            subscribe: Any = _subscriber(agent).on  # a loop over three events has no single type
-            sender, when = agent.scope.agent_id or None, self._limits.gate
-            subscription = subscribe(
-                event, handler, priority=priority, on_error="closed", sender=sender, when=when
+            when = self._when(None)
+            self._subscribe(
+                agent, event, "on", handler, priority=priority, on_error="closed", when=when
             )
-            self._undo += (subscription.cancel,)
 
-    def _subscribe(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
+    def _subscribe_marked(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
         """Subscribe a marked method for the time that the component is enabled."""
         options = mark.options.copy()
-        gate, wanted = self._limits.gate, options.get("when")
-        options["when"] = lambda ctx: (
-            self.enabled and (gate is None or gate(ctx)) and (wanted is None or wanted(ctx))
-        )
-        if self._limits.priority is not None:
-            options["priority"] = self._limits.priority
+        when = self._when(options.get("when"))
+        options["when"] = lambda ctx: self.enabled and (when is None or when(ctx))
+        if self._priority is not None:
+            options["priority"] = self._priority
+        self._subscribe(agent, mark.event, mark.kind, handler, **options)
+
+    def _subscribe(
+        self,
+        agent: Host,
+        event: Event,
+        kind: Literal["on", "guard"],
+        handler: Callable[..., Any],
+        **options: Unpack[HandlerOptions],
+    ) -> None:
+        # A host that subscribes itself forgets what it subscribed when it leaves its bus.
+        subscriber = agent if isinstance(agent, Subscribing) else agent.bus
+        subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
-        subscriber = _subscriber(agent)
-        subscribe: Any = subscriber.guard if mark.kind == "guard" else subscriber.on
-        self._undo += (subscribe(mark.event, handler, **options).cancel,)
+        self._undo += (subscribe(event, handler, **options).cancel,)
 
-
-def _subscriber(host: Host) -> Subscribing:
-    """Return who subscribes for *host*: itself if it can, since what it subscribes goes with it."""
-    return host if isinstance(host, Subscribing) else host.bus
-
-
-def check_requires(components: Iterable[AgentComponent]) -> None:
-    """Raise `RegistrationError` if one of *components* requires what is not among them."""
-    present = tuple(components)
-    for component in present:
-        missing = [
-            wanted.__name__
-            for wanted in component.requires
-            if not any(isinstance(one, wanted) for one in present)
-        ]
-        if missing:
-            reason = f"it requires {', '.join(missing)}; install that too"
-            raise RegistrationError(f"component {component.name!r}", reason)
-
-
-async def _reworded(adapter: ToolAdapter, spec: ToolSpec, limits: Limits) -> Done[ToolSpec]:
-    """Return what *adapter* makes of the spec of a tool, if that is one of the component's."""
-    if limits.gate and not limits.covers(spec.name):
-        return Done(spec, concerned=False)
-    return await run_adapter(adapter, TOOLS_PROVIDE, spec.name, adapter.adapt_signature, spec)
+    def _when(self, wanted: Predicate) -> Predicate:
+        """Return the predicate *wanted*, for values about the component's tools alone."""
+        if self._selector.is_everything:
+            return wanted
+        admits = self._selector.admits
+        return lambda ctx: admits(ctx.value) and (wanted is None or wanted(ctx))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.components.adapters import ToolAdapter
+from toolbus.components.adapters import AdapterContext, ToolAdapter, with_context
 from toolbus.errors import RegistrationError
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
@@ -61,6 +62,10 @@ class AdapterExam:
     ) -> None:
         self._adapter, self._cases, self._trial = adapter, cases, trial
         self._idempotent = idempotent
+        # Their signatures are looked at once, and not for each case.
+        self._adapt_signature = with_context(adapter.adapt_signature)
+        self._adapt_parameters = with_context(adapter.adapt_parameters)
+        self._adapt_response = with_context(adapter.adapt_response)
 
     def examine(self, draw: Callable[[Any], Any]) -> None:
         """Send a tool's signature, a call and two responses past the adapter."""
@@ -107,7 +112,8 @@ class AdapterExam:
 
     def _signature(self, passage: Passage) -> ToolSpec:
         spec = passage.spec
-        deed = Deed("adapt_signature", lambda: self._adapter.adapt_signature(spec), {"tool": spec})
+        method = partial(self._adapt_signature, ctx=AdapterContext(tool=spec))
+        deed = Deed("adapt_signature", lambda: method(spec), {"tool": spec})
 
         def judge(result: Any) -> None:
             self._judge(deed, passage, spec, result, ("name",))
@@ -117,12 +123,13 @@ class AdapterExam:
                     self._trial.fatal("sound-schema", f"{deed.name} made one unsound: {flaw}", case)
 
         result = self._trial.perform(deed, judge)
-        self._twice(deed, self._adapter.adapt_signature, result)
+        self._twice(deed, method, result)
         return spec if result is None else result
 
     def _parameters(self, passage: Passage, call: ToolCall, *, fits: bool) -> None:
         spec, given = passage.spec, {"tool": passage.spec, "call": call}
-        deed = Deed("adapt_parameters", lambda: self._adapter.adapt_parameters(call), given)
+        method = partial(self._adapt_parameters, ctx=AdapterContext(tool=passage.published))
+        deed = Deed("adapt_parameters", lambda: method(call), given)
 
         def judge(result: Any) -> None:
             self._judge(deed, passage, call, result, _KEPT[ToolCall])
@@ -132,12 +139,13 @@ class AdapterExam:
                 self._trial.broken("arguments-fit", f"the arguments do not: {problem}", case)
 
         result = self._trial.perform(deed, judge)
-        self._twice(deed, self._adapter.adapt_parameters, result)
+        self._twice(deed, method, result)
 
     def _respond(self, passage: Passage, response: ToolResponse) -> tuple[Deed, Any]:
         spec, published, call = passage.spec, passage.published, passage.call
         given = {"tool": spec, "response": response, "call": call}
-        deed = Deed("adapt_response", lambda: self._adapter.adapt_response(response, call), given)
+        method = partial(self._adapt_response, ctx=AdapterContext(tool=spec))
+        deed = Deed("adapt_response", lambda: method(response, call), given)
 
         def judge(result: Any) -> None:
             self._judge(deed, passage, response, result, _KEPT[ToolResponse])
@@ -149,7 +157,7 @@ class AdapterExam:
                 self._trial.broken("result-fits", f"`structured` does not: {problem}", case)
 
         result = self._trial.perform(deed, judge)
-        self._twice(deed, lambda one: self._adapter.adapt_response(one, call), result)
+        self._twice(deed, lambda changed: method(changed, call), result)
         return deed, result
 
     def _judge(

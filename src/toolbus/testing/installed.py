@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.components.adapters import ToolAdapter
+from toolbus.components.adapters import ToolAdapter, with_context
 from toolbus.components.components import AgentComponent
 from toolbus.errors import DeadlineError
 from toolbus.events.catalogue import (
@@ -25,6 +25,7 @@ from toolbus.tools.toolset import Toolset
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from toolbus.components.adapters import AdapterContext
     from toolbus.events.catalogue import TransformEvent
 
 _SCOPE = Scope(agent_id="checked", session_id="checked")
@@ -80,11 +81,6 @@ def alone(component: AgentComponent, adapter: ToolAdapter) -> Iterator[ToolAdapt
             component.register_tool_adapter(one)
 
 
-def covers(component: AgentComponent, tool_name: str) -> bool:
-    """Tell whether *component* was not confined to other tools than *tool_name*."""
-    return component._limits.covers(tool_name)  # noqa: SLF001 - there is no other way to ask
-
-
 class _Probe(ToolAdapter):
     """Stands in a component in place of an adapter, and keeps what that did."""
 
@@ -93,18 +89,22 @@ class _Probe(ToolAdapter):
         self.result: Any = None
         self.error: BaseException | None = None
 
-    async def adapt_signature(self, spec: ToolSpec) -> None:
-        await self._keep(self._adapter.adapt_signature, spec)
+    async def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> None:
+        await self._keep(self._adapter.adapt_signature, spec, ctx=ctx)
 
-    async def adapt_parameters(self, call: ToolCall) -> None:
-        await self._keep(self._adapter.adapt_parameters, call)
+    async def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> None:
+        await self._keep(self._adapter.adapt_parameters, call, ctx=ctx)
 
-    async def adapt_response(self, response: ToolResponse, call: ToolCall) -> None:
-        await self._keep(self._adapter.adapt_response, response, call)
+    async def adapt_response(
+        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+    ) -> None:
+        await self._keep(self._adapter.adapt_response, response, call, ctx=ctx)
 
-    async def _keep(self, method: Callable[..., Any], *arguments: object) -> None:
+    async def _keep(
+        self, method: Callable[..., Any], *arguments: object, ctx: AdapterContext
+    ) -> None:
         try:
-            result = method(*arguments)
+            result = with_context(method)(*arguments, ctx=ctx)
             self.result = await result if isawaitable(result) else result
         except BaseException as error:
             self.error = error
@@ -119,8 +119,8 @@ class _Reached(ToolAdapter):
         self._component, self._adapter, self._probe = component, adapter, probe
 
     def should_adapt(self, tool_name: str) -> bool:
-        # Of a component that was confined, only its tools arrive there.
-        return covers(self._component, tool_name) and self._adapter.should_adapt(tool_name)
+        # Of a component that was restricted, only its tools arrive there.
+        return self._component.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
     def adapt_signature(self, spec: ToolSpec) -> Any:
         handler = self._component._on_tools_provide_adapter  # noqa: SLF001 - public in effect

@@ -22,11 +22,14 @@ from toolbus.mcp.proxy.texts import CALL
 from toolbus.mcp.proxy.tool_list import LIST
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolCall, encode
+from toolbus.tasks.locks import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.mcp.proxy.jsonrpc import Frame
+
+    Send = Callable[[bytes], object]
 
 ELICIT = "elicitation/create"
 
@@ -45,12 +48,10 @@ _SCHEMA = {
 class PendingRequests:
     """What was asked and not answered: *asked* of the server, *elicited* of the client."""
 
-    def __init__(
-        self, to_client: Callable[[bytes], object], to_server: Callable[[bytes], object]
-    ) -> None:
-        self._to_client, self._to_server = to_client, to_server
+    def __init__(self) -> None:
         self.asked, self.elicited = RequestTable(), RequestTable()
         self.gone: str | None = None
+        self._one_question = LoopLock()
 
     def server_gone(self, reason: str) -> None:
         """Answer what the server will never answer."""
@@ -71,40 +72,51 @@ class PendingRequests:
             self.give(asked, line, frame)
         return asked is not None
 
-    async def ask(self, own: Any, line: bytes, method: str = CALL) -> RpcResponse:
+    async def ask(
+        self, own: Any, line: bytes, method: str = CALL, *, to_server: Send
+    ) -> RpcResponse:
         """Send a request to the server in the place of the client; return the answer."""
         future: asyncio.Future[RpcResponse] = asyncio.get_running_loop().create_future()
-        asked = OpenRequest(own, method, self._to_client, future)
+        asked = OpenRequest(own, method, _nobody, future)
         if self.gone is not None:
             self.give(asked, error_frame(own, SERVER_GONE, self.gone))
         else:
             self.asked.add(asked)
-            self._to_server(line)
+            to_server(line)
         try:
             return await future
         except asyncio.CancelledError:
             if self.asked.abandon(own) is not None:
                 params = {"requestId": own, "reason": "nobody waits for it any more"}
-                self._to_server(write_frame(method=CANCELLED, params=params))
+                to_server(write_frame(method=CANCELLED, params=params))
             raise
 
-    async def ask_list(self, params: dict[str, Any]) -> RpcResponse:
+    async def ask_list(self, params: dict[str, Any], *, to_server: Send) -> RpcResponse:
         """Ask the server for its tools."""
         own = f"toolbus-{new_id()}"
-        return await self.ask(own, write_frame(id=own, method=LIST, params=params), LIST)
+        line = write_frame(id=own, method=LIST, params=params)
+        return await self.ask(own, line, LIST, to_server=to_server)
 
-    async def elicit(self, ask: Ask, call: ToolCall | None, scope: Scope) -> bool | Deny:
-        """Put what a guard asks to the person in front of the client."""
+    async def elicit(
+        self, to_client: Send, ask: Ask, call: ToolCall | None, scope: Scope
+    ) -> bool | Deny:
+        """Put what a guard asks to the person in front of the client, after other questions."""
+        async with self._one_question.here():
+            return await self._elicit(to_client, ask, call, scope)
+
+    async def _elicit(
+        self, to_client: Send, ask: Ask, call: ToolCall | None, scope: Scope
+    ) -> bool | Deny:
         own = f"toolbus-{new_id()}"
         future: asyncio.Future[RpcResponse] = asyncio.get_running_loop().create_future()
-        self.elicited.add(OpenRequest(own, ELICIT, self._to_server, future))
-        self._to_client(write_frame(id=own, method=ELICIT, params=question(ask, call, scope)))
+        self.elicited.add(OpenRequest(own, ELICIT, _nobody, future))
+        to_client(write_frame(id=own, method=ELICIT, params=question(ask, call, scope)))
         try:
             return verdict(await future)
         except asyncio.CancelledError:
             if self.elicited.abandon(own) is not None:
                 params = {"requestId": own, "reason": "the tool call has ended"}
-                self._to_client(write_frame(method=CANCELLED, params=params))
+                to_client(write_frame(method=CANCELLED, params=params))
             raise
 
     def give(self, asked: OpenRequest, line: bytes, frame: Frame | None = None) -> None:
@@ -113,6 +125,10 @@ class PendingRequests:
             asked.send(line)
         elif not asked.future.done() and (said := frame or read_frame(line)) is not None:
             asked.future.set_result(RpcResponse(said, line))
+
+
+def _nobody(_line: bytes) -> None:
+    """Take the answer to a request whose future takes it."""
 
 
 def question(ask: Ask, call: ToolCall | None, _scope: Scope) -> dict[str, Any]:

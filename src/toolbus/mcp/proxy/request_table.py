@@ -24,6 +24,13 @@ _MOST_ABANDONED = 1_000
 _MOST_TOKENS = 10_000
 
 
+class Directions(NamedTuple):
+    """Where lines of a session go: *to_client* and *to_server* each take one line."""
+
+    to_client: Callable[[bytes], object]
+    to_server: Callable[[bytes], object]
+
+
 class RpcResponse(NamedTuple):
     """The frame that answers a request, and its line."""
 

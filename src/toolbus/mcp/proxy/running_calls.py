@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.proxy.pending_requests import PendingRequests
     from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.proxy.request_table import Directions
     from toolbus.mcp.proxy.session_log import SessionLog
     from toolbus.mcp.proxy.tool_list import ToolList
 
@@ -36,7 +38,7 @@ logger = logging.getLogger("toolbus")
 
 
 class RunningCalls:
-    """Takes each call past the handlers; *approvals* puts to the client what guards ask."""
+    """Takes each call past the handlers; if it *can_elicit*, the client is put what guards ask."""
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class RunningCalls:
     ) -> None:
         self._proxy, self._scope, self._pending = proxy, scope, pending
         self._tool_list, self._filter, self._log = tool_list, response_filter, log
-        self.approvals = Approvals()
+        self.can_elicit, self._nobody_to_ask = False, Approvals()
         # All that are under way, and by the client's ids, of which it may use one twice.
         self._under_way: set[ProxiedCall] = set()
         self._by_id: dict[Any, ProxiedCall] = {}
@@ -60,8 +62,8 @@ class RunningCalls:
         """The tasks of all that are under way."""
         return [call.task for call in self._under_way]
 
-    def take(self, frame: Frame, line: bytes, send: Send) -> None:
-        """Begin the call in *line*; *send* takes its answer."""
+    def take(self, frame: Frame, line: bytes, send: Send, directions: Directions) -> None:
+        """Begin the call in *line*; *send* takes its answer, all else goes in *directions*."""
         if frame.id is UNSET or frame.id is None:
             logger.warning("the client sent a tool call without an id; it is dropped")
             if frame.id is None:
@@ -73,11 +75,15 @@ class RunningCalls:
             send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return
         call = self._by_id[frame.id] = ProxiedCall(
-            request, self._pending.ask, self._filter, self._log, self._proxy.timeout
+            request,
+            partial(self._pending.ask, to_server=directions.to_server),
+            self._filter,
+            self._log,
+            self._proxy.timeout,
         )
         call.send = send
         self._under_way.add(call)
-        call.task = Begun(self._run(call), alone=True).task
+        call.task = Begun(self._run(call, directions), alone=True).task
 
     def pop(self, own: Any) -> ProxiedCall | None:
         """Return the call with the client's id *own*, which is not to be found by it any more."""
@@ -88,12 +94,16 @@ class RunningCalls:
         for call in tuple(self._under_way):
             call.stop()
 
-    async def _run(self, call: ProxiedCall) -> None:
+    async def _run(self, call: ProxiedCall, directions: Directions) -> None:
         request, send = call.request, call.send
         try:
-            offer = await self._tool_list.offer(request)
+            ask_list = partial(self._pending.ask_list, to_server=directions.to_server)
+            offer = await self._tool_list.offer(request, ask_list)
             tools = ServerTools(self._tool_list.specs, offer, call, self._proxy.tools)
-            line = await call.answer(tools, offer, self._scope, self.approvals)
+            approvals = self._nobody_to_ask
+            if self.can_elicit:
+                approvals = Approvals(partial(self._pending.elicit, directions.to_client))
+            line = await call.answer(tools, offer, self._scope, approvals)
             if line is not None:
                 send(line)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer

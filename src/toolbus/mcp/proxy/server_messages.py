@@ -14,9 +14,7 @@ from toolbus.mcp.proxy.texts import ERROR
 from toolbus.mcp.proxy.tool_list import LIST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from toolbus.mcp.proxy.request_table import OpenRequest
+    from toolbus.mcp.proxy.request_table import Directions, OpenRequest
     from toolbus.mcp.proxy.response_filter import ResponseFilter
     from toolbus.mcp.proxy.session_log import SessionLog
     from toolbus.mcp.proxy.tool_list import ToolList
@@ -30,15 +28,9 @@ class ServerMessageFilter:
     """Lets handlers see what is no answer to a tool call, and sends on what they leave of it."""
 
     def __init__(
-        self,
-        response_filter: ResponseFilter,
-        tool_list: ToolList,
-        log: SessionLog,
-        to_client: Callable[[bytes], object],
-        to_server: Callable[[bytes], object],
+        self, response_filter: ResponseFilter, tool_list: ToolList, log: SessionLog
     ) -> None:
         self._filter, self._tool_list, self._log = response_filter, tool_list, log
-        self._to_client, self._to_server = to_client, to_server
 
     async def answer(self, asked: OpenRequest, frame: Frame, line: bytes) -> None:
         """Send an answer to the client as handlers leave it."""
@@ -73,7 +65,7 @@ class ServerMessageFilter:
         params = read_json(asked.params) if asked.params is not UNSET else {}
         return await self._filter.recorded(self._log.transcript(), asked.method, raw, params)
 
-    async def words(self, frame: Frame, line: bytes) -> None:
+    async def words(self, frame: Frame, line: bytes, directions: Directions) -> None:
         """Take a notification or a request of the server."""
         assert isinstance(frame.method, str)  # noqa: S101 - it has one
         if frame.method.endswith("list_changed"):
@@ -85,13 +77,13 @@ class ServerMessageFilter:
         except Refused as error:
             logger.warning("%s of the server was withheld: %s", frame.method, error.reason)
             if frame.is_request:
-                self._to_server(error_frame(frame.id, REFUSED, error.reason))
+                directions.to_server(error_frame(frame.id, REFUSED, error.reason))
             return
         if body is UNCHANGED:
-            self._to_client(line)
+            directions.to_client(line)
             return
         own = {"id": frame.id} if frame.is_request else {}
-        self._to_client(write_frame(**own, method=frame.method, params=body))
+        directions.to_client(write_frame(**own, method=frame.method, params=body))
 
 
 def _first(params: Any) -> bool:

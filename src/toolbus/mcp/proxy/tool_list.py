@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.request_table import RpcResponse
     from toolbus.tools.toolset import Toolset
 
+    AskList = Callable[[dict[str, Any]], Awaitable[RpcResponse]]
+
 logger = logging.getLogger("toolbus")
 
 LIST = "tools/list"
@@ -36,14 +38,8 @@ _MOST_PAGES = 1_000
 class ToolList:
     """What one client was told of the server's tools, and of those of components, *own*."""
 
-    def __init__(
-        self,
-        bus: EventBus,
-        scope: Scope,
-        own: Toolset,
-        ask: Callable[[dict[str, Any]], Awaitable[RpcResponse]],
-    ) -> None:
-        self._bus, self._scope, self._own, self._ask = bus, scope, own, ask
+    def __init__(self, bus: EventBus, scope: Scope, own: Toolset) -> None:
+        self._bus, self._scope, self._own = bus, scope, own
         self.specs: dict[str, ToolSpec] = {}
         self._offer, self._complete = AdvertisedTools(()), False
         self._lock, self._waiting = LoopLock(), 0
@@ -69,10 +65,13 @@ class ToolList:
         except Exception as error:
             raise Refused(explain(LIST, error)) from error
 
-    async def offer(self, request: CallRequest) -> AdvertisedTools:
-        """Return what the client may call; a client that never asked is told nothing else."""
+    async def offer(self, request: CallRequest, ask: AskList) -> AdvertisedTools:
+        """Return what the client may call; a client that never asked is told nothing else.
+
+        If the list is not known, *ask* gets the params of `tools/list`, and returns the answer.
+        """
         if self._waiting or not self._complete:
-            await self._wait_for_list(request)
+            await self._wait_for_list(request, ask)
         name = request.call.name
         if name not in self.specs and self._own.get(name) is None:
             # Servers may have tools that they do not list; a handler may still hide one.
@@ -81,24 +80,24 @@ class ToolList:
             self.specs[name] = ToolSpec(name=name)
         return self._offer
 
-    async def _wait_for_list(self, request: CallRequest) -> None:
+    async def _wait_for_list(self, request: CallRequest, ask: AskList) -> None:
         """Let one call ask for the list; those that wait for it go on in their order."""
         self._waiting += 1
         try:
             async with self._lock.here():
                 if not self._complete:
-                    await self._list(request)
+                    await self._list(request, ask)
         finally:
             self._waiting -= 1
 
-    async def _list(self, request: CallRequest) -> None:
+    async def _list(self, request: CallRequest, ask: AskList) -> None:
         meta = request.params.get("_meta")
         kept = {} if not isinstance(meta, dict) else {"_meta": {**meta}}
         if kept:
             kept["_meta"].pop("progressToken", None)
         cursor: dict[str, Any] = {}
         for _ in range(_MOST_PAGES):
-            answer = await self._ask({**cursor, **kept})
+            answer = await ask({**cursor, **kept})
             if answer.frame.failed or answer.frame.result is UNSET:
                 break
             body = read_json(answer.frame.result)

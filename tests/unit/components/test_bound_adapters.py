@@ -1,13 +1,15 @@
-"""What happens behind the doors of `toolbus.components.running`."""
+"""What happens behind the doors of `toolbus.components.bound_adapters`."""
 
 import asyncio
 
 import pytest
 from msgspec.structs import replace
 
-from toolbus.components import running
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.components import bound_adapters
 from toolbus.components.adapters import ToolAdapter
-from toolbus.components.running import Done, answered_call, left, promised, promises, run_adapter
+from toolbus.components.bound_adapters import AdapterResult, BoundAdapter
+from toolbus.components.chains import adapt_message
 from toolbus.errors import DeadlineError, DispatchDepthError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -44,21 +46,32 @@ class Says(ToolAdapter):
         return self.result(value) if callable(self.result) else self.result
 
 
-async def adapt_message(adapter, message, response):
-    method, call = adapter.adapt_response, answered_call(message, response)
-    done = await run_adapter(adapter, MESSAGE_APPEND_BEFORE, call.name, method, response, call)
-    return replace(done, value=left(adapter, message, done))
+async def finished(running):
+    return running if isinstance(running, AdapterResult) else await running
 
 
-async def parameters(adapter, tool_name="read"):
-    return await run_adapter(adapter, TOOL_CALL_BEFORE, tool_name, adapter.adapt_parameters, CALL)
+async def parameters(adapter):
+    ctx = EventContext(TOOL_CALL_BEFORE, CALL)
+    return await finished(BoundAdapter(adapter).adapt_parameters(ctx, CALL))
 
 
-async def test_an_unconcerned_adapter_is_not_asked():
+async def signature(adapter, spec):
+    ctx = EventContext(TOOLS_PROVIDE, (spec,))
+    return await finished(BoundAdapter(adapter).adapt_signature(ctx, spec))
+
+
+async def adapted(adapter):
+    """Return the message that *adapter* leaves, and what it said of that."""
+    ctx = EventContext(MESSAGE_APPEND_BEFORE, MESSAGE)
+    message = await adapt_message(ctx, (BoundAdapter(adapter),), MESSAGE, RESPONSE)
+    return message, ctx.steps
+
+
+async def test_an_adapter_of_other_tools_is_not_asked():
     adapter = Says(CALL.with_arguments({}))
     adapter.tools = "write"
 
-    assert await parameters(adapter) == Done(CALL, concerned=False)
+    assert await parameters(adapter) == AdapterResult(CALL, applies=False)
     assert adapter.asked == 0
 
 
@@ -66,13 +79,13 @@ async def test_a_change_is_told_by_its_encoding():
     same, other = Says(replace), Says(lambda call: call.with_arguments({}))
 
     assert (await parameters(same)).value is CALL
-    assert await parameters(other) == Done(CALL.with_arguments({}))
+    assert await parameters(other) == AdapterResult(CALL.with_arguments({}))
 
 
 async def test_a_failure_tells_operators_more_than_the_model():
     done = await parameters(Says(ValueError("secret")))
 
-    assert (done.value, done.concerned, done.failed) == (CALL, True, "raised an error")
+    assert (done.value, done.applies, done.failed) == (CALL, True, "raised an error")
     assert done.detail.startswith(f"ValueError: secret at {__file__}:")
     assert done.withhold
 
@@ -122,73 +135,78 @@ async def test_an_async_failure_is_told_as_any_other():
 
 
 async def test_a_message_keeps_all_but_its_response():
-    done = await adapt_message(Says(lambda response: response.with_text("cold")), MESSAGE, RESPONSE)
+    message, (step,) = await adapted(Says(lambda response: response.with_text("cold")))
 
-    assert done == Done(MESSAGE.with_tool_response(RESPONSE.with_text("cold")))
+    assert message == MESSAGE.with_tool_response(RESPONSE.with_text("cold"))
+    assert (step.before, step.after) == (MESSAGE, message)
 
 
 async def test_an_unchanged_message_is_the_same():
-    done = await adapt_message(Says(None), MESSAGE, RESPONSE)
+    message, _ = await adapted(Says(None))
 
-    assert done.value is MESSAGE
+    assert message is MESSAGE
 
 
 async def test_a_failed_open_message_is_the_same():
-    done = await adapt_message(Says(ValueError("x"), "open"), MESSAGE, RESPONSE)
+    message, (step,) = await adapted(Says(ValueError("x"), "open"))
 
-    assert done.value is MESSAGE
-    assert (done.concerned, done.failed, done.withhold) == (True, "raised an error", False)
-    assert done.detail.startswith("ValueError: x at ")
+    assert message is MESSAGE
+    assert step.failed == "raised an error"
+    assert step.detail.startswith("ValueError: x at ")
 
 
-async def test_an_unconcerned_adapter_leaves_a_message():
+async def test_an_adapter_of_other_tools_leaves_a_message():
     adapter = Says(RESPONSE.with_text("cold"))
     adapter.tools = ()
 
-    done = await adapt_message(adapter, MESSAGE, RESPONSE)
+    message, steps = await adapted(adapter)
 
-    assert done == Done(MESSAGE, concerned=False)
+    assert (message, steps) == (MESSAGE, ())
 
 
-async def test_a_promise_is_asked_for_only_if_there_is_one():
+async def test_an_output_schema_is_asked_for_only_if_there_is_one():
     adapter = Says(lambda spec: replace(spec, output_schema={"type": "array"}))
     bare = ToolSpec(name="read")
     spec = replace(bare, output_schema={"type": "object"})
+    bound, ctx = BoundAdapter(adapter), EventContext(MESSAGE_APPEND_BEFORE, MESSAGE)
 
-    found = [await promised(adapter, one, {}) for one in (None, bare, spec)]
+    advertised = [await bound.advertised(ctx, one) for one in (None, bare, spec)]
 
-    assert found == [None, bare, replace(spec, output_schema={"type": "array"})]
+    assert advertised == [None, bare, replace(spec, output_schema={"type": "array"})]
     assert adapter.asked == 1
 
 
-async def test_a_promise_that_fails_is_none():
+async def test_a_signature_that_fails_advertises_nothing():
     spec = ToolSpec(name="read", output_schema={"type": "object"})
+    ctx = EventContext(MESSAGE_APPEND_BEFORE, MESSAGE)
 
-    assert await promised(Says(ValueError()), spec, {}) is spec
+    assert await BoundAdapter(Says(ValueError())).advertised(ctx, spec) is spec
 
 
-async def test_what_a_model_was_told_is_the_promise():
+async def test_what_a_model_was_told_is_advertised():
     adapter = Says(lambda spec: replace(spec, output_schema={"type": "array"}))
     bare, spec, other = [
         ToolSpec(name="read", output_schema=schema)
         for schema in (None, {"type": "object"}, {"type": "object"})
     ]
-    failed = Done(spec, failed="failed")
-    done = Done(replace(spec, output_schema={"type": "array"}))
+    failed = AdapterResult(spec, failed="failed")
+    done = AdapterResult(replace(spec, output_schema={"type": "array"}))
+    bound, ctx = BoundAdapter(adapter), EventContext(MESSAGE_APPEND_BEFORE, MESSAGE)
 
-    told = promises(adapter, (bare, spec), (Done(bare), done))
+    bound.advertise((bare, spec), (AdapterResult(bare), done))
 
-    assert await promised(adapter, replace(spec, description="sound"), told) is done.value
+    assert await bound.advertised(ctx, replace(spec, description="sound")) is done.value
     assert adapter.asked == 0
     # Of another tool of that name it was told nothing, nor by an adapter that failed.
-    assert await promised(adapter, other, told) == done.value
-    assert promises(adapter, (spec,), (failed,)) == {}
+    assert await bound.advertised(ctx, other) == done.value
     assert adapter.asked == 1
+    bound.advertise((spec,), (failed,))
+    assert await bound.advertised(ctx, spec) == done.value
+    assert adapter.asked == 2
 
 
 async def test_a_log_line_names_event_and_adapter(caplog):
-    method = Says(ValueError("secret")).adapt_response
-    await run_adapter(Says(None, "open"), MESSAGE_APPEND_BEFORE, "read", method, RESPONSE, CALL)
+    await adapted(Says(ValueError("secret"), "open"))
 
     (record,) = caplog.records
     assert (record.event, record.handler) == ("message:append:before", "Says")
@@ -196,38 +214,36 @@ async def test_a_log_line_names_event_and_adapter(caplog):
 
 
 async def test_a_schema_is_judged_once():
-    known = running._flaw.cache_info()
+    known = bound_adapters._flaw.cache_info()
     schema = {"type": "object", "properties": {"judged once": {"type": "string"}}}
     adapter = Says(lambda spec: replace(spec, input_schema=schema))
     spec = ToolSpec(name="read")
 
     for _ in range(3):
-        method = adapter.adapt_signature
-        done = await run_adapter(adapter, TOOLS_PROVIDE, "read", method, spec)
+        done = await signature(adapter, spec)
         assert done.value.input_schema == schema
 
-    assert running._flaw.cache_info().misses - known.misses == 1
+    assert bound_adapters._flaw.cache_info().misses - known.misses == 1
 
 
 async def test_a_schema_that_stays_is_not_judged():
-    known = running._flaw.cache_info()
+    known = bound_adapters._flaw.cache_info()
     spec = ToolSpec(
         name="read", input_schema={"never": "looked at"}, output_schema={"type": "array"}
     )
     adapter = Says(lambda spec: replace(spec, description="reads"))
 
-    done = await run_adapter(adapter, TOOLS_PROVIDE, "read", adapter.adapt_signature, spec)
+    done = await signature(adapter, spec)
 
     assert done.value.description == "reads"
-    assert running._flaw.cache_info() == known
+    assert bound_adapters._flaw.cache_info() == known
 
 
 async def test_schemas_that_look_alike_are_judged_apart():
     failed = []
     for size in (1, True, 1.5):
         adapter = Says(lambda spec, size=size: replace(spec, input_schema={"minItems": size}))
-        method = adapter.adapt_signature
-        done = await run_adapter(adapter, TOOLS_PROVIDE, "read", method, ToolSpec(name="read"))
+        done = await signature(adapter, ToolSpec(name="read"))
         failed.append(done.failed and done.failed.partition(":")[0])
 
     assert failed == [None, "returned a malformed schema", "returned a malformed schema"]
