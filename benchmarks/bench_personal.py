@@ -91,10 +91,10 @@ def _searching(name: str, find: Find, text: str) -> Contender:
 
 def _finders(kind: str | None) -> Iterator[tuple[str, Find]]:
     """Give whoever counts what it finds of *kind*, or of all."""
-    from toolbus.redaction.personal.examining import Examiner  # noqa: PLC0415 - an extra
-    from toolbus.redaction.personal.findings import Effort  # noqa: PLC0415
+    from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415 - an extra
+    from toolbus.redaction.personal.matches import Effort  # noqa: PLC0415
 
-    examiner = Examiner(_PLAIN if kind is None else [kind], None, ())
+    examiner = Detector(_PLAIN if kind is None else [kind], None, ())
     yield "toolbus", lambda text: len(examiner.find(text, Effort()))
     patterns = list(_PLAIN.values()) if kind is None else [_PLAIN[kind]]
     yield PLAIN, lambda text: sum(len(one.findall(text)) for one in patterns)

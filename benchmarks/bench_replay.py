@@ -22,10 +22,10 @@ from toolbus.messages import (
     encode,
 )
 from toolbus.replay import Replay
-from toolbus.replay.progress import Progress
 from toolbus.replay.reports import JsonReport
 from toolbus.replay.sources import find_sources, read_sources
 from toolbus.terminal import Output
+from toolbus.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ def lines(file: Path) -> Contender:
     """Build the reading alone."""
 
     async def read() -> None:
-        async for _ in read_sources(find_sources([str(file)])[0]):
+        for _ in read_sources(find_sources([str(file)])[0]):
             pass
 
     return Contender(READING, "await read()", {"read": read}, "runs no handler")
@@ -113,9 +113,9 @@ def replayed(name: str, file: Path, *, adapters: int) -> Contender:
         component.setup(stage)
 
     async def replay() -> None:
-        report = JsonReport(Output(StringIO()), None, Progress(Output(StringIO())))
+        report = JsonReport(Output(StringIO()), ProgressLine(Output(StringIO())))
         found = Found(stage.bus, "bench", "component", stage)
-        await Replay(found, report, keep=False).play(read_sources(find_sources([str(file)])[0]))
+        await Replay(found, report, collect=False).run(read_sources(find_sources([str(file)])[0]))
 
     return Contender(name, "await replay()", {"replay": replay}, "")
 

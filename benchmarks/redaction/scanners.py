@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.harness import CannotError
 from toolbus.messages import ToolResponse
+from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import Engine
-from toolbus.redaction.secrets.records import pass_response
 from toolbus.redaction.secrets.redactor import Redactor
-from toolbus.redaction.secrets.rules import choose, own
+from toolbus.redaction.secrets.rules import builtin, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,13 +76,13 @@ class Ours:
     def seconds(self, text: str) -> float:
         """Return the seconds in which a response of *text* is cleaned."""
         redactor, response = self._redactor(), ToolResponse.from_text(text)
-        return _spent(lambda: redactor.clean("s", response, pass_response))
+        return _spent(lambda: redactor.clean("s", response, rewrite_response))
 
     @cached_property
     def _engine(self) -> Engine:
-        without = {one.name for one in own()} if self._published_only else set()
+        without = {one.name for one in builtin()} if self._published_only else set()
         # Both sets name some of their rules alike.
-        rules = [one for one in choose((), (), {}) if not (without and one in own())]
+        rules = [one for one in choose((), (), {}) if not (without and one in builtin())]
         return Engine(tuple(rules))
 
     def _redactor(self) -> Redactor:
@@ -90,7 +90,7 @@ class Ours:
 
     def _cleaned(self, text: str) -> str:
         response = ToolResponse.from_text(text)
-        return self._redactor().clean("s", response, pass_response).text
+        return self._redactor().clean("s", response, rewrite_response).text
 
 
 class DetectSecrets:

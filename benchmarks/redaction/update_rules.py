@@ -1,4 +1,4 @@
-"""Write `src/toolbus/secrets/rules.json` anew, from the rules that kingfisher ships.
+"""Write `src/toolbus/redaction/secrets/rules.json` anew, from the rules that kingfisher ships.
 
     python -m venv venv && venv/bin/pip install kingfisher-bin
     python -m benchmarks.redaction.update_rules venv/bin/kingfisher
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parents[2] / "src/toolbus/secrets/rules.json"
+TARGET = Path(__file__).parents[2] / "src/toolbus/redaction/secrets/rules.json"
 
 # Kingfisher hides what is only one half of a pair. These halves are secrets, or name an account.
 KEPT = {

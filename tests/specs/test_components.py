@@ -553,7 +553,7 @@ def test_a_component_may_begin_disabled():
     assert states == [True, False, False, True]
 
 
-async def test_a_confined_component_leaves_others_alone():
+async def test_a_restricted_component_leaves_others_alone():
     class Rules(AgentComponent):
         def __init__(self):
             self.register_tool_adapter(Shout())
@@ -583,8 +583,8 @@ async def test_a_confined_component_leaves_others_alone():
         """Write a file."""
         return f"wrote {path}"
 
-    confined = Rules().confine(tools="re*")
-    async with Agent(model, tools=[read, write], components=[confined]) as agent:
+    restricted = Rules().restrict(tools="re*")
+    async with Agent(model, tools=[read, write], components=[restricted]) as agent:
         await agent.run("go")
 
     texts = {one.tool_call_id: one.text for one in agent.messages if one.role == "tool"}
@@ -611,7 +611,7 @@ async def test_a_predicate_of_its_own_holds_too():
     bus = EventBus(dry_run=True)
     recorder = Recorder(bus)
     toolset = Toolset([read])
-    component = Rules().confine(tools=["read", "fetch"])
+    component = Rules().restrict(tools=["read", "fetch"])
     component.setup(SimpleNamespace(bus=bus, tools=toolset, scope=Scope()))
     statuses = {}
     for name, path in (("read", "secret"), ("read", "x"), ("rm", "secret"), ("rm", "x")):
@@ -638,20 +638,20 @@ async def test_one_priority_keeps_the_order():
         @on(TOOL_CALL_BEFORE, priority=900)
         def first(self, ctx): ...
 
-    agent = agent_of(Rules().confine(priority=40))
+    agent = agent_of(Rules().restrict(priority=40))
 
     assert [
         (one.name.rpartition(".")[2], one.priority) for one in agent.bus.handlers(TOOL_CALL_BEFORE)
     ] == [(PARAMETERS, 201), ("first", 40), ("middle", 40), ("last", 40)]
 
 
-async def test_a_confined_component_can_move():
-    component = Guarding().confine(tools="other")
+async def test_a_restricted_component_can_move():
+    component = Guarding().restrict(tools="other")
     async with agent_of(component) as agent:
         before = await texts(agent, "secret")
         await agent.remove(component)
 
-    async with agent_of(component.confine(tools="r?ad")) as agent:
+    async with agent_of(component.restrict(tools="r?ad")) as agent:
         after = await texts(agent, "secret")
 
     assert before != after
@@ -670,11 +670,11 @@ async def test_bad_limits_are_refused():
         (AgentComponent(), {"tools": [3]}, "tools must be names or glob patterns, not (3,)"),
         (AgentComponent(), {"priority": True}, "priority must be an integer, not True"),
         (AgentComponent(), {"priority": "x"}, "priority must be an integer, not 'x'"),
-        (installed, {"tools": "x"}, "it is installed already; confine it before that"),
+        (installed, {"tools": "x"}, "it is installed already; restrict it before that"),
         (Own(), {"tools": "x"}, "it has a `setup` of its own, which tools and priority do not "),
     ):
         with pytest.raises(RegistrationError) as caught:
-            component.confine(**limits)
+            component.restrict(**limits)
         assert caught.value.what == f"component {component.name!r}"
         assert caught.value.reason.startswith(reason)
 

@@ -771,7 +771,7 @@ async def test_a_missing_requirement_is_placed(write, mistake):
     )
 
 
-async def test_what_cannot_be_confined_is_refused(write, mistake):
+async def test_what_cannot_be_restricted_is_refused(write, mistake):
     write(
         "policy.py", "class Own(AgentComponent):\n def setup(self, agent): super().setup(agent)\n"
     )

@@ -350,7 +350,7 @@ def test_a_predicate_counts():
     assert error.problem.startswith("its predicate raised KeyError: 'path'")
 
 
-def test_confined_it_is_checked_for_its_tools():
+def test_restricted_it_is_checked_for_its_tools():
     def only_one(name):
         if name != "read_file":
             raise LookupError(name)
@@ -374,7 +374,7 @@ def test_confined_it_is_checked_for_its_tools():
     checks, tools = [check_adapter, check_guard, check_handler], FILES[:2]
 
     for check in checks:
-        check(Reading().confine(tools=["read_file"]), tools=tools, examples=20)
+        check(Reading().restrict(tools=["read_file"]), tools=tools, examples=20)
         assert broken_by(check, Reading(), tools=tools, examples=20).law == "raises-nothing"
 
 

@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+from base64 import b64decode, b64encode
 from enum import Enum, IntEnum
 from itertools import combinations
 
@@ -525,6 +526,32 @@ def test_mapping_reaches_every_text():
     assert other.text == "***\na ***"
     assert other.structured == {"***": (1, {"deep": ("its ***", None)}), "kept": (2.5,)}
     assert (other.content[1], other.tool_name) == (image, "read")
+
+
+def test_mapping_reaches_text_in_base64():
+    def resource(uri, mime_type, text):
+        blob = b64encode(text.encode()).decode()
+        return ResourcePart(resource=Resource(uri=uri, mime_type=mime_type, blob=blob))
+
+    picture = ImagePart(data=b64encode(b"<svg>s3cret</svg>").decode(), mime_type="image/svg+xml")
+    table = resource("file:///s3cret", "application/json", '{"a": "s3cret"}')
+    other = resource("file:///b", None, "s3cret")
+    response = ToolResponse(content=[picture, table, other])
+
+    mapped = response.map_text(lambda text: text.replace("s3cret", "***")).content
+
+    assert b64decode(mapped[0].data) == b"<svg>***</svg>"
+    assert b64decode(mapped[1].resource.blob) == b'{"a": "***"}'
+    assert mapped[1].resource.uri == "file:///s3cret"
+    assert mapped[2] is other
+
+
+def test_mapped_names_stay_apart():
+    response = ToolResponse(structured={"a": 1, "b": 2})
+
+    mapped = response.map_text(lambda _: "name")
+
+    assert mapped.structured == {"name": 1, "name (2)": 2}
 
 
 @given(tool_responses())

@@ -283,6 +283,21 @@ async def test_files_of_text_are_read():
     assert b64decode(left.content[0].resource.blob) == b"name,mail\nJane,[email-1]\n"
 
 
+async def test_pictures_that_are_text_are_read():
+    def encoded(text):
+        return b64encode(text.encode()).decode()
+
+    resource = Resource(uri="a.json", mime_type="application/json", blob=encoded(f'["{JANE}"]'))
+    picture = ImagePart(data=encoded(f"<svg>{JANE}</svg>"), mime_type="image/svg+xml")
+    response = ToolResponse(content=(picture, ResourcePart(resource=resource)))
+
+    for binary in ("withhold", "keep"):
+        left = (await shown(RedactPersonalData(binary=binary), response)).content
+
+        assert b64decode(left[0].data) == b"<svg>[email-1]</svg>"
+        assert b64decode(left[1].resource.blob) == b'["[email-1]"]'
+
+
 async def test_pictures_are_withheld():
     pdf = Resource(uri="file:///a.pdf", mime_type="application/pdf", blob="AAAA")
     broken = Resource(uri="file:///a.txt", mime_type="text/plain", blob="/////w==")

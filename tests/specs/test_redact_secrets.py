@@ -31,10 +31,10 @@ from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
 from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
-from toolbus.messages import Resource, ResourcePart, encode
+from toolbus.messages import ImagePart, Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
-from toolbus.redaction.secrets.books import KEPT, SESSIONS
+from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 
@@ -148,6 +148,19 @@ async def test_resources_and_errors_are_cleaned():
     (part,) = response.content
     assert part.resource.uri.startswith("file:///[github-pat-")
     assert b64decode(part.resource.blob).decode().endswith("]\nname: ü")
+
+
+async def test_pictures_that_are_text_are_cleaned():
+    picture = b64encode(f"<svg><text>{pat(1)}</text></svg>".encode()).decode()
+    blob = b64encode(pat(2).encode()).decode()
+    resource = Resource(uri="file:///a", mime_type="application/octet-stream", blob=blob)
+    parts = ImagePart(data=picture, mime_type="image/svg+xml"), ResourcePart(resource=resource)
+
+    (response,) = await given_by(RedactSecrets(), ToolResponse(content=parts))
+
+    left, file = response.content
+    assert b64decode(left.data) == b"<svg><text>[github-pat-1]</text></svg>"
+    assert b64decode(file.resource.blob) == b"[github-pat-2]"
 
 
 async def test_a_tool_that_raises_is_cleaned(caplog):
@@ -632,7 +645,7 @@ async def test_the_vault_is_bounded():
         got.append(key)
         return "fine"
 
-    count, batch = KEPT + 40, 50
+    count, batch = MAX_SECRETS + 40, 50
     batches = [range(at, min(at + batch, count)) for at in range(0, count, batch)]
     results = [" ".join([pat(number) for number in numbers]) for numbers in batches]
     _host, call = sessions_of(RedactSecrets(vault=True), [giving(*results, pat(0)), use])
@@ -641,7 +654,7 @@ async def test_the_vault_is_bounded():
     await call("0", "use", {"key": found[0]})
     await call("0", "use", {"key": found[-1]})
     again = await call("0", "give", {})
-    for number in range(1, SESSIONS + 1):
+    for number in range(1, MAX_SESSIONS + 1):
         await call(f"{number}", "use", {"key": "none"})
     await call("0", "use", {"key": found[-1]})
 

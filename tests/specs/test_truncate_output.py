@@ -583,10 +583,10 @@ async def test_what_is_denied_is_not_kept(tmp_path, on_disk):
 async def test_a_priority_above_redaction_is_refused():
     for priority in (50, 51, 300):
         with pytest.raises(RegistrationError, match="below 50"):
-            TruncateOutput().confine(priority=priority)
+            TruncateOutput().restrict(priority=priority)
 
-    left = await shown(TruncateOutput(characters=200).confine(tools="t", priority=49), LINES)
-    other = await shown(TruncateOutput(characters=200).confine(tools="u"), LINES)
+    left = await shown(TruncateOutput(characters=200).restrict(tools="t", priority=49), LINES)
+    other = await shown(TruncateOutput(characters=200).restrict(tools="u"), LINES)
 
     assert len(left.text) <= 200
     assert len(other.text) == len(LINES)

@@ -10,13 +10,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.agent import turns
+from toolbus.agent.arguments import check_bus, check_model, check_store, check_texts
 from toolbus.agent.sessions import AgentConfig, AgentSession
 from toolbus.agent.subagents import AgentTool, AgentTools
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE, Grace, check_grace
-from toolbus.components.arguments import check_bus, check_model, check_store, check_texts
-from toolbus.components.members import Member
+from toolbus.components.participants import Participant
 from toolbus.errors import AppendError, DispatchError
 from toolbus.events.catalogue import ModelDelta, RunResult, Scope
 from toolbus.messages.ids import new_id
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
+    from toolbus.components.participants import BeforeToolCallback
     from toolbus.events.catalogue import ToolCallOutcome
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from toolbus.transcript.views import Messages
 
 
-class Agent(Member):
+class Agent(Participant):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases

@@ -123,6 +123,7 @@ async def run_below(
         # Models may give the ids of calls twice, and a call may be run again.
         session_id=f"{above.session_id}/{caller.call_id}/{setting.ids()}",
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
+        root_session_id=above.root_session_id or above.session_id,
     )
     approvals = setting.approvals.below(caller.approvals)
     session = AgentSession(setting._replace(approvals=approvals), scope)

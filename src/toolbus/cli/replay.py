@@ -34,15 +34,15 @@ def command() -> Command:
     _add_arguments(parser)
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.replay.replay import Options, run_replay  # noqa: PLC0415 - loads the whole house
+        from toolbus.replay.replay import ReplayOptions, run_replay  # noqa: PLC0415 - loads the whole house
 
         if found.update and not found.check:
             parser.error("--update needs --check FILE")
-        options = Options(
+        options = ReplayOptions(
             format=found.format,
             session=found.session,
-            limit=found.max_line * 2**20,
-            most=None if found.all else 100,
+            line_limit=found.max_line * 2**20,
+            limit=None if found.all else 100,
             as_json=found.json,
             check=found.check,
             update=found.update,

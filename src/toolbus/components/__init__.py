@@ -6,6 +6,5 @@ from toolbus.components.components import APPEND_PRIORITY as APPEND_PRIORITY
 from toolbus.components.components import PROVIDE_PRIORITY as PROVIDE_PRIORITY
 from toolbus.components.components import AgentComponent as AgentComponent
 from toolbus.components.components import Host as Host
-from toolbus.components.components import check_requires as check_requires
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import on as on

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from toolbus.events.catalogue import Scope, ToolSpec
+from toolbus.events.subjects import matches
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall, ToolResponse
@@ -61,10 +61,7 @@ class ToolAdapter:
 
     def should_adapt(self, tool_name: str) -> bool:
         """Tell whether the tool *tool_name* is one of those to adapt."""
-        for pattern in (self.tools,) if isinstance(self.tools, str) else self.tools:
-            if pattern == "*" or fnmatchcase(tool_name, pattern):
-                return True
-        return False
+        return matches(self.tools, tool_name)
 
     # `*args` and `**kwargs` let a type checker accept overrides with `ctx` and without it.
 
@@ -82,12 +79,7 @@ class ToolAdapter:
 
 def asks_for_context(method: Callable[..., Any]) -> bool:
     """Tell whether *method*, one of an adapter's three, has a parameter `ctx`."""
-    signature = _signature(method)
-    parameter = None if signature is None else signature.parameters.get("ctx")
-    return parameter is not None and parameter.kind not in {
-        parameter.VAR_POSITIONAL,
-        parameter.VAR_KEYWORD,
-    }
+    return "ctx" in inspect.signature(method).parameters
 
 
 def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,21 +96,10 @@ def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
 def signature_problem(adapter: ToolAdapter) -> str | None:
     """Return which of the three methods of *adapter* could never be called, and why, or None."""
     for name, arguments in _ARGUMENTS.items():
-        method = getattr(adapter, name)
-        signature = _signature(method)
-        if signature is None:
-            continue
-        options = {"ctx": None} if asks_for_context(method) else {}
+        signature = inspect.signature(getattr(adapter, name))
         try:
-            signature.bind(*arguments, **options)
+            signature.bind(*arguments, **{"ctx": None} if "ctx" in signature.parameters else {})
         except TypeError:
             wanted, actual = ", ".join(arguments), ", ".join(signature.parameters)
             return f"{name} must take ({wanted}) or ({wanted}, ctx), not ({actual})"
     return None
-
-
-def _signature(method: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(method)
-    except ValueError:
-        return None  # A builtin without a signature may well take what it is given.

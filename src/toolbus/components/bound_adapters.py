@@ -63,20 +63,20 @@ class BoundAdapter:
 
     def adapt_signature(self, ctx: EventContext[Any], spec: ToolSpec) -> Running[ToolSpec]:
         """Begin to let the adapter reword *spec*."""
-        told = AdapterContext(ctx.scope, spec) if self._signature_asks else None
-        return self._begin(ctx, spec.name, told, self.adapter.adapt_signature, spec)
+        adapter_ctx = AdapterContext(ctx.scope, spec) if self._signature_asks else None
+        return self._begin(ctx, spec.name, adapter_ctx, self.adapter.adapt_signature, spec)
 
     def adapt_parameters(self, ctx: EventContext[Any], call: ToolCall) -> Running[ToolCall]:
         """Begin to let the adapter change the arguments of *call*."""
-        told = AdapterContext(ctx.scope, ctx.tool) if self._parameters_ask else None
-        return self._begin(ctx, call.name, told, self.adapter.adapt_parameters, call)
+        adapter_ctx = AdapterContext(ctx.scope, ctx.tool) if self._parameters_ask else None
+        return self._begin(ctx, call.name, adapter_ctx, self.adapter.adapt_parameters, call)
 
     def adapt_response(
         self, ctx: EventContext[Any], response: ToolResponse, call: ToolCall
     ) -> Running[ToolResponse]:
         """Begin to let the adapter change *response*, which answers *call*."""
-        told = AdapterContext(ctx.scope, ctx.tool) if self._response_asks else None
-        return self._begin(ctx, call.name, told, self.adapter.adapt_response, response, call)
+        adapter_ctx = AdapterContext(ctx.scope, ctx.tool) if self._response_asks else None
+        return self._begin(ctx, call.name, adapter_ctx, self.adapter.adapt_response, response, call)
 
     def advertise(
         self, specs: Iterable[ToolSpec], results: Iterable[AdapterResult[ToolSpec]]
@@ -105,7 +105,7 @@ class BoundAdapter:
         self,
         ctx: EventContext[Any],
         tool_name: str,
-        told: AdapterContext | None,
+        adapter_ctx: AdapterContext | None,
         method: Callable[..., Any],
         value: T,
         *call: ToolCall,
@@ -114,7 +114,11 @@ class BoundAdapter:
         try:
             if not self.adapter.should_adapt(tool_name):
                 return AdapterResult(value, applies=False)
-            new = method(value, *call) if told is None else method(value, *call, ctx=told)
+            new = (
+                method(value, *call)
+                if adapter_ctx is None
+                else method(value, *call, ctx=adapter_ctx)
+            )
             if new is None or new is value:
                 return AdapterResult(value)
             if type(new) is not type(value) and isawaitable(new):

@@ -15,19 +15,24 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.bound_adapters import BoundAdapter
-    from toolbus.components.limits import Limits
     from toolbus.events.catalogue import ToolSpec
+    from toolbus.events.subjects import ToolSelector
 
 _FINE: AdapterResult[Any] = AdapterResult(None)
 
 
 async def adapt_specs(
-    ctx: EventContext[tuple[ToolSpec, ...]], adapters: Sequence[BoundAdapter], limits: Limits
+    ctx: EventContext[tuple[ToolSpec, ...]],
+    adapters: Sequence[BoundAdapter],
+    selector: ToolSelector,
 ) -> tuple[ToolSpec, ...]:
-    """Return the specs as *adapters*, first to last, reword them; one that fails hides its tool."""
+    """Return the specs as *adapters*, first to last, reword those that *selector* chooses.
+
+    One that fails hides its tool.
+    """
     specs = ctx.value
     for bound in adapters:
-        results = [await _adapt_spec(ctx, bound, spec, limits) for spec in specs]
+        results = [await _adapt_spec(ctx, bound, spec, selector) for spec in specs]
         bound.advertise(specs, results)
         remaining = tuple([result.value for result in results if not result.withhold])
         if len(remaining) != len(specs) or not all(map(is_, remaining, specs)):
@@ -106,9 +111,9 @@ def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolR
 
 
 async def _adapt_spec(
-    ctx: EventContext[Any], bound: BoundAdapter, spec: ToolSpec, limits: Limits
+    ctx: EventContext[Any], bound: BoundAdapter, spec: ToolSpec, selector: ToolSelector
 ) -> AdapterResult[ToolSpec]:
-    if limits.gate and not limits.covers(spec.name):
+    if not selector.matches(spec.name):
         return AdapterResult(spec, applies=False)
     result = bound.adapt_signature(ctx, spec)
     return result if isinstance(result, AdapterResult) else await result

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import Subscribing
 from toolbus.components.adapters import ToolAdapter, signature_problem
 from toolbus.components.bound_adapters import BoundAdapter
 from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
-from toolbus.components.limits import NO_LIMITS, Limits, make_limits
 from toolbus.components.marks import marked, tools_of
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
@@ -20,6 +19,7 @@ from toolbus.events.catalogue import (
     Scope,
     ToolSpec,
 )
+from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
@@ -27,12 +27,17 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.marks import Mark
+    from toolbus.events.catalogue import Event
     from toolbus.messages.records import Message
     from toolbus.tools.toolset import Toolset
 
+_EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
+
+Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
 
 class Host(Protocol):
@@ -66,7 +71,8 @@ class AgentComponent:
     _adapters: tuple[BoundAdapter, ...] = ()
     _undo: tuple[Callable[[], object], ...] = ()
     _host: Host | None = None
-    _limits: Limits = NO_LIMITS
+    _selector: ToolSelector = _EVERY_TOOL
+    _priority: int | None = None
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -99,7 +105,7 @@ class AgentComponent:
         """Take *adapter* out; one that is not there is ignored."""
         self._adapters = tuple([bound for bound in self._adapters if bound.adapter is not adapter])
 
-    def confine(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
+    def restrict(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
         """Narrow it to some tools, and give its handlers one *priority*; return it itself.
 
         *tools* are glob patterns: its adapters leave other tools alone, and its handlers do not
@@ -109,13 +115,21 @@ class AgentComponent:
         """
         what = f"component {self.name!r}"
         if self._host is not None:
-            raise RegistrationError(what, "it is installed already; confine it before that")
-        limits = make_limits(what, tools, priority)
+            raise RegistrationError(what, "it is installed already; restrict it before that")
+        selector = ToolSelector(tools)
+        if problem := selector.problem:
+            raise RegistrationError(what, problem)
+        if priority is not None and type(priority) is not int:
+            raise RegistrationError(what, f"priority must be an integer, not {priority!r}")
         if type(self).setup is not AgentComponent.setup:
             reason = "it has a `setup` of its own, which tools and priority do not reach"
             raise RegistrationError(what, f"{reason}; give them to the component itself")
-        self._limits = limits
+        self._selector, self._priority = selector, priority
         return self
+
+    def is_for(self, tool_name: str) -> bool:
+        """Tell whether it was not restricted to other tools than *tool_name*."""
+        return self._selector.matches(tool_name)
 
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
@@ -125,11 +139,15 @@ class AgentComponent:
         self._host = agent
         try:
             self._subscribe_adapters(agent)
-            for name, mark in self._limits.ordered(marked(type(self))):
-                self._subscribe(agent, mark, getattr(self, name))
-            for one in tools_of(self):
-                agent.tools.add(one, offered=lambda: self.enabled)
-                self._undo += (partial(agent.tools.remove, one.spec.name),)
+            marks: Iterable[tuple[str, Mark]] = marked(type(self))
+            if self._priority is not None:
+                # The order of their own priorities stays.
+                marks = sorted(marks, key=lambda named: -named[1].options.get("priority", 100))
+            for name, mark in marks:
+                self._subscribe_marked(agent, mark, getattr(self, name))
+            for tool in tools_of(self):
+                agent.tools.add(tool, offered=lambda: self.enabled)
+                self._undo += (partial(agent.tools.remove, tool.spec.name),)
         except BaseException:
             self.teardown()
             raise
@@ -152,7 +170,7 @@ class AgentComponent:
         """Let each adapter reword the specs of its tools; one that fails hides only its tool."""
         if not self.enabled or not self._adapters:
             return None
-        specs = await adapt_specs(ctx, self._adapters, self._limits)
+        specs = await adapt_specs(ctx, self._adapters, self._selector)
         return None if specs is ctx.value else specs
 
     async def _on_tool_call_before_adapter(
@@ -200,42 +218,37 @@ class AgentComponent:
             (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
-            subscribe: Any = _subscriber(agent).on  # a loop over three events has no single type
-            sender, when = agent.scope.agent_id or None, self._limits.gate
-            subscription = subscribe(
-                event, handler, priority=priority, on_error="closed", sender=sender, when=when
+            when = self._when(None)
+            self._subscribe(
+                agent, event, "on", handler, priority=priority, on_error="closed", when=when
             )
-            self._undo += (subscription.cancel,)
 
-    def _subscribe(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
+    def _subscribe_marked(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
         """Subscribe a marked method for the time that the component is enabled."""
         options = mark.options.copy()
-        gate, wanted = self._limits.gate, options.get("when")
-        options["when"] = lambda ctx: (
-            self.enabled and (gate is None or gate(ctx)) and (wanted is None or wanted(ctx))
-        )
-        if self._limits.priority is not None:
-            options["priority"] = self._limits.priority
+        when = self._when(options.get("when"))
+        options["when"] = lambda ctx: self.enabled and (when is None or when(ctx))
+        if self._priority is not None:
+            options["priority"] = self._priority
+        self._subscribe(agent, mark.event, mark.kind, handler, **options)
+
+    def _subscribe(
+        self,
+        agent: Host,
+        event: Event,
+        kind: Literal["on", "guard"],
+        handler: Callable[..., Any],
+        **options: Unpack[HandlerOptions],
+    ) -> None:
+        # A host that subscribes itself forgets what it subscribed when it leaves its bus.
+        subscriber = agent if isinstance(agent, Subscribing) else agent.bus
+        subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
-        subscriber = _subscriber(agent)
-        subscribe: Any = subscriber.guard if mark.kind == "guard" else subscriber.on
-        self._undo += (subscribe(mark.event, handler, **options).cancel,)
+        self._undo += (subscribe(event, handler, **options).cancel,)
 
-
-def _subscriber(host: Host) -> Subscribing:
-    """Return who subscribes for *host*: itself if it can, since what it subscribes goes with it."""
-    return host if isinstance(host, Subscribing) else host.bus
-
-
-def check_requires(components: Iterable[AgentComponent]) -> None:
-    """Raise `RegistrationError` if one of *components* requires what is not among them."""
-    present = tuple(components)
-    for component in present:
-        missing = [
-            wanted.__name__
-            for wanted in component.requires
-            if not any(isinstance(one, wanted) for one in present)
-        ]
-        if missing:
-            reason = f"it requires {', '.join(missing)}; install that too"
-            raise RegistrationError(f"component {component.name!r}", reason)
+    def _when(self, wanted: Predicate) -> Predicate:
+        """Return the predicate *wanted*, for values about the component's tools alone."""
+        if self._selector.is_everything:
+            return wanted
+        admits = self._selector.admits
+        return lambda ctx: admits(ctx.value) and (wanted is None or wanted(ctx))

@@ -86,13 +86,13 @@ def marked(kind: type) -> Iterator[tuple[str, Mark]]:
     An overriding method keeps its marks, or has others; None in its place takes it away.
     """
     marks: dict[str, tuple[Mark, ...]] = {}
-    for name, member in _members(kind):
-        if member is None:
+    for name, attribute in _attributes(kind):
+        if attribute is None:
             marks.pop(name, None)
-        elif found := getattr(member, _MARKS, ()):
-            marks[name] = found
-    for name, found in marks.items():
-        yield from [(name, mark) for mark in found]
+        elif method_marks := getattr(attribute, _MARKS, ()):
+            marks[name] = method_marks
+    for name, method_marks in marks.items():
+        yield from [(name, mark) for mark in method_marks]
 
 
 def tools_of(component: object) -> Iterator[FunctionTool]:
@@ -101,22 +101,23 @@ def tools_of(component: object) -> Iterator[FunctionTool]:
     An overriding method is one with the same options; None in its place takes it away.
     """
     tools: dict[str, FunctionTool] = {}
-    for name, member in _members(type(component)):
-        if member is None:
+    for name, attribute in _attributes(type(component)):
+        if attribute is None:
             tools.pop(name, None)
-        elif isinstance(member, FunctionTool):
-            tools[name] = member
+        elif isinstance(attribute, FunctionTool):
+            tools[name] = attribute
     for name, tool in tools.items():
         method = getattr(component, name)
         yield method if isinstance(method, FunctionTool) else tool.with_function(method)
 
 
-def _members(kind: type) -> Iterator[tuple[str, Any]]:
+def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
     """Give what a class and those above it define, the uppermost first."""
     for owner in reversed(kind.__mro__):
-        yield from [(name, _unwrapped(member)) for name, member in vars(owner).items()]
+        yield from [(name, _unwrapped(attribute)) for name, attribute in vars(owner).items()]
 
 
-def _unwrapped(member: Any) -> Any:
+def _unwrapped(attribute: Any) -> Any:
     """Return what a static or class method wraps: a mark may stand above or below that."""
-    return member.__func__ if isinstance(member, staticmethod | classmethod) else member
+    wraps = isinstance(attribute, staticmethod | classmethod)
+    return attribute.__func__ if wraps else attribute

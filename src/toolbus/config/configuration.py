@@ -97,7 +97,7 @@ def _made(document: Document, entry: Entry) -> AgentComponent:
         raise document.error(reason, *place, *_below("settings", error.path)) from error
     if (entry.tools, entry.priority) != (("*",), None):
         try:
-            component.confine(tools=entry.tools, priority=entry.priority)
+            component.restrict(tools=entry.tools, priority=entry.priority)
         except RegistrationError as error:
             key = "priority" if entry.tools == ("*",) else "tools"
             raise document.error(str(error), *place, key) from error

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolbus.demo.account import CallStory
 from toolbus.demo.verdict import Check, Totals
-from toolbus.terminal.pieces import Piece, Styled
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from toolbus.terminal.screen import Screen
@@ -39,7 +39,7 @@ class Report(Struct, frozen=True, kw_only=True):
 def show(report: Report, screen: Screen) -> None:
     """Show the end of the run that *report* tells of."""
     screen.line()
-    screen.prose(report.answer, tone="dim")
+    screen.prose(report.answer, style="dim")
     screen.line()
     _show_checks(report, screen)
     screen.line()
@@ -52,14 +52,14 @@ def show(report: Report, screen: Screen) -> None:
 
 def _show_checks(report: Report, screen: Screen) -> None:
     screen.line(
-        Styled("what happened", "strong"),
+        Span("what happened", "strong"),
         right=[
             f"{len(report.calls)} calls in {report.turns} turns, {report.duration_ns / 1e9:.1f} s"
         ],
     )
-    rows: list[tuple[Piece, ...]] = []
+    rows: list[tuple[Span | str, ...]] = []
     for check in report.checks:
-        sign = Styled("✓", "good") if check.happened else Styled("✗", "bad")
+        sign = Span("✓", "good") if check.happened else Span("✗", "bad")
         calls = ", ".join(map(str, check.calls))
         word = "call" if len(check.calls) == 1 else "calls"
         rows.append(
@@ -67,7 +67,7 @@ def _show_checks(report: Report, screen: Screen) -> None:
                 sign,
                 check.expected,
                 check.component,
-                Styled(f"{word} {calls}" if calls else "", "dim"),
+                Span(f"{word} {calls}" if calls else "", "dim"),
             )
         )
     screen.table(rows, indent=2)
@@ -75,13 +75,13 @@ def _show_checks(report: Report, screen: Screen) -> None:
 
 def _show_totals(totals: Totals, screen: Screen) -> None:
     leaks = [
-        Styled(str(leaked), "bad" if leaked else "good")
+        Span(str(leaked), "bad" if leaked else "good")
         for leaked in (totals.credentials_read, totals.credentials_stored)
     ]
     screen.table(
         [
             (
-                Styled("what it was good for", "strong"),
+                Span("what it was good for", "strong"),
                 "tools returned",
                 "model read",
                 "store holds",
@@ -98,7 +98,7 @@ def _show_totals(totals: Totals, screen: Screen) -> None:
 
 
 def _show_places(report: Report, screen: Screen) -> None:
-    screen.line(Styled("what to look at", "strong"))
+    screen.line(Span("what to look at", "strong"))
     places = [
         ("transcript", report.transcript),
         ("recording", report.recording),
@@ -107,7 +107,7 @@ def _show_places(report: Report, screen: Screen) -> None:
     for name, place in places:
         screen.whole(f"{name:<12}{place}", indent=2)
     screen.line()
-    screen.line(Styled("what to run next", "strong"))
+    screen.line(Span("what to run next", "strong"))
     for words in report.next:
         screen.command(*words)
 
@@ -116,8 +116,8 @@ def _show_missing(report: Report, screen: Screen) -> None:
     totals = report.totals
     if totals.credentials_read or totals.credentials_stored:
         told = f"{totals.credentials_read} credentials reached the model"
-        screen.prose(f"{told}, {totals.credentials_stored} the transcript's file", tone="bad")
+        screen.prose(f"{told}, {totals.credentials_stored} the transcript's file", style="bad")
     if report.missing:
-        screen.prose(f"missing: {', '.join(report.missing)}", tone="bad")
+        screen.prose(f"missing: {', '.join(report.missing)}", style="bad")
     else:
-        screen.line(Styled("every intervention happened", "good"))
+        screen.line(Span("every intervention happened", "good"))

@@ -23,7 +23,7 @@ from toolbus.demo.world import World, draw_world
 from toolbus.messages.records import encode
 from toolbus.models.replay import ReplayModel
 from toolbus.store.sqlite import SqliteStore
-from toolbus.terminal import Output, Styled, UsageError, open_screen
+from toolbus.terminal import Output, Span, UsageError, open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,9 +74,9 @@ def run_demo(
     place = Place(_empty_folder(folder))
     screen = open_screen(output)
     if not as_json:
-        screen.line(Styled("toolbus demo", "strong"), right=[Styled(f"--seed {world.seed}", "dim")])
+        screen.line(Span("toolbus demo", "strong"), right=[Span(f"--seed {world.seed}", "dim")])
         screen.whole(f"an agent mends {world.service} in {place.folder}")
-        screen.line(Styled("~ before │ after    ✗ refused    ? asked    ! failed", "dim"))
+        screen.line(Span("~ before │ after    ✗ refused    ? asked    ! failed", "dim"))
     report = _report(world, place, without, None if as_json else Timeline(screen), program)
     if as_json:
         output.write(f"{encode(report).decode()}\n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 from toolbus.terminal.durations import duration_of
-from toolbus.terminal.pieces import Styled, Tone
+from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from toolbus.demo.account import CallStory, Deed
@@ -33,26 +33,26 @@ class Timeline:
         wants = f"{count} calls at once" if count > 1 else "1 call"
         self._screen.line()
         self._screen.line(
-            Styled(f"turn {number}", "strong"), Styled(f"  {message.text}", "dim"), right=[wants]
+            Span(f"turn {number}", "strong"), Span(f"  {message.text}", "dim"), right=[wants]
         )
 
     def call(self, story: CallStory) -> None:
         """Show a call, and below it what handlers did to it."""
-        tone: Tone = "good" if story.status == "ok" else "bad"
-        status = Styled(f"{story.status:<12}", tone)
-        duration = Styled(f"{duration_of(story.duration_ns):>8}", "dim")
+        style: Style = "good" if story.status == "ok" else "bad"
+        status = Span(f"{story.status:<12}", style)
+        duration = Span(f"{duration_of(story.duration_ns):>8}", "dim")
         wish = " ".join([one for one in map(str, story.arguments.values()) if "\n" not in one])
-        head = (f"{story.number:>3}  ", Styled(story.tool, "strong"), f" {wish}")
+        head = (f"{story.number:>3}  ", Span(story.tool, "strong"), f" {wish}")
         self._screen.line(*head, right=[status, duration])
         for deed in story.deeds:
             self._deed(story, deed)
         settled = any(deed.did in {"denied", "answered"} for deed in story.deeds)
         if story.status != "ok" and not settled:
             said = " ".join(story.text.splitlines()[-2:])
-            self._screen.prose(f"! {said}", indent=_INDENT, tone="bad")
+            self._screen.prose(f"! {said}", indent=_INDENT, style="bad")
 
     def _deed(self, story: CallStory, deed: Deed) -> None:
-        took = [Styled(duration_of(deed.duration_ns), "dim")]
+        took = [Span(duration_of(deed.duration_ns), "dim")]
         thing = _THINGS[deed.event]
         match deed.did:
             case "changed":
@@ -71,8 +71,8 @@ class Timeline:
             self._screen.line(_answer(story), indent=_INDENT + 2)
         self._screen.compare(deed.rows, indent=_INDENT + 2)
 
-    def _say(self, sign: str, tone: Tone, text: str, right: list[Styled]) -> None:
-        self._screen.line(Styled(f"{sign} {text}", tone), right=right, indent=_INDENT)
+    def _say(self, sign: str, style: Style, text: str, right: list[Span]) -> None:
+        self._screen.line(Span(f"{sign} {text}", style), right=right, indent=_INDENT)
 
 
 def _sizes(deed: Deed) -> str:
@@ -82,7 +82,7 @@ def _sizes(deed: Deed) -> str:
     return f": {deed.characters_before:,} → {deed.characters_after:,} characters"
 
 
-def _answer(story: CallStory) -> Styled:
+def _answer(story: CallStory) -> Span:
     if story.approved:
-        return Styled("yes, said the approver (the demo's script)", "good")
-    return Styled("no, said the approver", "bad")
+        return Span("yes, said the approver (the demo's script)", "good")
+    return Span("no, said the approver", "bad")

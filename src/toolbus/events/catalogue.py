@@ -78,6 +78,7 @@ A = TypeVar("A")
 class Scope(Struct, frozen=True, kw_only=True):
     """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
 
+    *root_session_id* is the session of that outermost agent, and "" if there is none above.
     *context* is what the caller of `run` gave: user, tenant, language.
     """
 
@@ -86,6 +87,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     run_id: str = ""
     turn: int = 0
     lineage: tuple[str, ...] = ()
+    root_session_id: str = ""
     context: JsonObject = EMPTY
 
     def __post_init__(self) -> None:

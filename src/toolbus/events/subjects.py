@@ -1,6 +1,9 @@
-"""What a value is about: the ids under which the ledger knows it, and the tool."""
+"""What a value is about: the ids under which the ledger knows it, and the tool; choosing tools."""
 
 from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from toolbus.events.catalogue import ModelReply, ToolCallFailure, ToolCallOutcome, ToolCallPersist
 from toolbus.messages.records import (
@@ -10,6 +13,9 @@ from toolbus.messages.records import (
     ToolMessage,
     UserMessage,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def ids_of(value: object) -> tuple[str, str]:
@@ -43,3 +49,42 @@ def tool_of(value: object) -> str | None:
         case ToolCallOutcome():
             return (value.executed or value.requested).name
     return None
+
+
+class ToolSelector:
+    """A choice of tools by glob patterns of their names; capitals are told from small letters."""
+
+    __slots__ = ("patterns",)
+
+    def __init__(self, patterns: Iterable[str] | str = "*") -> None:
+        self.patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+
+    def matches(self, tool_name: str) -> bool:
+        """Tell whether the tool *tool_name* is chosen."""
+        return matches(self.patterns, tool_name)
+
+    def admits(self, value: object) -> bool:
+        """Tell whether *value* is about a chosen tool, or about no single tool at all."""
+        name = tool_of(value)
+        return name is None or matches(self.patterns, name)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all tools are chosen."""
+        return "*" in self.patterns
+
+    @property
+    def problem(self) -> str | None:
+        """Why the patterns make no sense, or None."""
+        if self.patterns and all(isinstance(pattern, str) and pattern for pattern in self.patterns):
+            return None
+        return f"tools must be names or glob patterns, not {self.patterns!r}"
+
+
+def matches(patterns: Iterable[str] | str, tool_name: str) -> bool:
+    """Tell whether one of *patterns*, glob patterns of names, matches *tool_name*."""
+    for pattern in (patterns,) if isinstance(patterns, str) else patterns:
+        # Most often, so it is worth no expression.
+        if pattern == "*" or fnmatchcase(tool_name, pattern):
+            return True
+    return False

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from toolbus.messages.records import encode
 from toolbus.store.inspection import inspect
 from toolbus.store.recovery import recover
-from toolbus.terminal.pieces import Piece, Styled
+from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from toolbus.store.inspection import Report
     from toolbus.store.states import Lost, SessionState
     from toolbus.terminal.output import Output
 
-_PATIENCE = 0.5
-"""Seconds before a person wants to see how far it is, and between two words about it."""
-
-_MOST = 20
+_MAX_PROBLEMS = 20
 """How many problems a person reads; a program gets them all."""
 
 
@@ -31,11 +28,15 @@ def check_store(
     How far it is goes to *errors*, if that is a terminal. Returns 0 if all is well and 1 if there
     is damage; raises `WrongPathError` for what is no store, and `StoreError`.
     """
-    told = _Progress(errors)
+    line = ProgressLine(errors)
+
+    def progress(done: int, total: int) -> None:
+        line.show(f"{total:,} messages and records", done / total)
+
     try:
-        report = recover(where, new, told) if new is not None else inspect(where, told)
+        report = recover(where, new, progress) if new is not None else inspect(where, progress)
     finally:
-        told.end()
+        line.hide()
     if as_json:
         output.write(f"{encode(report).decode()}\n")
     else:
@@ -43,39 +44,22 @@ def check_store(
     return 0 if report.is_whole else 1
 
 
-class _Progress:
-    """Shows how far it is in one line of a terminal, once it has taken a while."""
-
-    def __init__(self, errors: Output) -> None:
-        self._errors, self._shown = errors, False
-        self._next = monotonic() + _PATIENCE if errors.is_terminal else float("inf")
-
-    def __call__(self, done: int, due: int) -> None:
-        if monotonic() >= self._next:
-            self._next, self._shown = monotonic() + _PATIENCE, True
-            self._errors.write(f"\r{100 * done // due:>3} % of {due} messages and records")
-
-    def end(self) -> None:
-        if self._shown:
-            self._errors.write("\r\x1b[K")
-
-
 def _show(report: Report, screen: Screen) -> None:
     facts = f"version {report.version}, {_count(report.pages, 'page')}, {report.bytes:,} bytes"
-    screen.line(Styled(report.path, "strong"), right=[Styled(facts, "dim")])
+    screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
     if report.sessions:
         screen.table([_row(one) for one in report.sessions], indent=2, numbers=True)
     for note in report.notes:
-        screen.prose(f"note: {note}", tone="dim")
-    for problem in report.problems[:_MOST]:
-        screen.prose(f"✗ {problem}", tone="bad")
-    if len(report.problems) > _MOST:
-        rest = len(report.problems) - _MOST
-        screen.line(Styled(f"  and {_count(rest, 'more problem')}; see them with --json", "dim"))
+        screen.prose(f"note: {note}", style="dim")
+    for problem in report.problems[:_MAX_PROBLEMS]:
+        screen.prose(f"✗ {problem}", style="bad")
+    if len(report.problems) > _MAX_PROBLEMS:
+        rest = len(report.problems) - _MAX_PROBLEMS
+        screen.line(Span(f"  and {_count(rest, 'more problem')}; see them with --json", "dim"))
     _show_verdict(report, screen)
 
 
-def _row(state: SessionState) -> list[Piece]:
+def _row(state: SessionState) -> list[Span | str]:
     lost = {kind: sum(map(_length, _of(state, kind))) for kind in ("message", "record")}
     open_ends = [
         _count(number, what)
@@ -89,8 +73,8 @@ def _row(state: SessionState) -> list[Piece]:
         state.id,
         _count(state.messages, "message"),
         _count(state.records, "record"),
-        Styled(", ".join([f"{_count(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
-        Styled(", ".join(open_ends), "dim"),
+        Span(", ".join([f"{_count(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
+        Span(", ".join(open_ends), "dim"),
     ]
 
 
@@ -104,11 +88,11 @@ def _length(lost: Lost) -> int:
 
 def _show_verdict(report: Report, screen: Screen) -> None:
     if report.is_whole:
-        screen.line(Styled("✓ ", "good"), "no damage found")
+        screen.line(Span("✓ ", "good"), "no damage found")
     elif not report.sessions:
-        screen.line(Styled("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
+        screen.line(Span("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
     elif report.recovered is None:
-        screen.line(Styled("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
+        screen.line(Span("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
     if report.recovered is not None:
         screen.whole(f"what can be read was written to {report.recovered}")

@@ -19,8 +19,8 @@ from toolbus.inspect.writing import (
 from toolbus.store.archive import Archive
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.pager import paged
-from toolbus.terminal.pieces import Styled
 from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     import os
@@ -85,18 +85,18 @@ class _Telling:
         for passage in life.requests:
             self._passage(passage)
         for damage in life.damage:
-            self._screen.prose(f"! {damage}", tone="bad")
+            self._screen.prose(f"! {damage}", style="bad")
 
     def _head(self, life: Life) -> None:
         what = f"{life.role} message" if life.role else "call" if life.call else "no message"
         where = f"session {life.session}" + (f", message {life.seq}" if life.seq else "")
-        self._screen.line(f"{what} ", Styled(life.id, "strong"), right=[Styled(where, "dim")])
+        self._screen.line(f"{what} ", Span(life.id, "strong"), right=[Span(where, "dim")])
 
     def _call(self, call: CallLife) -> None:
-        took = [Styled(duration_of(call.duration_ns), "dim")] if call.duration_ns else []
+        took = [Span(duration_of(call.duration_ns), "dim")] if call.duration_ns else []
         status = call.status or "no answer"
-        tone = Styled(status, "good" if status == "ok" else "bad")
-        self._screen.line(f"answers call {call.id}: ", tone, right=took)
+        style = Span(status, "good" if status == "ok" else "bad")
+        self._screen.line(f"answers call {call.id}: ", style, right=took)
         self._section("as the model asked")
         self._asked(call.asked, f"in message {call.asked_in}" if call.asked_in else "")
         self._section("as it ran")
@@ -111,7 +111,7 @@ class _Telling:
         if call is None:
             self._screen.line("by no message: a call inside another, or of a program", indent=2)
             return
-        right = [Styled(where, "dim")] if where else []
+        right = [Span(where, "dim")] if where else []
         self._screen.line(*describe_call(call), right=right, indent=2)
 
     def _passage(self, passage: Passage) -> None:
@@ -126,8 +126,8 @@ class _Telling:
         did = step.status.replace("_", " ")
         if step.before and step.after:
             did += f" {describe_change(step.fields, step.before.size, step.after.size)}"
-        words: list[str | Styled] = [
-            Styled(f"{step.name:<{width}}", "strong"),
+        words: list[Span | str] = [
+            Span(f"{step.name:<{width}}", "strong"),
             f"  {step.kind:<11} {step.priority:>4}  ",
             did,
         ]
@@ -153,7 +153,7 @@ class _Telling:
 
     def _section(self, title: str, right: str = "") -> None:
         self._screen.line()
-        self._screen.line(Styled(title, "strong"), right=[Styled(right, "dim")] if right else [])
+        self._screen.line(Span(title, "strong"), right=[Span(right, "dim")] if right else [])
 
 
 def _same(asked: ToolCall, ran: ToolCall) -> bool:

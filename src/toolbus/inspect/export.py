@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
+from toolbus.errors import DecodeError
 from toolbus.formats.native import (
     EndLine,
     Header,
@@ -17,16 +18,14 @@ from toolbus.formats.native import (
     encode_line,
 )
 from toolbus.settings.hints import nearest
-from toolbus.store.portions import pages, portions
-from toolbus.store.rows import read_messages, read_records
-from toolbus.store.sqlite import SqliteStore
+from toolbus.store.archive import Archive
 from toolbus.terminal.files import replacing
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Generator, Sequence
 
-    from toolbus.store.protocol import SessionInfo
+    from toolbus.store.archive import SessionRow
     from toolbus.terminal.output import Output
 
 
@@ -44,53 +43,48 @@ def run_export(
     and `UsageError` for a file that is there, without *force*.
     """
     if file is None or file == "-":
-        asyncio.run(_to_output(output, database, sessions))
+        with closing(_lines(database, sessions)) as lines:
+            for line in lines:
+                output.write(encode_line(line).decode())
+                if output.lost is not None:
+                    break
         return 0
+    count = 0
     with replacing(Path(file), force=force) as stream:
-        count = asyncio.run(_to_stream(stream, database, sessions))
+        for line in _lines(database, sessions):
+            stream.write(encode_line(line))
+            count += isinstance(line, EndLine)
     noun = "session" if count == 1 else "sessions"
     print(f"toolbus: {count} {noun} written to {file}", file=sys.stderr)  # noqa: T201 - for a person
     return 0
 
 
-async def _to_output(output: Output, database: str, sessions: Sequence[str]) -> None:
-    async for lines in _pages(database, sessions):
-        output.write(b"".join(map(encode_line, lines)).decode())
-        if output.lost is not None:
-            return
-
-
-async def _to_stream(stream: BinaryIO, database: str, sessions: Sequence[str]) -> int:
-    count = 0
-    async for lines in _pages(database, sessions):
-        stream.write(b"".join(map(encode_line, lines)))
-        count += sum([isinstance(line, EndLine) for line in lines])
-    return count
-
-
-async def _pages(database: str, sessions: Sequence[str]) -> AsyncIterator[list[Line]]:
-    """Give the lines of the export, some at a time."""
-    async with SqliteStore(database, read_only=True) as store:
-        chosen = _chosen(await store.sessions(), sessions)
-        yield [Header()]
-        for info in chosen:
-            yield [SessionLine(id=info.id, created_ns=info.created_ns, updated_ns=info.updated_ns)]
+def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
+    with Archive(database, live=True) as archive:
+        chosen = _chosen(list(archive.sessions()), wanted)
+        yield Header()
+        for session in chosen:
+            times = {"created_ns": session.created_ns, "updated_ns": session.updated_ns}
+            yield SessionLine(id=session.id, **times)
             messages = records = 0
-            async for page in portions(store, "messages", info.id):
-                messages += len(page)
-                yield [MessageLine(message=one) for one in read_messages(info.id, page)]
-            async for rows in pages(store, info.id):
-                read = read_records(info.id, rows)
-                records += len(read)
-                yield [RecordLine(record=one) for one in read]
-            yield [EndLine(messages=messages, records=records)]
+            for row in archive.messages(session.key):
+                if row.message is None:
+                    raise DecodeError(row.problem_in(session.id))
+                messages += 1
+                yield MessageLine(message=row.message)
+            for page in archive.pages(session.key):
+                if page.damage:
+                    raise DecodeError(page.problem_in(session.id))
+                records += len(page.records)
+                yield from [RecordLine(record=record) for record in page.records]
+            yield EndLine(messages=messages, records=records)
 
 
-def _chosen(known: Sequence[SessionInfo], wanted: Sequence[str]) -> list[SessionInfo]:
+def _chosen(known: Sequence[SessionRow], wanted: Sequence[str]) -> list[SessionRow]:
     """Return the sessions that are *wanted*, each once, in the order of the store."""
-    ids = [info.id for info in known]
-    for one in wanted:
-        if one not in ids:
-            hint = nearest(one, ids) or f"; there are {len(ids)}"
-            raise UsageError(f"there is no session {one!r}{hint}")
-    return [info for info in known if not wanted or info.id in wanted]
+    ids = [session.id for session in known]
+    for session_id in wanted:
+        if session_id not in ids:
+            hint = nearest(session_id, ids) or f"; there are {len(ids)}"
+            raise UsageError(f"there is no session {session_id!r}{hint}")
+    return [session for session in known if not wanted or session.id in wanted]

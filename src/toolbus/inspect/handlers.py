@@ -19,8 +19,8 @@ from toolbus.bus.registry import HandlerInfo
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode
-from toolbus.terminal.pieces import Piece, Styled, Tone
 from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,26 +154,26 @@ def _receiver(function: Any) -> Receiver:
 def _show(wiring: Wiring, screen: Screen) -> None:
     handlers = [handler for one in wiring.events for handler in one.handlers]
     count = f"{_count(len(handlers), 'handler')} on {_count(len(wiring.events), 'event')}"
-    screen.line(wiring.kind, "  ", Styled(short_place(wiring.target), "strong"), right=[count])
+    screen.line(wiring.kind, "  ", Span(short_place(wiring.target), "strong"), right=[count])
     senders = {handler.sender for handler in handlers}
     if wiring.kind == "agent" and len(senders) == 1:
-        screen.line(Styled(f"all hear {_speaker(senders.pop())}", "dim"))
+        screen.line(Span(f"all hear {_speaker(senders.pop())}", "dim"))
     if wiring.components:
         _show_components(wiring.components, screen)
     for one in wiring.events:
         screen.line()
-        screen.line(Styled(one.event, "strong"), right=[Styled(one.verb, "dim")])
+        screen.line(Span(one.event, "strong"), right=[Span(one.verb, "dim")])
         _show_event(one, screen, with_sender=len(senders) > 1)
     if wiring.idle:
         screen.line()
         idle = f"{_count(len(wiring.idle), 'event')} without handlers: {', '.join(wiring.idle)}"
-        screen.prose(idle, tone="dim")
+        screen.prose(idle, style="dim")
 
 
 def _show_components(components: Sequence[ComponentWiring], screen: Screen) -> None:
     screen.line()
-    screen.line(Styled("components", "strong"), right=[Styled("as installed", "dim")])
-    rows: list[tuple[Piece, ...]] = []
+    screen.line(Span("components", "strong"), right=[Span("as installed", "dim")])
+    rows: list[tuple[Span | str, ...]] = []
     for at, one in enumerate(components, 1):
         facts = [] if one.name == one.use else [one.use]
         facts += [] if one.tools == ("*",) else [f"only {', '.join(one.tools)}"]
@@ -184,11 +184,11 @@ def _show_components(components: Sequence[ComponentWiring], screen: Screen) -> N
 
 
 def _show_event(one: EventWiring, screen: Screen, *, with_sender: bool) -> None:
-    rows: list[tuple[Piece, ...]] = []
+    rows: list[tuple[Span | str, ...]] = []
     notes: list[str] = []
     for handler in one.handlers:
-        tone: Tone = "asked" if handler.kind == "guard" else ""
-        kind = Styled(f"{handler.kind:<11}", tone)
+        style: Style = "asked" if handler.kind == "guard" else ""
+        kind = Span(f"{handler.kind:<11}", style)
         rows.append((f"{handler.priority:>4}", kind, f"{handler.policy:<6}", handler.name))
         heard = f"hears {_speaker(handler.sender)} · " if with_sender else ""
         notes.append(f"{heard}{short_place(handler.where)}")

@@ -57,7 +57,7 @@ def life_of(archive: Archive, found: Found) -> Life:
     session, row = found.session.key, found.row
     passages = tuple([passage_of(archive, session, record) for record in records])
     stored = row.message if row else None
-    damage = [one.damage for one in pages] + [one.damage for one in _rows(found)]
+    damage = [one.problem for one in pages] + [one.problem for one in _rows(found)]
     return Life(
         session=found.session.id,
         id=row.id if row else found.name,

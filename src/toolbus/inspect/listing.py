@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from toolbus.inspect.printing import print_json
 from toolbus.store.archive import Archive
 from toolbus.terminal.pager import paged
-from toolbus.terminal.pieces import Styled
 from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     import os
@@ -53,9 +53,9 @@ def moment(time_ns: int) -> str:
 
 def _line(screen: Screen, session: SessionRow, *, first: bool) -> None:
     if first:
-        screen.line(Styled(_columns("messages", "records", "last write (UTC)", "session"), "dim"))
+        screen.line(Span(_columns("messages", "records", "last write (UTC)", "session"), "dim"))
     counts = (f"{session.messages:,}", f"{session.records:,}")
-    right = [Styled("originals", "asked")] if session.has_originals else []
+    right = [Span("originals", "asked")] if session.has_originals else []
     screen.line(_columns(*counts, moment(session.updated_ns), session.id), right=right)
 
 

@@ -15,8 +15,8 @@ from toolbus.inspect.writing import write_calls, write_invocation, write_text
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.store.archive import Archive, MessageRow, Page
 from toolbus.terminal.pager import paged
-from toolbus.terminal.pieces import Styled
 from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     import os
@@ -113,7 +113,7 @@ def _write_json(output: Output, session: SessionRow) -> Callable[[MessageRow | P
 
     def write(one: MessageRow | Page) -> None:
         if one.damage:
-            line(kind="damage", reason=one.damage)
+            line(kind="damage", reason=one.problem)
         elif isinstance(one, MessageRow):
             line(kind="message", seq=one.seq, message=one.message)
         else:
@@ -130,14 +130,14 @@ class _Story:
     def __init__(self, screen: Screen, session: SessionRow, *, full: bool) -> None:
         self._screen, self._full = screen, full
         counts = f"{session.messages:,} messages, {session.records:,} records"
-        screen.line("session ", Styled(session.id, "strong"), right=[counts])
+        screen.line("session ", Span(session.id, "strong"), right=[counts])
         times = f"{moment(session.created_ns)} to {moment(session.updated_ns)} UTC"
-        screen.line(Styled(times, "dim"))
+        screen.line(Span(times, "dim"))
 
     def tell(self, one: MessageRow | Page) -> None:
         if one.damage:
             self._screen.line()
-            self._screen.prose(f"! {one.damage}", tone="bad")
+            self._screen.prose(f"! {one.problem}", style="bad")
         elif isinstance(one, Page):
             for record in one.records:
                 self._record(record)
@@ -150,22 +150,22 @@ class _Story:
                 write_invocation(self._screen, entry, _words(record, entry), indent=_INDENT)
 
     def _message(self, seq: int, message: Message) -> None:
-        head: list[str | Styled] = [f"{seq:>4}  ", Styled(message.role, "strong")]
+        head: list[Span | str] = [f"{seq:>4}  ", Span(message.role, "strong")]
         if isinstance(message, ToolMessage):
             status = status_of(message)
             head += [
                 f"  {message.tool_name}  ",
-                Styled(status, "good" if status == "ok" else "bad"),
+                Span(status, "good" if status == "ok" else "bad"),
             ]
         self._screen.line()
-        self._screen.line(*head, right=[Styled(message.id, "dim")])
+        self._screen.line(*head, right=[Span(message.id, "dim")])
         write_text(self._screen, message.text, indent=_INDENT, full=self._full)
         write_calls(self._screen, message, indent=_INDENT)
 
 
-def _words(record: DispatchRecord, entry: HandlerEntry) -> list[str | Styled]:
+def _words(record: DispatchRecord, entry: HandlerEntry) -> list[Span | str]:
     """Return what a handler did to which message or call."""
     words = describe(entry.status, record.event, record.subject)
     if entry.before is not None and entry.status != "rejected":
         words += f", {describe_change(entry.fields, entry.size_before, entry.size_after)}"
-    return [Styled(entry.name, "strong"), f" {words}"]
+    return [Span(entry.name, "strong"), f" {words}"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from toolbus.bus.ledger.wording import sign_of
 from toolbus.errors import DecodeError
-from toolbus.inspect.differences import NOTHING, differences
 from toolbus.messages.records import AssistantMessage, decode, encode
+from toolbus.terminal.differences import differences
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.excerpts import excerpt
-from toolbus.terminal.pieces import Styled
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import HandlerEntry
     from toolbus.inspect.passages import Seen, Step
     from toolbus.messages.records import Message, ToolCall
-    from toolbus.terminal.pieces import Piece
     from toolbus.terminal.screen import Screen
 
 _TEXT_LINES = 6
@@ -26,10 +27,10 @@ _TEXT_LINES = 6
 
 
 def write_invocation(
-    screen: Screen, entry: HandlerEntry | Step, words: Sequence[Piece], *, indent: int
+    screen: Screen, entry: HandlerEntry | Step, words: Sequence[Span | str], *, indent: int
 ) -> None:
     """Write a line on what a handler did, *words*, and below it why."""
-    took = [Styled(duration_of(entry.duration_ns), "dim")] if entry.duration_ns else []
+    took = [Span(duration_of(entry.duration_ns), "dim")] if entry.duration_ns else []
     screen.line(sign_of(entry.status), " ", *words, right=took, indent=indent)
     if entry.reason:
         screen.prose(entry.reason, indent=indent + 2)
@@ -38,8 +39,8 @@ def write_invocation(
 
 
 def json_text(value: Any) -> str:
-    """Return a JSON value as text."""
-    if value is NOTHING:
+    """Return a JSON value as text, "" for one that is not there."""
+    if value is UNSET:
         return ""
     return value if isinstance(value, str) else encode(value).decode()
 
@@ -67,28 +68,28 @@ def write_text(screen: Screen, text: str, *, indent: int, full: bool = False) ->
     for line in lines[:_TEXT_LINES]:
         screen.line(line, indent=indent)
     if len(lines) > _TEXT_LINES:
-        screen.line(Styled(f"… {len(lines) - _TEXT_LINES:,} more lines", "dim"), indent=indent)
+        screen.line(Span(f"… {len(lines) - _TEXT_LINES:,} more lines", "dim"), indent=indent)
 
 
 def write_calls(screen: Screen, message: Message, *, indent: int) -> None:
     """Write the calls that *message* asks for, a line each."""
     for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
-        words = (Styled("→ ", "asked"), *describe_call(call))
-        screen.line(*words, right=[Styled(call.id, "dim")], indent=indent)
+        words = (Span("→ ", "asked"), *describe_call(call))
+        screen.line(*words, right=[Span(call.id, "dim")], indent=indent)
 
 
-def describe_call(call: ToolCall) -> tuple[Piece, ...]:
+def describe_call(call: ToolCall) -> tuple[Span | str, ...]:
     """Return what *call* asks for: the tool and its arguments."""
     arguments = encode(call.arguments).decode() if call.raw is None else call.raw
-    return Styled(call.name, "strong"), f" {arguments}"
+    return Span(call.name, "strong"), f" {arguments}"
 
 
 def write_differences(screen: Screen, before: Seen, after: Seen, *, indent: int) -> None:
     """Write the fields in which two values differ, if both were kept, else their digests."""
     if not (before.kept and after.kept):
         digests = f"digest {before.digest[:12] or 'none'} → {after.digest[:12] or 'none'}"
-        screen.line(Styled(digests, "dim"), indent=indent)
+        screen.line(Span(digests, "dim"), indent=indent)
         return
     for one in differences(before.value, after.value):
-        screen.line(Styled(one.path, "strong"), indent=indent)
+        screen.line(Span(one.path, "strong"), indent=indent)
         screen.compare(excerpt(json_text(one.before), json_text(one.after)), indent=indent + 2)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolbus.messages.fields import Record, are_plain, check_kind, check_texts, freeze_items
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class TextPart(Record, frozen=True, kw_only=True, tag_field="type", tag="text"):
@@ -89,16 +85,3 @@ def join_text(parts: tuple[Part, ...]) -> str:
         if isinstance(part, TextPart | ResourcePart)
     ]
     return "\n".join([text for text in texts if text is not None])
-
-
-def map_part(part: Part, change: Callable[[str], str]) -> Part:
-    """Return *part* with *change* applied to its text; the same object if nothing changes."""
-    if isinstance(part, TextPart):  # As most are.
-        new = change(part.text)
-        return part if new == part.text else TextPart(text=new)
-    match part:
-        case ResourcePart(resource=Resource(text=str(text)) as resource) if (
-            new := change(text)
-        ) != text:
-            return ResourcePart(resource=replace(resource, text=new))
-    return part

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import is_ as _is
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from msgspec.structs import force_setattr, replace
@@ -18,7 +17,7 @@ from toolbus.messages.fields import (
     freeze_json,
     freeze_objects,
 )
-from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, freeze
+from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
 from toolbus.messages.parts import (
     AudioPart,
     ImagePart,
@@ -28,8 +27,8 @@ from toolbus.messages.parts import (
     TextPart,
     freeze_parts,
     join_text,
-    map_part,
 )
+from toolbus.messages.text_walker import TextMapper, rewrite_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,12 +144,13 @@ class ToolResponse(Record, frozen=True, kw_only=True):
     def map_text(self, change: Callable[[str], str]) -> ToolResponse:
         """Return this response with *change* applied to every text that the model could read.
 
-        That is: text parts, texts of resources, and every string inside `structured`, keys too,
-        for a secret may be a key; if nothing changes, the same object.
+        That is: text parts, texts of resources, base64 data of a type that is text (SVG is), and
+        every string inside `structured`, keys too, for a secret may be a key; if nothing changes,
+        the same object.
         """
-        content = tuple([map_part(part, change) for part in self.content])
-        structured = None if self.structured is None else _map_json(self.structured, change)
-        if structured is self.structured and all(map(_is, content, self.content)):
+        mapper = TextMapper(change)
+        content, structured = rewrite_parts(self.content, mapper), mapper.json(self.structured)
+        if content is self.content and structured is self.structured:
             return self
         return replace(self, content=content, structured=structured)
 
@@ -276,18 +276,3 @@ def decode(data: bytes | str) -> Message:
 def decode_msgpack(data: bytes) -> Message:
     """Return the message that the MessagePack *data* holds; raises `DecodeError`."""
     return _decode_msgpack(data)
-
-
-def _map_json(value: Any, change: Callable[[str], str]) -> Any:
-    """Return *value* with its strings mapped; the same object if nothing changes."""
-    match value:
-        case str():
-            return value if (new := change(value)) == value else new
-        case tuple():
-            items = tuple([_map_json(item, change) for item in value])
-            return value if all(map(_is, items, value)) else items
-        case FrozenDict():
-            mapped = {change(key): _map_json(item, change) for key, item in value.items()}
-            same = list(mapped) == list(value) and all(map(_is, mapped.values(), value.values()))
-            return value if same else freeze(mapped)
-    return value

@@ -20,9 +20,10 @@ nothing: `phonenumbers` (Apache-2.0), `python-stdnum` (LGPL-2.1; used as it is, 
 `publicsuffixlist` (MPL-2.0).
 
 **Where.** In what tools return, before the model reads it: texts, texts of resources and their
-addresses, structured values with their keys and long numbers, errors, metadata. In the stored copy
-of every message: these, arguments of calls, what people and the model said. The model itself keeps
-what the user wrote, until a session is resumed: then it reads the stored copy.
+addresses, SVG and files of text in base64, structured values with their keys and long numbers,
+errors, metadata. In the stored copy of every message: these, arguments of calls, what people and
+the model said. The model itself keeps what the user wrote, until a session is resumed: then it
+reads the stored copy.
 
 **What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
 *binary* is "keep", a result with more candidates than *effort* allows (some ten thousand phone
@@ -49,7 +50,6 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -58,23 +58,24 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
-from toolbus.messages.records import encode
-from toolbus.redaction.personal.examining import Examiner
-from toolbus.redaction.personal.findings import MOST, Effort
+from toolbus.events.subjects import ToolSelector
+from toolbus.messages.records import ToolMessage, UserMessage, encode
+from toolbus.messages.text_walker import rewrite_message, rewrite_response
+from toolbus.redaction.personal.detector import Detector
 from toolbus.redaction.personal.identities import COUNTRIES
+from toolbus.redaction.personal.matches import MAX_EFFORT, Effort
 from toolbus.redaction.personal.phones import regions
 from toolbus.redaction.personal.placeholders import Placeholders
-from toolbus.redaction.personal.places import Change, change_message, change_response
+from toolbus.redaction.personal.visitor import PersonalDataVisitor
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.adapters import AdapterContext
     from toolbus.events.catalogue import RunStart
-    from toolbus.messages.records import Message, ToolCall, ToolMessage, ToolResponse
+    from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-_session: ContextVar[str] = ContextVar("toolbus_personal_session", default="")
 
 
 class RedactPersonalData(AgentComponent):
@@ -98,7 +99,7 @@ class RedactPersonalData(AgentComponent):
         allow: Iterable[str] = (),
         tools: Iterable[str] = ("*",),
         binary: Literal["withhold", "keep"] = "withhold",
-        effort: int = MOST,
+        effort: int = MAX_EFFORT,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
@@ -111,24 +112,16 @@ class RedactPersonalData(AgentComponent):
             raise RegistrationError("RedactPersonalData", reason)
         self._effort = effort
         self._keep_binary = binary == "keep"
-        self._examiner = Examiner(wanted, chosen, allow)
+        self._detector = Detector(wanted, chosen, allow)
         self._placeholders = Placeholders()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)
 
     def redacted(self, response: ToolResponse, session_id: str = "") -> ToolResponse:
         """Return *response* without personal data, as the model of a session reads it."""
-        return change_response(response, self._change(session_id), keep_binary=self._keep_binary)
-
-    async def _on_message_append_before_adapter(
-        self, ctx: EventContext[Message]
-    ) -> ToolMessage | None:
-        """Let the adapter know whose session it is."""
-        token = _session.set(ctx.scope.session_id)
-        try:
-            return await super()._on_message_append_before_adapter(ctx)
-        finally:
-            _session.reset(token)
+        visitor = self._visitor(session_id, keep_binary=self._keep_binary)
+        # What the tool ran with is for programs, until it is stored.
+        return rewrite_response(response, visitor, parameters=False)
 
     @on(RUN_BEFORE)
     def _on_run_before_number(self, ctx: EventContext[RunStart]) -> None:
@@ -139,16 +132,24 @@ class RedactPersonalData(AgentComponent):
     @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
     def _on_message_persist_before_redact(self, ctx: EventContext[Message]) -> Message | None:
         """Redact the copy for the store."""
-        change = self._change(ctx.scope.session_id)
-        changed = change_message(ctx.value, change, self._covers, keep_binary=self._keep_binary)
-        return None if changed is ctx.value else changed
+        message = ctx.value
+        if isinstance(message, ToolMessage) and not self._covers(message.tool_name):
+            return None
+        keep_binary = self._keep_binary or isinstance(message, UserMessage)
+        visitor = self._visitor(ctx.scope.session_id, keep_binary=keep_binary)
+        changed = rewrite_message(message, visitor)
+        return None if changed is message else changed
 
     def _covers(self, tool_name: str) -> bool:
-        return self._limits.covers(tool_name) and self._adapter.should_adapt(tool_name)
+        return self.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
-    def _change(self, session_id: str) -> Change:
+    def _visitor(self, session_id: str, *, keep_binary: bool) -> PersonalDataVisitor:
         effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
-        return lambda text, hint: self._examiner.replace(text, name, effort, hint)
+
+        def change(text: str, key: str) -> str:
+            return self._detector.replace(text, name, effort, key)
+
+        return PersonalDataVisitor(change, keep_binary=keep_binary, covers=self._covers)
 
 
 class _Redaction(ToolAdapter):
@@ -158,14 +159,19 @@ class _Redaction(ToolAdapter):
 
     def __init__(self, component: RedactPersonalData, tools: Iterable[str]) -> None:
         self._component = component
-        self.tools = (tools,) if isinstance(tools, str) else tuple(tools)
+        self.tools = ToolSelector(tools).patterns
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:  # noqa: ARG002
-        return self._component.redacted(response, _session.get())
+    def adapt_response(
+        self,
+        response: ToolResponse,
+        call: ToolCall,  # noqa: ARG002 - all tools' results alike
+        ctx: AdapterContext,
+    ) -> ToolResponse:
+        return self._component.redacted(response, ctx.scope.session_id)
 
 
-def _check(name: str, given: Iterable[str], known: Iterable[str]) -> None:
-    for one in given:
-        if one not in known:
-            reason = f"{name} has {one!r}; known: {', '.join(sorted(known))}"
+def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:
+    for value in values:
+        if value not in known:
+            reason = f"{name} has {value!r}; known: {', '.join(sorted(known))}"
             raise RegistrationError("RedactPersonalData", reason)

@@ -23,9 +23,10 @@ With `vault` the model can use what it never reads: where its arguments hold a p
 gets the value. The value is taken out of `parameters` and of all stored copies again, and out of
 what the model itself repeats.
 
-How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`toolbus/secrets/`
-`rules.json`, see `rules.NOTICE` there), and by ours (`toolbus/secrets/own.py`): formats that those
-lack, and values that look random and are assigned to a name such as `secret`, `token` or `api_key`.
+How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
+`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin_rules.py` there):
+formats that those lack, and values that look random and are assigned to a name such as `secret`,
+`token` or `api_key`.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
 
 What is not examined does not pass. A result that is too large, holds too many secrets or takes too
@@ -36,7 +37,8 @@ Its limits:
 - A secret of no known format that stands alone, such as a password in a sentence, is not found; a
   simple password, such as letmein123, not even beside its name. Of published examples of vendors
   that no list of ours names, 28 % were missed.
-- Pictures, sounds, and blobs that are no text are not looked into, nor are archives and ciphers.
+- Pictures (but SVG), sounds, and blobs that are no text in UTF-8 are not looked into, nor are
+  archives and ciphers.
 - Only secrets that were found once are found encoded. Base64 that is broken into lines, and values
   in other encodings, are not. What is cut into several messages is found only in a stream of an MCP
   server's notifications, and there its first piece has gone.
@@ -60,8 +62,6 @@ from __future__ import annotations
 
 # A configuration reads the hints of the constructor while the program runs.
 from collections.abc import Mapping, Sequence  # noqa: TC003
-from contextvars import ContextVar
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -76,37 +76,34 @@ from toolbus.events.catalogue import (
     MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
     Deny,
-    Scope,
 )
+from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
-from toolbus.redaction.secrets.engine import engine_for
-from toolbus.redaction.secrets.examining import UnexaminedError
-from toolbus.redaction.secrets.records import (
-    pass_call,
-    pass_message,
-    pass_parameters,
-    pass_response,
+from toolbus.messages.text_walker import (
+    rewrite_call,
+    rewrite_message,
+    rewrite_response,
+    updated,
 )
+from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
+from toolbus.redaction.secrets.scanning import UnexaminedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import ModelRequest
+    from toolbus.components.adapters import AdapterContext
+    from toolbus.events.catalogue import ModelRequest, Scope
     from toolbus.messages.records import Message, ToolCall
-    from toolbus.redaction.secrets.records import Pen
+    from toolbus.messages.text_walker import TextVisitor
 
-_FIRST, _LAST = 1_000, -1_000
+_EARLIEST, _LATEST = 1_000, -1_000
 """Before anybody refuses a message; after all that others add to a copy for the store."""
 
-_STREAMS = "notifications/*"
+_STREAMS = ToolSelector("notifications/*")
 """Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
-
-# Adapters are not told who speaks.
-_speaker: ContextVar[Scope] = ContextVar("toolbus_redact_secrets")
-_NOBODY = Scope()
 
 
 class RedactSecrets(AgentComponent):
@@ -143,54 +140,38 @@ class RedactSecrets(AgentComponent):
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
-        given = ("*" if vault else ()) if isinstance(vault, bool) else vault
-        self._vault, self._prompts = _patterns(given), prompts
+        self._vault = ToolSelector(("*" if vault else ()) if isinstance(vault, bool) else vault)
+        self._prompts = prompts
         for name, limit in (("max_chars", max_chars), ("max_seconds", max_seconds)):
             if limit <= 0:
                 raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
         engine = engine_for(choose(only, without, rules or {}))
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
-        self._results = _Results(self._redactor, _patterns(tools))
+        self._results = _Results(self._redactor, ToolSelector(tools))
         self.register_tool_adapter(self._results)
-        if self._vault:
-            self.register_tool_adapter(_Vault(self._redactor, self._vault))
-
-    async def _on_tool_call_before_adapter(
-        self, ctx: EventContext[ToolCall]
-    ) -> ToolCall | Deny | None:
-        token = _speaker.set(ctx.scope)
-        try:
-            return await super()._on_tool_call_before_adapter(ctx)
-        finally:
-            _speaker.reset(token)
-
-    async def _on_message_append_before_adapter(
-        self, ctx: EventContext[Message]
-    ) -> ToolMessage | None:
-        token = _speaker.set(ctx.scope)
-        try:
-            return await super()._on_message_append_before_adapter(ctx)
-        finally:
-            _speaker.reset(token)
+        if self._vault.patterns:
+            self.register_tool_adapter(_Vault(self._redactor, self._vault.patterns))
 
     @on(MODEL_CALL_BEFORE)
     def note_placeholders(self, ctx: EventContext[ModelRequest]) -> None:
         """Learn which placeholders a resumed session has from a former process."""
-        self._redactor.note(_session(ctx.scope), ctx.value.messages, pass_message)
+        self._redactor.note(_session(ctx.scope), ctx.value.messages, rewrite_message)
 
-    @on(MESSAGE_APPEND_BEFORE, priority=_FIRST, on_error="closed")
+    @on(MESSAGE_APPEND_BEFORE, priority=_EARLIEST, on_error="closed")
     def take_back(self, ctx: EventContext[Message]) -> Message | None:
         """Take what the vault gave out of the facts of a call: they outlive a refused result."""
         message = ctx.value
-        if not (self._vault and isinstance(message, ToolMessage) and message.tool_response):
+        if not (
+            self._vault.patterns and isinstance(message, ToolMessage) and message.tool_response
+        ):
             return None
-        left = self._cleaned(ctx, pass_parameters, look=False)
-        if not isinstance(left, Deny):
-            return left
+        cleaned = self._cleaned(ctx, _rewrite_parameters, look=False)
+        if not isinstance(cleaned, Deny):
+            return cleaned
         # Not a refusal: that tells the parameters, which nobody has looked through.
         return message.with_tool_response(replace(message.tool_response, parameters=None))
 
-    @on(MESSAGE_APPEND_BEFORE, priority=_LAST, on_error="closed")
+    @on(MESSAGE_APPEND_BEFORE, priority=_LATEST, on_error="closed")
     def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take secrets out of what is no tool's response, as far as that is asked for."""
         message = ctx.value
@@ -198,22 +179,22 @@ class RedactSecrets(AgentComponent):
             if message.tool_response is not None and not message.metadata:
                 return None
         elif isinstance(message, AssistantMessage):
-            if not self._vault:
+            if not self._vault.patterns:
                 return None
-        elif not (self._prompts or (self._vault and ctx.scope.lineage)):
+        elif not (self._prompts or (self._vault.patterns and ctx.scope.lineage)):
             return None
         return self._cleaned(ctx)
 
-    @on(MESSAGE_PERSIST_BEFORE, priority=_LAST, on_error="closed")
+    @on(MESSAGE_PERSIST_BEFORE, priority=_LATEST, on_error="closed")
     def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take secrets out of the copy for the store, whoever speaks."""
         # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
-        return self._cleaned(ctx, partial(pass_message, done=self._results.latest))
+        return self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
 
     def _cleaned(
         self,
         ctx: EventContext[Message],
-        walk: Callable[[Message, Pen], Message] = pass_message,
+        walk: Callable[[Message, TextVisitor], Message] = rewrite_message,
         *,
         look: bool = True,
     ) -> Message | Deny | None:
@@ -229,17 +210,21 @@ class _Results(ToolAdapter):
 
     name = "RedactSecrets"
 
-    def __init__(self, redactor: Redactor, patterns: tuple[str, ...]) -> None:
-        self._redactor, self._patterns = redactor, patterns
+    def __init__(self, redactor: Redactor, examined: ToolSelector) -> None:
+        self._redactor, self._examined = redactor, examined
         self.latest: ToolResponse | None = None
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
+    def adapt_response(
+        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+    ) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
-        look = any(fnmatchcase(call.name, one) for one in self._patterns)
-        stream = call.name if fnmatchcase(call.name, _STREAMS) else None
-        session = _session(_speaker.get(_NOBODY))
+        look = self._examined.matches(call.name)
+        stream = call.name if ctx.tool is None and _STREAMS.matches(call.name) else None
+        session = _session(ctx.scope)
         try:
-            new = self._redactor.clean(session, response, pass_response, look=look, stream=stream)
+            new = self._redactor.clean(
+                session, response, rewrite_response, look=look, stream=stream
+            )
         except UnexaminedError as error:
             return _stand_in(response, _withheld(error))
         self.latest = new if look else None
@@ -254,19 +239,23 @@ class _Vault(ToolAdapter):
     def __init__(self, redactor: Redactor, patterns: tuple[str, ...]) -> None:
         self._redactor, self.tools = redactor, patterns
 
-    def adapt_parameters(self, call: ToolCall) -> ToolCall:
+    def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall:
         """Return *call* with the values."""
-        return self._redactor.restore(_session(_speaker.get(_NOBODY)), call, pass_call)
+        return self._redactor.restore(_session(ctx.scope), call, rewrite_call)
+
+
+def _rewrite_parameters(message: Message, visitor: TextVisitor) -> Message:
+    """Return *message* with nothing rewritten but the parameters that its tool ran with."""
+    if not isinstance(message, ToolMessage) or message.tool_response is None:
+        return message
+    response = message.tool_response
+    response = updated(response, parameters=visitor.json(response.parameters))
+    return updated(message, tool_response=response)
 
 
 def _session(scope: Scope) -> str:
     """Return whose secrets are meant: an agent's sub-agents share those of its session."""
-    # `turns.run_below` makes the id of a session below: that above, the call's and a fresh one.
-    return scope.session_id.rsplit("/", 2 * len(scope.lineage))[0]
-
-
-def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+    return scope.root_session_id or scope.session_id
 
 
 def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from toolbus.replay.findings import Finding, Totals
+    from toolbus.replay.findings import ReplayFinding, ReplayTotals
 
 _KIND = "replay expectation"
 _VERSION = 1
@@ -39,11 +39,11 @@ class Expectation:
         self.sessions: dict[str, list[str]] = {}
         self.totals: dict[str, Any] = {}
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: ReplayFinding) -> None:
         """Keep a finding."""
         self.sessions.setdefault(finding.session, []).append(_json(_kept(finding)))
 
-    def close(self, totals: Totals) -> None:
+    def close(self, totals: ReplayTotals) -> None:
         """Keep the totals."""
         self.totals = to_builtins(totals)
 
@@ -130,7 +130,7 @@ def _totals(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
             yield f"  + {name} {_json(new)}"
 
 
-def _kept(finding: Finding) -> dict[str, Any]:
+def _kept(finding: ReplayFinding) -> dict[str, Any]:
     kept: dict[str, Any] = {
         "on": finding.role,
         "id": finding.subject,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from msgspec import UNSET, Struct, UnsetType, field, to_builtins
+from msgspec import Struct, field
 
-from toolbus.messages.records import changed
+from toolbus.bus.ledger.wording import FAILURES, describe_actors
+from toolbus.terminal.differences import Difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from toolbus.bus.ledger.records import DispatchRecord
 
 Outcome = Literal[
     "changed", "answered", "denied", "asked", "rejected", "raised", "failed", "permitted"
@@ -22,31 +23,14 @@ Outcome = Literal[
 the recording denied, and these handlers do not.
 """
 
-OUTCOMES: tuple[Outcome, ...] = (
-    "changed",
-    "answered",
-    "denied",
-    "asked",
-    "rejected",
-    "raised",
-    "failed",
-    "permitted",
-)
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
-class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A JSON value at *path* before and after; one that is not there is left out."""
-
-    path: str
-    before: Any = UNSET
-    after: Any = UNSET
-
-
-class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReplayFinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the handlers did to one call or message.
 
-    *subject* is the id of the call or message, *role* says which; *by* names the handlers and
-    adapters that acted, and *reads* is what the model would have read in place of a result.
+    *subject* is the id of the call or message, *role* the message's role or "call"; *by* names the
+    handlers and adapters that acted, *reads* is what the model would read in place of a result.
     """
 
     session: str
@@ -56,11 +40,11 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Outcome
     reason: str | None = None
     by: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Difference, ...] = ()
     reads: str | None = None
 
 
-class Totals(Struct, kw_only=True):
+class ReplayTotals(Struct, kw_only=True):
     """How much was replayed, and what came of it."""
 
     sessions: int = 0
@@ -72,24 +56,37 @@ class Totals(Struct, kw_only=True):
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-def differences(before: Any, after: Any) -> tuple[Change, ...]:
-    """Return what differs between two records or JSON values, field by field."""
-    return tuple(_walk(to_builtins(before), to_builtins(after), ""))
+class DispatchSummary(NamedTuple):
+    """How a dispatch ended, why, and by whom."""
+
+    outcome: Outcome
+    reason: str | None = None
+    by: tuple[str, ...] = ()
 
 
-def _walk(before: Any, after: Any, path: str) -> Iterator[Change]:
-    match before, after:
-        case dict(), dict():
-            for key in {**before, **after}:
-                step = f"{path}.{key}" if path else str(key)
-                yield from _walk(before.get(key, UNSET), after.get(key, UNSET), step)
-        case list() | tuple(), list() | tuple():
-            for at in range(max(len(before), len(after))):
-                old = before[at] if at < len(before) else UNSET
-                new = after[at] if at < len(after) else UNSET
-                yield from _walk(old, new, f"{path}[{at}]")
-        case (UnsetType(), _) | (_, UnsetType()):
-            if before is not after:
-                yield Change(path=path, before=before, after=after)
-        case _ if changed(before, after):
-            yield Change(path=path, before=before, after=after)
+def summarize(record: DispatchRecord) -> DispatchSummary | None:
+    """Return what *record* says that was done, None if all was left as it was.
+
+    On a bus in a dry run that is what would have been done.
+    """
+    outcome = _outcome(record)
+    if outcome is None:
+        return None
+    # In a dry run a refusal's reason is with the handlers alone.
+    reasons = [one.reason for one in record.entries if one.status in {"denied", "asked"}]
+    reason = record.reason or "\n".join(filter(None, reasons)) or None
+    return DispatchSummary(outcome, reason, describe_actors(record.entries))
+
+
+def _outcome(record: DispatchRecord) -> Outcome | None:
+    match record.outcome:
+        case "answered" | "denied" | "asked" | "rejected" | "raised":
+            return record.outcome
+    statuses = {entry.status for entry in record.entries}
+    if "denied" in statuses:
+        return "denied"
+    if "asked" in statuses:
+        return "asked"
+    if record.outcome == "changed":
+        return "changed"
+    return None if FAILURES.isdisjoint(statuses) else "failed"

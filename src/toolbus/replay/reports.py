@@ -8,33 +8,32 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from toolbus.messages.records import encode
-from toolbus.replay.findings import Totals
-from toolbus.replay.printing import Printer, print_totals
+from toolbus.replay.findings import ReplayTotals
+from toolbus.replay.printing import FindingPrinter, print_totals
 from toolbus.terminal.output import Output
-from toolbus.terminal.pieces import Styled
 from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.replay.findings import Finding
-    from toolbus.replay.progress import Progress
-    from toolbus.terminal.pieces import Tone
+    from toolbus.replay.findings import ReplayFinding
+    from toolbus.terminal.progress import ProgressLine
+    from toolbus.terminal.spans import Style
 
-_MOST_PROBLEMS = 20
+_MAX_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""
 
+_MAX_DIFFERENCES = 200
+_MAX_KINDS, _MAX_KIND_LENGTH = 100, 60
 
-_MOST_DIFFERENCES = 200
-_MOST_KINDS, _LONGEST_KIND = 100, 60
 
-
-class Report(ABC):
+class ReplayReport(ABC):
     """What both kinds of report count."""
 
-    def __init__(self, output: Output, progress: Progress) -> None:
+    def __init__(self, output: Output, progress: ProgressLine) -> None:
         self._output, self.progress = output, progress
-        self.totals = Totals()
+        self.totals = ReplayTotals()
         self.asides: Counter[str] = Counter()
         self.problems = 0
 
@@ -48,20 +47,20 @@ class Report(ABC):
         """Write what handlers are used, and the *idle* events, whose handlers do not run."""
 
     @abstractmethod
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: ReplayFinding) -> None:
         """Write a finding."""
 
     def aside(self, kind: str) -> None:
         """Count something that is no message."""
         # Whoever wrote the file chose the kinds, and how many there are.
-        known = kind in self.asides or len(self.asides) < _MOST_KINDS
-        self.asides[kind[:_LONGEST_KIND] if known else "other kinds"] += 1
+        known = kind in self.asides or len(self.asides) < _MAX_KINDS
+        self.asides[kind[:_MAX_KIND_LENGTH] if known else "other kinds"] += 1
 
     def problem(self, where: str, reason: str) -> None:
         """Count a line that could not be read, and name it among the first on stderr."""
         self.problems += 1
-        if self.problems <= _MOST_PROBLEMS:
-            self._say(f"{where} cannot be read: {reason}")
+        if self.problems <= _MAX_PROBLEMS:
+            self._warn(f"{where} cannot be read: {reason}")
 
     @abstractmethod
     def end_session(self, session: str, outcomes: Counter[str]) -> None:
@@ -73,32 +72,32 @@ class Report(ABC):
 
     def _end_problems(self) -> None:
         self.progress.hide()
-        if (more := self.problems - _MOST_PROBLEMS) > 0:
-            self._say(f"{more:,} more lines cannot be read")
+        if (remaining := self.problems - _MAX_PROBLEMS) > 0:
+            self._warn(f"{remaining:,} more lines cannot be read")
 
-    def _say(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self.progress.hide()
-        shown = "".join([one if one.isprintable() else "�" for one in text])
+        shown = "".join([letter if letter.isprintable() else "�" for letter in text])
         Output(sys.stderr).write(f"toolbus: {shown}\n")
 
 
-class TextReport(Report):
-    """Findings for a person, the first *most* of them."""
+class TextReport(ReplayReport):
+    """Findings for a person, the first *limit* of them, all if that is None."""
 
-    def __init__(self, output: Output, most: int | None, progress: Progress) -> None:
+    def __init__(self, output: Output, progress: ProgressLine, limit: int | None) -> None:
         super().__init__(output, progress)
         self._screen = open_screen(output)
-        self._printer = Printer(self._screen, most)
+        self._printer = FindingPrinter(self._screen, limit)
 
     def begin(self, target: str, idle: Sequence[str]) -> None:
         """Say which handlers run, and which do not."""
-        self._screen.line("replay through ", Styled(target, "strong"))
+        self._screen.line("replay through ", Span(target, "strong"))
         if idle:
             text = f"not replayed: the handlers of {', '.join(idle)}"
-            self._screen.prose(text, tone="dim")
+            self._screen.prose(text, style="dim")
         self._screen.line()
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: ReplayFinding) -> None:
         """Write a finding."""
         self.progress.hide()
         self._printer.add(finding)
@@ -115,31 +114,32 @@ class TextReport(Report):
         self._printer.end()
         print_totals(self._screen, self.totals)
         if self.asides:
-            kinds = ", ".join(
-                [f"{number:,} {kind}" for kind, number in sorted(self.asides.items())]
-            )
-            self._screen.prose(f"left aside, being no messages: {kinds}", tone="dim")
+            counts = [f"{count:,} {kind}" for kind, count in sorted(self.asides.items())]
+            text = f"left aside, being no messages: {', '.join(counts)}"
+            self._screen.prose(text, style="dim")
         if self.problems:
             noun = "line" if self.problems == 1 else "lines"
-            text = f"{self.problems:,} {noun} could not be read"
-            self._screen.line(Styled(text, "bad"))
+            self._screen.line(Span(f"{self.problems:,} {noun} could not be read", "bad"))
         if differences:
-            self._screen.line()
-            self._screen.line(Styled(f"not as expected in {file}", "bad"))
-            for line in differences[:_MOST_DIFFERENCES]:
-                tone: Tone = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
-                self._screen.line(Styled(line, tone))
-            if (more := len(differences) - _MOST_DIFFERENCES) > 0:
-                self._screen.line(Styled(f"… and {more:,} more lines", "dim"))
-            self._screen.line("if that is right, add --update")
+            self._write_differences(differences, file)
         elif differences is not None:
-            self._screen.line(Styled(f"as expected in {file}", "good"))
+            self._screen.line(Span(f"as expected in {file}", "good"))
+
+    def _write_differences(self, differences: Sequence[str], file: str) -> None:
+        self._screen.line()
+        self._screen.line(Span(f"not as expected in {file}", "bad"))
+        for line in differences[:_MAX_DIFFERENCES]:
+            style: Style = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
+            self._screen.line(Span(line, style))
+        if (remaining := len(differences) - _MAX_DIFFERENCES) > 0:
+            self._screen.line(Span(f"… and {remaining:,} more lines", "dim"))
+        self._screen.line("if that is right, add --update")
 
 
-class JsonReport(Report):
-    """One JSON document, written piece by piece."""
+class JsonReport(ReplayReport):
+    """One JSON document, written as the findings come."""
 
-    def __init__(self, output: Output, most: int | None, progress: Progress) -> None:  # noqa: ARG002
+    def __init__(self, output: Output, progress: ProgressLine) -> None:
         super().__init__(output, progress)
         self._separator = ""
 
@@ -148,7 +148,7 @@ class JsonReport(Report):
         head = f'{{"target":{_json(target)},"not_replayed":{_json(idle)},"findings":['
         self._output.write(head)
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: ReplayFinding) -> None:
         """Write a finding, on a line of its own."""
         self._output.write(f"{self._separator}\n{_json(finding)}")
         self._separator = ","

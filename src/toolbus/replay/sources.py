@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from toolbus.errors import DecodeError, StoreError
+from toolbus.errors import StoreError
 from toolbus.formats.items import Aside, Closed, Item, Opened, Problem, Said
 from toolbus.formats.lines import LINE_LIMIT
 from toolbus.formats.reading import read
-from toolbus.store.portions import portions
-from toolbus.store.rows import read_messages
-from toolbus.store.sqlite import SqliteStore
+from toolbus.store.archive import Archive
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from toolbus.store.rows import Row
+    from toolbus.store.archive import MessageRow
 
 SQLITE = "sqlite"
 
@@ -38,7 +37,7 @@ class Source(NamedTuple):
     name: str
 
 
-class Batch(NamedTuple):
+class SourceBatch(NamedTuple):
     """A few items of a source; *done* is how much of the source was read, from 0 to 1."""
 
     source: Source
@@ -70,33 +69,33 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
     return sources, others
 
 
-async def read_sources(
+def read_sources(
     sources: Sequence[Source],
     *,
     kind: str | None = None,
     limit: int = LINE_LIMIT,
     session: str | None = None,
-) -> AsyncIterator[Batch]:
+) -> Generator[SourceBatch]:
     """Give what *sources* hold, a few items at a time; of one *session* alone, if it is given.
 
     A source that cannot be read (further) is a `Problem` of line 0.
     """
     for source in sources:
         try:
-            async for batch in _read(source, kind, limit, session):
-                if session is None:
-                    yield batch
-                else:
-                    kept = [one for one in batch.items if _concerns(one, session)]
-                    yield batch._replace(items=kept)
+            with closing(_read(source, kind, limit, session)) as batches:
+                for batch in batches:
+                    items = batch.items
+                    if session is not None:
+                        items = [item for item in items if _concerns(item, session)]
+                    yield batch._replace(items=items)
         except (StoreError, OSError) as error:
             # The sources after this one are replayed all the same.
-            yield Batch(source, [Problem(0, str(error))])
+            yield SourceBatch(source, [Problem(0, str(error))])
 
 
 def _read(
     source: Source, kind: str | None, limit: int, session: str | None
-) -> AsyncIterator[Batch]:
+) -> Generator[SourceBatch]:
     if kind in {None, SQLITE} and _is_database(source, sure=kind == SQLITE):
         return _read_database(source, session)
     return _read_lines(source, None if kind == SQLITE else kind, limit)
@@ -116,17 +115,17 @@ def _is_database(source: Source, *, sure: bool) -> bool:
         return stream.read(len(_MAGIC)) == _MAGIC
 
 
-async def _read_lines(source: Source, kind: str | None, limit: int) -> AsyncIterator[Batch]:
+def _read_lines(source: Source, kind: str | None, limit: int) -> Generator[SourceBatch]:
     with _opened(source) as (stream, size):
         counted, batch = _Counted(stream), list[Item]()
         due = _BATCH_BYTES
         for item in read(counted, source.name, kind=kind, limit=limit):
             batch.append(item)
             if len(batch) == _BATCH or counted.bytes > due:
-                yield Batch(source, batch, min(1.0, counted.bytes / size) if size else None)
+                yield SourceBatch(source, batch, min(1.0, counted.bytes / size) if size else None)
                 batch, due = [], counted.bytes + _BATCH_BYTES
         if batch:
-            yield Batch(source, batch)
+            yield SourceBatch(source, batch)
 
 
 class _Counted:
@@ -155,22 +154,21 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
         yield opened, size
 
 
-async def _read_database(source: Source, session: str | None) -> AsyncIterator[Batch]:
-    async with SqliteStore(str(source.path), read_only=True) as store:
-        infos = [one for one in await store.sessions() if session in {None, one.id}]
-        total, done = sum([info.messages for info in infos]), 0
-        for info in infos:
-            yield Batch(source, [Opened(info.id)])
-            async for page in portions(store, "messages", info.id):
-                done += len(page)
-                items = [_item(info.id, row) for row in page]
-                yield Batch(source, items, min(1.0, done / total) if total else None)
-            yield Batch(source, [Closed(info.id)])
+def _read_database(source: Source, session_id: str | None) -> Generator[SourceBatch]:
+    with Archive(str(source.path), live=True) as archive:
+        sessions = [one for one in archive.sessions() if session_id in {None, one.id}]
+        total, done = sum([session.messages for session in sessions]), 0
+        for session in sessions:
+            yield SourceBatch(source, [Opened(session.id)])
+            rows = archive.messages(session.key)
+            while batch := list(islice(rows, _BATCH)):
+                done += len(batch)
+                items = [_item(session.id, row) for row in batch]
+                yield SourceBatch(source, items, min(1.0, done / total) if total else None)
+            yield SourceBatch(source, [Closed(session.id)])
 
 
-def _item(session: str, row: Row) -> Item:
-    try:
-        (message,) = read_messages(session, [row])
-    except DecodeError as error:
-        return Problem(row[0], str(error))
-    return Said(session, message)
+def _item(session_id: str, row: MessageRow) -> Item:
+    if row.message is None:
+        return Problem(row.seq, row.problem_in(session_id))
+    return Said(session_id, row.message)

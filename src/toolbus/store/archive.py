@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from toolbus.errors import DecodeError, StoreError
@@ -23,7 +25,11 @@ FEW = 20
 """How many candidates are looked at when an id is not known or not unique."""
 
 _NEWEST = 200
-_AT_ONCE = 200
+_BATCH = 200
+"""How many rows are read at once at most."""
+
+_BATCH_BYTES = 2**20
+"""How many bytes of bodies are read at once, as far as the rows before tell."""
 
 
 class SessionRow(NamedTuple):
@@ -39,7 +45,7 @@ class SessionRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """The message number *seq* of a session, or in its place why it cannot be read."""
+    """The message number *seq* of a session, or None and what *damage* it has: "is damaged: …"."""
 
     key: int
     session: int
@@ -48,11 +54,20 @@ class MessageRow(NamedTuple):
     message: Message | None
     damage: str = ""
 
+    @property
+    def problem(self) -> str:
+        """Why it cannot be read, "" if it can."""
+        return f"message {self.seq} {self.damage}" if self.damage else ""
+
+    def problem_in(self, session_id: str) -> str:
+        """Return the problem, with the session where it is."""
+        return f"message {self.seq} of session {session_id!r} {self.damage}"
+
 
 class Page(NamedTuple):
     """Records that were written together, before the message number *place* of a session.
 
-    *damage* says why there are none.
+    *seq* is the number of the first record; *damage* says why there are none: "is damaged: …".
     """
 
     session: int
@@ -60,6 +75,15 @@ class Page(NamedTuple):
     seq: int
     records: tuple[DispatchRecord, ...]
     damage: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Why they cannot be read, "" if they can."""
+        return f"record {self.seq} {self.damage}" if self.damage else ""
+
+    def problem_in(self, session_id: str) -> str:
+        """Return the problem, with the session where it is."""
+        return f"record {self.seq} of session {session_id!r} {self.damage}"
 
 
 class Archive:
@@ -100,7 +124,7 @@ class Archive:
     def sessions(self) -> Iterator[SessionRow]:
         """Give all sessions, the oldest first."""
         after = 0
-        while found := self._rows(queries.SESSIONS_AFTER, after, _AT_ONCE):
+        while found := self._rows(queries.SESSIONS_AFTER, after, _BATCH):
             yield from map(_session_row, found)
             after = found[-1][0]
 
@@ -143,11 +167,7 @@ class Archive:
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
         """Give the messages of a session behind the number *after*, in order."""
-        # Few at first, for some want to see the next one only.
-        at_once = 4
-        while found := self._rows(queries.MESSAGES_AFTER, session, after, at_once):
-            yield from map(_message_row, found)
-            after, at_once = found[-1][2], min(2 * at_once, _AT_ONCE)
+        return map(_message_row, self._batches(queries.MESSAGES_AFTER, session, after, _SEQ))
 
     def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
         """Return a few messages of the id *name*."""
@@ -187,22 +207,42 @@ class Archive:
         At most a few hundred: those behind the message of the key *after*, and the newest that
         came without a message.
         """
-        found = self._rows(queries.LEFTOVERS_OF_ID, name, _AT_ONCE)
-        found += self._rows(queries.PAGES_OF_ID, name, after, _AT_ONCE)
+        found = self._rows(queries.LEFTOVERS_OF_ID, name, _BATCH)
+        found += self._rows(queries.PAGES_OF_ID, name, after, _BATCH)
         return [_page(row) for row in found]
 
     def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
         """Give the records without a message that came before the numbers *after* + 1 to *to*."""
         return map(_page, self._rows(queries.LEFTOVERS_BETWEEN, session, after, to))
 
+    def pages(self, session: int) -> Iterator[Page]:
+        """Give all records of a session, in order."""
+        beside_messages = self._batches(queries.PAGES_AFTER, session, 0, _PLACE)
+        alone = self._batches(queries.LEFTOVERS_AFTER, session, 0, _SEQ)
+        return map(_page, merge(beside_messages, alone, key=itemgetter(_SEQ)))
+
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
         found = self._rows(queries.ORIGINAL, session, digest)
         return found[0][0] if found else None
 
+    def _batches(self, statement: str, session: int, after: int, column: int) -> Iterator[Any]:
+        """Give the rows of *statement* behind the number *after*, which is in *column*."""
+        # Few at first, for some want to see the next one only.
+        limit = 4
+        while rows := self._rows(statement, session, after, limit):
+            yield from rows
+            after = rows[-1][column]
+            mean_size = sum([len(row[_BODY]) for row in rows]) // len(rows)
+            limit = max(1, min(2 * limit, _BATCH, _BATCH_BYTES // max(1, mean_size)))
+
     def _rows(self, statement: str, *values: object) -> list[Any]:
         with worded(self._where):
             return self._connection.execute(statement, values).fetchall()
+
+
+_PLACE, _SEQ, _BODY = 1, 2, -2
+"""Columns of the rows of messages and of pages; messages have no place."""
 
 
 def _mode(file: Path) -> Mode:
@@ -223,7 +263,7 @@ def _message_row(row: tuple[int, int, int, str, object, bytes, object]) -> Messa
     try:
         return MessageRow(key, session, seq, name, decode_message(version, body, checksum))
     except DecodeError as error:
-        return MessageRow(key, session, seq, name, None, f"message {seq} {error}")
+        return MessageRow(key, session, seq, name, None, str(error))
 
 
 def _page(row: tuple[int, int, int, object, bytes, object]) -> Page:
@@ -231,4 +271,4 @@ def _page(row: tuple[int, int, int, object, bytes, object]) -> Page:
     try:
         return Page(session, place, seq, decode_page(version, body, checksum))
     except DecodeError as error:
-        return Page(session, place, seq, (), f"record {seq} {error}")
+        return Page(session, place, seq, (), str(error))

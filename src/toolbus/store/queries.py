@@ -34,8 +34,9 @@ CALL_IDS_FROM = "SELECT DISTINCT id FROM calls WHERE id >= ? ORDER BY id LIMIT ?
 CALL_IDS_BEFORE = "SELECT DISTINCT id FROM calls WHERE id < ? ORDER BY id DESC LIMIT ?"
 MENTIONS_FROM = "SELECT DISTINCT id FROM mentions WHERE id >= ? ORDER BY id LIMIT ?"
 
-_PAGE = """SELECT page.session, page.place, page.seq,
-    page.version, CAST(page.body AS BLOB), page.checksum FROM ledger AS page"""
+_PAGE_COLUMNS = """SELECT page.session, page.place, page.seq,
+    page.version, CAST(page.body AS BLOB), page.checksum"""
+_PAGE = f"{_PAGE_COLUMNS} FROM ledger AS page"
 PAGE = f"{_PAGE} WHERE page.key = ?"
 _OF_ID = f"{_PAGE} JOIN mentions ON mentions.page = page.key WHERE mentions.id = ?"
 PAGES_OF_ID = f"{_OF_ID} AND mentions.page > ? ORDER BY mentions.page LIMIT ?"
@@ -44,3 +45,7 @@ LEFTOVERS_OF_ID = f"{_OF_ID} AND mentions.page < 0 ORDER BY mentions.page LIMIT 
 LEFTOVERS_BETWEEN = f"""{_PAGE} WHERE page.key < 0 AND page.session = ?
     AND page.place > ? AND page.place <= ? ORDER BY page.place, page.seq"""
 ORIGINAL = "SELECT CAST(body AS BLOB) FROM originals WHERE session = ? AND digest = ?"
+PAGES_AFTER = f"""{_PAGE_COLUMNS} FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
+    WHERE messages.session = ? AND messages.seq > ? ORDER BY messages.seq LIMIT ?"""
+LEFTOVERS_AFTER = f"""{_PAGE} WHERE page.key < 0 AND page.session = ? AND page.seq > ?
+    ORDER BY page.place, page.seq LIMIT ?"""

@@ -184,17 +184,3 @@ LEFTOVERS = """SELECT seq, version, CAST(body AS BLOB), checksum FROM ledger
 ORIGINALS = """SELECT digest, CAST(body AS BLOB) FROM originals
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY digest"""
 SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"
-# A portion at a time, for readers that must not hold a session whole; first where to go on.
-PORTIONS = {
-    "messages": """SELECT seq, seq, version, CAST(body AS BLOB), checksum FROM messages
-        WHERE session = (SELECT key FROM sessions WHERE id = ?) AND seq > ?
-        ORDER BY seq LIMIT ?""",
-    "pages": """SELECT messages.seq,
-            page.seq, page.version, CAST(page.body AS BLOB), page.checksum
-        FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
-        WHERE messages.session = (SELECT key FROM sessions WHERE id = ?) AND messages.seq > ?
-        ORDER BY messages.seq LIMIT ?""",
-    "leftovers": """SELECT seq, seq, version, CAST(body AS BLOB), checksum FROM ledger
-        WHERE key < 0 AND session = (SELECT key FROM sessions WHERE id = ?) AND seq > ?
-        ORDER BY place, seq LIMIT ?""",
-}

@@ -11,10 +11,10 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import StoreError
-from toolbus.store import reads, schema
+from toolbus.store import rows, schema
 from toolbus.store.opening import Stillness, check_contents, connect, reading_mode, worded
 from toolbus.store.paths import checked_path, create_private
-from toolbus.store.protocol import Position
+from toolbus.store.protocol import Original, Position, SessionInfo
 from toolbus.store.reasons import failure_of
 from toolbus.store.worker import Worker
 from toolbus.store.writes import Answer, Append, Extend, Forget, Job, Open, Writes
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
-    from toolbus.store import rows
-    from toolbus.store.protocol import Original, SessionInfo, Stored
+    from toolbus.store.protocol import Stored
 
 T = TypeVar("T")
 
@@ -100,29 +99,19 @@ class SqliteStore:
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
-        return await self._query(partial(reads.messages, session_id))
+        return await self._query(partial(_messages, session_id))
 
     async def sessions(self) -> tuple[SessionInfo, ...]:
         """Return all sessions, the oldest first."""
-        return await self._query(reads.sessions)
+        return await self._query(_sessions)
 
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order."""
-        return await self._query(partial(reads.records, session_id))
-
-    async def portion(
-        self, part: reads.Part, session_id: str, after: int = 0, most: int = 64
-    ) -> tuple[tuple[int, rows.Row], ...]:
-        """Return up to *most* rows of a session, undecoded, each with the *after* for what follows.
-
-        "messages" are for `rows.read_messages`; "pages" and "leftovers", the records that were
-        written with a message and the others, for `rows.read_records`.
-        """
-        return await self._query(partial(reads.portion, part, (session_id, after, most)))
+        return await self._query(partial(_records, session_id))
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
         """Return the values that the session kept, by their digests."""
-        return await self._query(partial(reads.originals, session_id))
+        return await self._query(partial(_originals, session_id))
 
     async def forget_originals(self, session_id: str) -> int:
         """Delete the values that the session kept from the file and its log; return how many."""
@@ -181,3 +170,25 @@ class _Reads:
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
             return failure_of(self._where, error)
         return answer
+
+
+def _messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
+    return rows.read_messages(session_id, connection.execute(schema.MESSAGES, (session_id,)))
+
+
+def _records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
+    statements = (schema.PAGES, schema.LEFTOVERS)
+    pages = [row for one in statements for row in connection.execute(one, (session_id,))]
+    return rows.read_records(session_id, sorted(pages))
+
+
+def _originals(session_id: str, connection: sqlite3.Connection) -> tuple[Original, ...]:
+    found = connection.execute(schema.ORIGINALS, (session_id,))
+    return tuple([Original(digest=digest, body=body) for digest, body in found])
+
+
+def _sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
+    found = connection.execute(schema.SESSIONS)
+    return tuple(
+        [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in found]
+    )

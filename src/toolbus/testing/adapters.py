@@ -62,6 +62,10 @@ class AdapterExam:
     ) -> None:
         self._adapter, self._cases, self._trial = adapter, cases, trial
         self._idempotent = idempotent
+        # Their signatures are looked at once, and not for each case.
+        self._adapt_signature = with_context(adapter.adapt_signature)
+        self._adapt_parameters = with_context(adapter.adapt_parameters)
+        self._adapt_response = with_context(adapter.adapt_response)
 
     def examine(self, draw: Callable[[Any], Any]) -> None:
         """Send a tool's signature, a call and two responses past the adapter."""
@@ -108,7 +112,7 @@ class AdapterExam:
 
     def _signature(self, passage: Passage) -> ToolSpec:
         spec = passage.spec
-        method = _told(self._adapter.adapt_signature, spec)
+        method = partial(self._adapt_signature, ctx=AdapterContext(tool=spec))
         deed = Deed("adapt_signature", lambda: method(spec), {"tool": spec})
 
         def judge(result: Any) -> None:
@@ -124,7 +128,7 @@ class AdapterExam:
 
     def _parameters(self, passage: Passage, call: ToolCall, *, fits: bool) -> None:
         spec, given = passage.spec, {"tool": passage.spec, "call": call}
-        method = _told(self._adapter.adapt_parameters, passage.published)
+        method = partial(self._adapt_parameters, ctx=AdapterContext(tool=passage.published))
         deed = Deed("adapt_parameters", lambda: method(call), given)
 
         def judge(result: Any) -> None:
@@ -140,7 +144,7 @@ class AdapterExam:
     def _respond(self, passage: Passage, response: ToolResponse) -> tuple[Deed, Any]:
         spec, published, call = passage.spec, passage.published, passage.call
         given = {"tool": spec, "response": response, "call": call}
-        method = _told(self._adapter.adapt_response, spec)
+        method = partial(self._adapt_response, ctx=AdapterContext(tool=spec))
         deed = Deed("adapt_response", lambda: method(response, call), given)
 
         def judge(result: Any) -> None:
@@ -231,11 +235,6 @@ def as_adapter(subject: Any) -> ToolAdapter:
     raise RegistrationError(
         f"adapter {subject!r}", "expected an adapter, a function or a component"
     )
-
-
-def _told(method: Callable[..., Any], tool: ToolSpec) -> Callable[..., Any]:
-    """Return *method* of an adapter, with an `AdapterContext` if it asks for one."""
-    return partial(with_context(method), ctx=AdapterContext(tool=tool))
 
 
 def _breaks(spec: ToolSpec, response: ToolResponse) -> str | None:

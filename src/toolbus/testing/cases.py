@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from toolbus.events.catalogue import ToolSpec
+from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolCall, ToolResponse, encode
 from toolbus.testing.drawing import strategies as st
 from toolbus.testing.fitting import values_for
@@ -59,12 +59,12 @@ class Cases:
 
     def __init__(
         self,
-        patterns: Iterable[str] = ("*",),
+        patterns: Iterable[str] | str = "*",
         tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
         calls: SearchStrategy[ToolCall] | None = None,
         responses: SearchStrategy[ToolResponse] | None = None,
     ) -> None:
-        self._patterns = tuple(patterns)
+        self._selector = ToolSelector(patterns)
         self._given = tuple([spec_of(one) for one in tools])
         self._calls, self._responses = calls, responses
         self.sometimes = st.sampled_from((False, False, False, True))
@@ -84,7 +84,7 @@ class Cases:
 
     def is_named(self, name: str) -> bool:
         """Tell whether the tool *name* is one that the handler says it is for."""
-        return any(fnmatchcase(name, pattern) for pattern in self._patterns)
+        return self._selector.matches(name)
 
     def specs(self) -> SearchStrategy[ToolSpec]:
         """Draw tools, most of them such as the handler is for."""
@@ -95,7 +95,7 @@ class Cases:
         for spec in self._given:
             if self.is_named(spec.name):
                 return spec
-        pattern = self._patterns[0] if self._patterns else "*"
+        pattern = self._selector.patterns[0] if self._selector.patterns else "*"
         return ToolSpec(name=re.sub(r"[*?]|\[.*?\]", "a", pattern))
 
     def calls(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
@@ -127,7 +127,9 @@ class Cases:
     def _drawn_specs(self) -> SearchStrategy[ToolSpec]:
         if self._given:
             return st.sampled_from(self._given)
-        named = st.one_of([st.from_regex(_regex(one), fullmatch=True) for one in self._patterns])
+        named = st.one_of(
+            [st.from_regex(_regex(one), fullmatch=True) for one in self._selector.patterns]
+        )
         others = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
         return tool_specs(st.one_of(named, named, others), st.sampled_from(_SCHEMAS))
 

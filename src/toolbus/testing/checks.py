@@ -17,7 +17,7 @@ from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hos
 from toolbus.testing.cases import Cases
 from toolbus.testing.handlers import Claims, HandlerExam, Subject
 from toolbus.testing.hunting import hunt
-from toolbus.testing.installed import alone, covers, installed
+from toolbus.testing.installed import alone, installed
 from toolbus.testing.laws import check_names
 from toolbus.testing.situations import Situations
 from toolbus.testing.texts import HOSTILE_TEXTS
@@ -75,10 +75,9 @@ def check_adapter(
     given, names = tuple(tools), check_names(without)
     with installed(adapter, limit) as watch:
         for one in _adapters_of(adapter):
-            patterns = (one.tools,) if isinstance(one.tools, str) else tuple(one.tools)
             trial = Trial(f"adapter {one.name!r}", names, watch)
             with _reached(adapter, one) as reached:
-                cases = Cases(patterns, given, calls, responses)
+                cases = Cases(one.tools, given, calls, responses)
                 exam = AdapterExam(reached, cases, trial, idempotent=idempotent)
                 hunt(exam.examine, examples=examples, seed=seed)
                 if responses is None:
@@ -155,7 +154,7 @@ def check_handler(
         seed: as in `check_guard`.
         limit: as in `check_guard`.
     """
-    cases = Cases((only,) if isinstance(only, str) else only, tools)
+    cases = Cases(only, tools)
     names = check_names(without)
     claims = Claims(cases.is_named, None if roles is None else frozenset(roles), idempotent)
     with installed(handler, limit) as watch:
@@ -184,7 +183,7 @@ def _when(component: AgentComponent, mark: Mark) -> Callable[[EventContext[Any]]
 
     def when(ctx: EventContext[Any]) -> bool:
         name = tool_of(ctx.value)
-        mine = name is None or covers(component, name)
+        mine = name is None or component.is_for(name)
         return mine and (wanted is None or wanted(ctx))
 
     return when

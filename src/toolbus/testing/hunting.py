@@ -21,6 +21,8 @@ Examine: TypeAlias = "Callable[[Callable[[SearchStrategy[Any]], Any]], object]"
 
 # A case is made smaller for as long at most, so that the check of a slow handler ends as well.
 MOST_TRIES, MOST_SECONDS = 500, 10.0
+_SHORT = 1_000
+"""Of how many characters a case is that a person reads at a glance."""
 _FLAKY = "  it did so once and not each time: it remembers earlier calls, or draws lots"
 
 
@@ -34,6 +36,20 @@ def hunt(examine: Examine, *, examples: int, seed: int) -> None:
     The same *seed* gives the same cases. Raises `ValueError` if nothing can be drawn.
     """
     hunted = _Hunt(examine)
+    # Hypothesis cannot make every kind of text out of every other, so it may stop at a large case:
+    # a second search, from another seed, is for shorter ones only.
+    for start in (seed, seed + 1):
+        _search(hunted, examples, start)
+        if hunted.smallest is None or hunted.is_over:
+            break
+        hunted.bound = len(repr(hunted.smallest.case))
+        if hunted.bound < _SHORT:
+            break
+    if hunted.smallest is not None:
+        raise hunted.smallest.with_traceback(None) from None
+
+
+def _search(hunted: _Hunt, examples: int, seed: int) -> None:
     search = hypothesis.given(data=st.data())(hunted.attempt)
     search = hypothesis.settings(_settings(), max_examples=examples)(search)
     try:
@@ -49,22 +65,29 @@ def hunt(examine: Examine, *, examples: int, seed: int) -> None:
             raise
         if not hunted.is_over:
             hunted.smallest.add_note(_FLAKY)
-    if hunted.smallest is not None:
-        raise hunted.smallest.with_traceback(None) from None
+            hunted.stop()
 
 
 class _Hunt:
-    """What was found so far; after the first breach, only smaller cases of that law count."""
+    """What was found so far; after the first breach, only cases of that law count.
+
+    Those whose representation has *bound* characters or more count no longer.
+    """
 
     def __init__(self, examine: Examine) -> None:
         self._examine = examine
         self._tries, self._until = 0, inf
+        self.bound = inf
         self.smallest: LawBroken | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether no smaller case is looked for any more."""
         return self._tries > MOST_TRIES or monotonic() > self._until
+
+    def stop(self) -> None:
+        """Look for no smaller case."""
+        self._until = -inf
 
     def attempt(self, data: Any) -> None:
         """Examine one case."""
@@ -80,8 +103,11 @@ class _Hunt:
                 self._until = monotonic() + MOST_SECONDS
             elif error.law != self.smallest.law:
                 return  # Another law's case is no smaller one of this.
+            if len(repr(error.case)) >= self.bound:
+                return
             self.smallest = error
             if error.law == "ends":
+                self.stop()
                 raise _Halt from None  # Each further try would take as long.
             raise
 

@@ -81,11 +81,6 @@ def alone(component: AgentComponent, adapter: ToolAdapter) -> Iterator[ToolAdapt
             component.register_tool_adapter(one)
 
 
-def covers(component: AgentComponent, tool_name: str) -> bool:
-    """Tell whether *component* was not confined to other tools than *tool_name*."""
-    return component._limits.covers(tool_name)  # noqa: SLF001 - there is no other way to ask
-
-
 class _Probe(ToolAdapter):
     """Stands in a component in place of an adapter, and keeps what that did."""
 
@@ -124,8 +119,8 @@ class _Reached(ToolAdapter):
         self._component, self._adapter, self._probe = component, adapter, probe
 
     def should_adapt(self, tool_name: str) -> bool:
-        # Of a component that was confined, only its tools arrive there.
-        return covers(self._component, tool_name) and self._adapter.should_adapt(tool_name)
+        # Of a component that was restricted, only its tools arrive there.
+        return self._component.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
     def adapt_signature(self, spec: ToolSpec) -> Any:
         handler = self._component._on_tools_provide_adapter  # noqa: SLF001 - public in effect

@@ -32,10 +32,8 @@ async def admit(
     message: Message,
     scope: Scope,
     tool: ToolSpec | None = None,
-    *,
-    tell: Callable[[EventContext[Message]], object] | None = None,
 ) -> Message:
-    """Return *message* as it may be appended; *tell* gets what the dispatch left.
+    """Return *message* as it may be appended.
 
     A refused tool message comes back as an error response that carries the reason, so that its
     call has an answer; of another role it raises `MessageDenied`.
@@ -51,8 +49,6 @@ async def admit(
         context = await within_grace(dispatch)
     except DeadlineError:
         return refused(message, f"the result was withheld: {OVERDUE}", "withheld")
-    if tell is not None:
-        tell(context)
     if context.rejected:
         what = "result" if isinstance(message, ToolMessage) else "message"
         blame, reason = context.rejected.handler, context.rejected.reason

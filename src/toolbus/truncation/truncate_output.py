@@ -157,14 +157,14 @@ class TruncateOutput(AgentComponent):
             # A tool of the object stands before that of the class.
             self.read_more = tool(self.read_more.run, name=reader, annotations=_READS)
 
-    def confine(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
+    def restrict(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
         """Narrow it to some tools; raises `RegistrationError` for a *priority* above adapters'."""
         if priority is not None and priority >= APPEND_PRIORITY:
             reason = (
                 f"priority must be below {APPEND_PRIORITY}, not {priority!r}: what is kept aside"
             )
             raise RegistrationError("TruncateOutput", f"{reason} is to be redacted before")
-        return super().confine(tools=tools, priority=priority)
+        return super().restrict(tools=tools, priority=priority)
 
     @tool(annotations=_READS)
     def read_more(

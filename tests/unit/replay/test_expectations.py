@@ -5,7 +5,8 @@ import json
 import pytest
 
 from toolbus.replay.expectations import Expectation, compare, read_expectation
-from toolbus.replay.findings import Change, Finding, Totals
+from toolbus.replay.findings import ReplayFinding, ReplayTotals
+from toolbus.terminal.differences import Difference
 from toolbus.terminal.screen import UsageError
 
 
@@ -13,16 +14,16 @@ def expectation(*findings, **totals):
     made = Expectation()
     for one in findings:
         made.add(one)
-    made.close(Totals(**totals))
+    made.close(ReplayTotals(**totals))
     return made
 
 
 def finding(subject="c", outcome="changed", **more):
-    return Finding(session="s", role="call", subject=subject, outcome=outcome, **more)
+    return ReplayFinding(session="s", role="call", subject=subject, outcome=outcome, **more)
 
 
 def test_what_is_written_is_read_and_equal(tmp_path):
-    changes = (Change(path="a", before="secret", after="x"), Change(path="b", before=1))
+    changes = (Difference(path="a", before="secret", after="x"), Difference(path="b", before=1))
     made = expectation(finding(changes=changes, reason="why", by=("h",), tool="look", reads="r"))
 
     made.write(tmp_path / "e.json")
@@ -35,7 +36,7 @@ def test_what_is_written_is_read_and_equal(tmp_path):
 
 def test_a_long_text_is_kept_by_its_digest():
     one, two = [
-        expectation(finding(changes=(Change(path="a", after=value),)))
+        expectation(finding(changes=(Difference(path="a", after=value),)))
         for value in ("x" * 1_000, "x" * 999 + "y")
     ]
 
@@ -46,7 +47,7 @@ def test_a_long_text_is_kept_by_its_digest():
 
 
 def test_a_large_value_is_kept_by_its_digest():
-    made = expectation(finding(changes=(Change(path="a", after=list(range(1_000))),)))
+    made = expectation(finding(changes=(Difference(path="a", after=list(range(1_000))),)))
 
     assert "blake2b" in made.sessions["s"][0]
 
@@ -72,8 +73,8 @@ def test_the_same_finding_twice_is_a_difference():
 
 
 def test_the_file_is_what_json_writes(tmp_path):
-    findings = [finding("a", by=("ä",)), finding("b", changes=(Change(path="x", after=[1]),))]
-    other = Finding(session='an "other"', role="user", subject="u", outcome="denied")
+    findings = [finding("a", by=("ä",)), finding("b", changes=(Difference(path="x", after=[1]),))]
+    other = ReplayFinding(session='an "other"', role="user", subject="u", outcome="denied")
 
     expectation(*findings, other, calls=2).write(tmp_path / "e.json")
 

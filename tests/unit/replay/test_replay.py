@@ -8,10 +8,10 @@ import pytest
 from toolbus.cli.command_line import main
 from toolbus.formats.native import EndLine, MessageLine, SessionLine, encode_line
 from toolbus.messages.records import UserMessage
-from toolbus.replay.progress import Progress
-from toolbus.replay.replay import Options, run_replay
+from toolbus.replay.replay import ReplayOptions, run_replay
 from toolbus.replay.reports import JsonReport
 from toolbus.terminal.output import Output
+from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import UsageError
 
 INSTALLED = """
@@ -48,7 +48,7 @@ def rules(tmp_path):
 
 
 def test_components_are_installed_and_closed(log, rules, capsys):
-    code = run_replay(Output(StringIO()), [str(log)], str(rules), Options())
+    code = run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions())
 
     assert code == 0
     assert capsys.readouterr().err == "installed\nclosed\n"
@@ -57,7 +57,7 @@ def test_components_are_installed_and_closed(log, rules, capsys):
 def test_handlers_may_be_those_of_a_configuration(log, rules, tmp_path, capsys):
     (tmp_path / "toolbus.toml").write_text('[[component]]\nuse = "./rules.py:Rules"\n')
 
-    code = run_replay(Output(StringIO()), [str(log)], f"{tmp_path}/toolbus.toml", Options())
+    code = run_replay(Output(StringIO()), [str(log)], f"{tmp_path}/toolbus.toml", ReplayOptions())
 
     assert code == 0
     assert capsys.readouterr().err == "installed\nclosed\n"
@@ -67,26 +67,26 @@ def test_a_component_that_cannot_be_installed_is_named(log, rules):
     rules.write_text(INSTALLED.replace('print("installed")', "1 // 0"))
 
     with pytest.raises(UsageError, match="cannot be installed: ZeroDivisionError"):
-        run_replay(Output(StringIO()), [str(log)], str(rules), Options())
+        run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions())
 
 
 def test_a_reader_that_left_ends_it(log, rules):
     output = Output(Gone())
 
-    assert run_replay(output, [str(log)], str(rules), Options()) == 0
+    assert run_replay(output, [str(log)], str(rules), ReplayOptions()) == 0
     assert isinstance(output.lost, BrokenPipeError)
 
 
 def test_a_session_that_is_nowhere_is_wrong_use(log, rules):
     with pytest.raises(UsageError, match="there is no session 'x'"):
-        run_replay(Output(StringIO()), [str(log)], str(rules), Options(session="x"))
+        run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions(session="x"))
 
 
 def test_a_source_that_cannot_be_opened_costs_only_itself(log, rules, tmp_path, capsys):
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"x" * 100)
     stream = StringIO()
 
-    code = run_replay(Output(stream), [str(tmp_path)], str(rules), Options())
+    code = run_replay(Output(stream), [str(tmp_path)], str(rules), ReplayOptions())
 
     assert code == 1
     assert "broken.db cannot be read: store" in capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_a_source_that_cannot_be_opened_costs_only_itself(log, rules, tmp_path, 
 def test_only_so_many_problems_are_named(log, rules, capsys):
     log.write_bytes(b"[\n" * 50)
 
-    run_replay(Output(StringIO()), [str(log)], str(rules), Options(format="toolbus"))
+    run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions(format="toolbus"))
 
     said = capsys.readouterr().err
     assert said.count("cannot be read: ") == 20
@@ -104,7 +104,7 @@ def test_only_so_many_problems_are_named(log, rules, capsys):
 
 
 def test_kinds_are_bounded():
-    report = JsonReport(Output(StringIO()), None, Progress(Output(StringIO())))
+    report = JsonReport(Output(StringIO()), ProgressLine(Output(StringIO())))
     for at in range(500):
         report.aside(f"{'x' * 100}{at}"[at % 50 :])
 

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import random
 import re
 import sqlite3
 import sys
@@ -194,6 +195,27 @@ async def test_sessions_come_in_parts(path):
         assert [one.id for one in archive.sessions()] == [f"s{at}" for at in range(450)]
 
 
+@pytest.mark.parametrize("seed", range(8))
+async def test_an_archive_gives_what_a_store_holds_in_order(path, seed):
+    draw, numbers = random.Random(seed), iter(range(10_000))
+    async with SqliteStore(path) as store:
+        for number in range(draw.randint(0, 200)):
+            records = tuple([record(seq=next(numbers)) for _ in range(draw.randint(0, 3))])
+            message = UserMessage(id=f"m-{number}", content="x" * draw.choice((1, 1, 100_000)))
+            if draw.random() < 0.4 and records:
+                await store.append("s", Stored(records=records))
+            else:
+                await store.append("s", Stored(message=message, records=records))
+        messages, records = await store.read("s"), await store.records("s")
+
+    with Archive(path) as archive:
+        key = archive.session("s").key if messages else 1
+        assert tuple([row.message for row in archive.messages(key)]) == messages
+        found = [one for page in archive.pages(key) for one in page.records]
+    assert tuple(found) == records
+    assert [one.started_ns for one in found] == list(range(next(numbers)))
+
+
 # --- what is found --------------------------------------------------------------------------------
 
 
@@ -213,7 +235,7 @@ async def test_a_damaged_page_is_named(path):
 
     with Archive(path) as archive:
         page = archive.page(1)
-        assert (page.records, page.damage[:20]) == ((), "record 1 is damaged:")
+        assert (page.records, page.problem[:20]) == ((), "record 1 is damaged:")
     out = io.StringIO()
     show_session(Output(out), path, "s")
     explain(Output(out), path, "m")
@@ -357,7 +379,7 @@ async def test_a_value_that_is_no_message_is_told(path):
 
     text = told(path, message="m")
 
-    assert "changed: 5 → 7 bytes" in text
+    assert "changed 5 → 7 bytes" in text
     assert re.search(r"the value\n +\[1,2\] +│ \{\"a\":true\}", text)
     assert "as it came\n  [1,2]" in text
 

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ from toolbus.store.recovery import recover
 from toolbus.store.rows import decode_message, decode_page
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal.output import Output
+from toolbus.terminal.progress import ProgressLine
 
 PAGE = 4096
 
@@ -537,15 +539,16 @@ class Terminal:
 def test_progress_is_shown_to_a_person_who_waits(whole, monkeypatch):
     data, _ = whole
     clock = iter(range(10_000))
-    monkeypatch.setattr(checking, "monotonic", lambda: next(clock))
+    quick = partial(ProgressLine, clock=lambda: next(clock))
+    monkeypatch.setattr(checking, "ProgressLine", quick)
     output, errors = Terminal(), Terminal()
     with stored(data) as path:
         code = checking.check_store(Output(output), Output(errors), str(path))
 
     assert code == 0
-    assert errors.written.startswith("\r")
-    assert "100 % of " in errors.written
-    assert errors.written.endswith("\r\x1b[K")
+    assert errors.written.startswith("\r[.")
+    assert "100%  144 messages and records" in errors.written
+    assert errors.written.endswith(" \r")
 
 
 def test_a_person_sees_the_first_problems(whole):

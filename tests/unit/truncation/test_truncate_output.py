@@ -16,7 +16,7 @@ def count(text):
 
 
 def test_two_components_have_two_readers():
-    components = [TruncateOutput(), TruncateOutput(reader="read_on").confine(tools="bash")]
+    components = [TruncateOutput(), TruncateOutput(reader="read_on").restrict(tools="bash")]
 
     agent = Agent(ScriptedModel([]), components=components, bus=EventBus())
 

@@ -12,7 +12,7 @@ from toolbus.events.catalogue import (
     TOOL_CALL_ERROR,
     TOOLS_PROVIDE,
 )
-from toolbus.terminal.pieces import Styled
+from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,16 +41,16 @@ _VERBS: dict[HandlerStatus, str] = {
 }
 """Where the status alone is no verb that takes the subject."""
 
-_SIGNS: dict[HandlerStatus | Outcome, Styled] = {
-    "changed": Styled("~", "changed"),
-    "answered": Styled("=", "changed"),
-    "denied": Styled("✗", "bad"),
-    "asked": Styled("?", "asked"),
-    "failed": Styled("!", "bad"),
-    "timeout": Styled("!", "bad"),
-    "contract": Styled("!", "bad"),
-    "rejected": Styled("!", "bad"),
-    "raised": Styled("!", "bad"),
+_SIGNS: dict[HandlerStatus | Outcome, Span] = {
+    "changed": Span("~", "changed"),
+    "answered": Span("=", "changed"),
+    "denied": Span("✗", "bad"),
+    "asked": Span("?", "asked"),
+    "failed": Span("!", "bad"),
+    "timeout": Span("!", "bad"),
+    "contract": Span("!", "bad"),
+    "rejected": Span("!", "bad"),
+    "raised": Span("!", "bad"),
 }
 
 
@@ -59,9 +59,9 @@ def is_notable(status: HandlerStatus) -> bool:
     return status in _SIGNS
 
 
-def sign_of(status: HandlerStatus | Outcome) -> Styled:
+def sign_of(status: HandlerStatus | Outcome) -> Span:
     """Return the sign of what a handler or a dispatch did, a dot if it left all as it was."""
-    return _SIGNS.get(status, Styled("·", "dim"))
+    return _SIGNS.get(status, Span("·", "dim"))
 
 
 def describe(status: HandlerStatus, event: str, subject_id: str = "") -> str:

@@ -6,11 +6,11 @@ that speaks over its standard streams, or the address of a streamable HTTP serve
 
 from __future__ import annotations
 
-import fnmatch
 import logging
 from typing import TYPE_CHECKING, Self, Unpack
 
 from toolbus.errors import RegistrationError, ToolServerError
+from toolbus.events.subjects import ToolSelector, matches
 from toolbus.tools.toolset import Toolset
 
 try:
@@ -48,8 +48,8 @@ class McpTools(Toolset):
         super().__init__()
         self._server = server_of(server, args, options)
         self._prefix = options.get("prefix", "")
-        self._include = _patterns(options.get("include", "*"))
-        self._exclude = _patterns(options.get("exclude", ()))
+        self._include = ToolSelector(options.get("include", "*"))
+        self._exclude = ToolSelector(options.get("exclude", ()))
         self._timeout = options.get("timeout", 300.0)
         self._listed: frozenset[str] = frozenset()
         self._opened = False
@@ -81,13 +81,13 @@ class McpTools(Toolset):
     def _take(self, listed: Sequence[ListedTool]) -> None:
         """Hold the *listed* tools that are wanted, in place of those listed before."""
         names = [one.name for one in listed]
-        for pattern in self._include:
-            if not fnmatch.filter(names, pattern):
+        for pattern in self._include.patterns:
+            if not any(matches(pattern, name) for name in names):
                 text = "mcp server %r has no tool %r; its tools: %s"
                 logger.warning(text, self._server.label, pattern, ", ".join(names) or "none")
         made: dict[str, McpTool] = {}
         for one in listed:
-            if self._wants(one.name):
+            if self._include.matches(one.name) and not self._exclude.matches(one.name):
                 self._make(one, made)
         with self._lock:
             kept = {name: own for name, own in self._tools.items() if name not in self._listed}
@@ -105,10 +105,6 @@ class McpTools(Toolset):
         if made.setdefault(name, tool) is not tool:
             logger.warning("mcp server %r lists tool %r twice", self._server.label, name)
 
-    def _wants(self, name: str) -> bool:
-        wanted = any(fnmatch.fnmatchcase(name, pattern) for pattern in self._include)
-        return wanted and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._exclude)
-
 
 def tools(server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]) -> McpTools:
     """Return the tools of an MCP server, which is there inside `async with`.
@@ -117,7 +113,3 @@ def tools(server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]) 
     *options* see `McpOptions`. Raises as `McpTools` does.
     """
     return McpTools(server, args, **options)
-
-
-def _patterns(patterns: str | Sequence[str]) -> tuple[str, ...]:
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.bus.bus import EventBus
-from toolbus.components.members import Member
+from toolbus.components.participants import Participant
 from toolbus.events.catalogue import CATALOGUE, Scope
 from toolbus.tools.toolset import Toolset
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 
-class Proxy(Member):
+class Proxy(Participant):
     """What stands between an MCP client and an MCP server; an async context manager.
 
     Args:

@@ -10,13 +10,10 @@ from msgspec import UNSET
 from toolbus.mcp.proxy.calls import answer_member
 from toolbus.mcp.proxy.jsonrpc import REFUSED, Frame, error_frame, read_json, write_frame
 from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused
-from toolbus.mcp.proxy.texts import ERROR
 from toolbus.mcp.proxy.tool_list import LIST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from toolbus.mcp.proxy.request_table import OpenRequest
+    from toolbus.mcp.proxy.request_table import Directions, OpenRequest
     from toolbus.mcp.proxy.response_filter import ResponseFilter
     from toolbus.mcp.proxy.session_log import SessionLog
     from toolbus.mcp.proxy.tool_list import ToolList
@@ -30,51 +27,41 @@ class ServerMessageFilter:
     """Lets handlers see what is no answer to a tool call, and sends on what they leave of it."""
 
     def __init__(
-        self,
-        response_filter: ResponseFilter,
-        tool_list: ToolList,
-        log: SessionLog,
-        to_client: Callable[[bytes], object],
-        to_server: Callable[[bytes], object],
+        self, response_filter: ResponseFilter, tool_list: ToolList, log: SessionLog
     ) -> None:
         self._filter, self._tool_list, self._log = response_filter, tool_list, log
-        self._to_client, self._to_server = to_client, to_server
 
-    async def answer(self, asked: OpenRequest, frame: Frame, line: bytes) -> None:
-        """Send an answer to the client as handlers leave it."""
+    async def answer(self, request: OpenRequest, frame: Frame, line: bytes) -> None:
+        """Send the client the answer *frame* to its *request* as handlers leave it."""
         kind, raw = answer_member(frame)
         try:
-            if kind == "error":
-                body = await self._filter.body(ERROR, raw, name=asked.method, call=asked.call)
-            elif asked.call is not None:
-                body = await self._filter.result(asked.call, raw)
-            elif asked.method == LIST:
-                body = await self._relisted(asked, raw)
-            elif asked.method in _RECORDED:
-                body = await self._recorded(asked, raw)
-            else:
-                body = await self._filter.body(asked.method, raw)
+            body = await self._judge(request, kind, raw)
         except Refused as error:
-            asked.send(error_frame(asked.id, REFUSED, error.reason))
+            request.send(error_frame(request.id, REFUSED, error.reason))
             return
-        if body is UNCHANGED:
-            asked.send(line)
-        else:
-            asked.send(write_frame(id=asked.id, **{kind: body}))
+        same = body is UNCHANGED
+        request.send(line if same else write_frame(id=request.id, **{kind: body}))
 
-    async def _relisted(self, asked: OpenRequest, raw: Any) -> Any:
-        """Return what handlers leave of a list of tools: of the tools, and of what it says."""
-        listed = await self._tool_list.relist(raw, first=_first(asked.params))
-        body = await self._filter.body(LIST, raw if listed is UNCHANGED else listed)
-        return listed if body is UNCHANGED else body
+    async def _judge(self, request: OpenRequest, kind: str, raw: Any) -> Any:
+        if kind == "error":
+            return await self._filter.error(request.method, raw, request.call)
+        if request.call is not None:
+            return await self._filter.result(request.call, raw)
+        params = read_json(request.params) if request.params is not UNSET else {}
+        if request.method == LIST:
+            # Handlers see the tools, and then what the list says of them.
+            first = not (isinstance(params, dict) and params.get("cursor"))
+            listed = await self._tool_list.relist(raw, first=first)
+            body = await self._filter.body(LIST, raw if listed is UNCHANGED else listed)
+            return listed if body is UNCHANGED else body
+        if request.method in _RECORDED:
+            # The model will read it.
+            transcript = self._log.transcript()
+            return await self._filter.recorded(transcript, request.method, raw, params)
+        return await self._filter.body(request.method, raw)
 
-    async def _recorded(self, asked: OpenRequest, raw: Any) -> Any:
-        """Return what handlers leave of a text that the model will read; it is kept as well."""
-        params = read_json(asked.params) if asked.params is not UNSET else {}
-        return await self._filter.recorded(self._log.transcript(), asked.method, raw, params)
-
-    async def words(self, frame: Frame, line: bytes) -> None:
-        """Take a notification or a request of the server."""
+    async def pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:
+        """Send the client a notification or a request of the server as handlers leave it."""
         assert isinstance(frame.method, str)  # noqa: S101 - it has one
         if frame.method.endswith("list_changed"):
             self._tool_list.forget()
@@ -85,16 +72,10 @@ class ServerMessageFilter:
         except Refused as error:
             logger.warning("%s of the server was withheld: %s", frame.method, error.reason)
             if frame.is_request:
-                self._to_server(error_frame(frame.id, REFUSED, error.reason))
+                directions.to_server(error_frame(frame.id, REFUSED, error.reason))
             return
         if body is UNCHANGED:
-            self._to_client(line)
+            directions.to_client(line)
             return
-        own = {"id": frame.id} if frame.is_request else {}
-        self._to_client(write_frame(**own, method=frame.method, params=body))
-
-
-def _first(params: Any) -> bool:
-    """Tell whether *params* ask for the first page of a list."""
-    found = read_json(params) if params is not UNSET else None
-    return not (isinstance(found, dict) and found.get("cursor"))
+        request_id = {"id": frame.id} if frame.is_request else {}
+        directions.to_client(write_frame(**request_id, method=frame.method, params=body))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.personal.findings import ends_of, scan
+from toolbus.redaction.personal.matches import ends_of, scan
 
 try:
     from stdnum import iban, luhn
@@ -20,7 +20,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.findings import Effort, Finding, Line
+    from toolbus.redaction.personal.matches import Effort, Line, PersonalDataMatch
 
 _CARD = re.compile(
     r"(?<![0-9A-Za-z])(?<![0-9][.,])"
@@ -46,12 +46,12 @@ _IBAN = re.compile(
 )
 
 
-def find_cards(line: Line, effort: Effort) -> Iterator[Finding]:
+def find_cards(line: Line, effort: Effort) -> Iterator[PersonalDataMatch]:
     """Give the numbers of payment cards in *line*."""
     return scan(_CARD, line, effort, "card", _card, cost=5)
 
 
-def find_ibans(line: Line, effort: Effort) -> Iterator[Finding]:
+def find_ibans(line: Line, effort: Effort) -> Iterator[PersonalDataMatch]:
     """Give the IBANs in *line*."""
     return scan(_IBAN, line, effort, "iban", _iban, cost=10)
 
@@ -59,7 +59,7 @@ def find_ibans(line: Line, effort: Effort) -> Iterator[Finding]:
 def _card(match: re.Match[str], _: Line) -> tuple[str, int] | None:
     for end in ends_of(match):
         digits = match.string[match.start() : end].replace(" ", "").replace("-", "")
-        known = any(len(digits) in sizes and one.match(digits) for one, sizes in _NETWORKS)
+        known = any(len(digits) in sizes and prefix.match(digits) for prefix, sizes in _NETWORKS)
         # All the same digits pass the check, and stand for something else.
         if known and len(set(digits)) > 1 and luhn.is_valid(digits):
             return digits, end

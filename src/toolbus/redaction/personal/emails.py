@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.personal.findings import Finding
+from toolbus.redaction.personal.matches import PersonalDataMatch
 
 try:
     from publicsuffixlist import PublicSuffixList
@@ -22,7 +22,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.findings import Effort, Line
+    from toolbus.redaction.personal.matches import Effort, Line
 
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _DOMAIN = re.compile(r"[^\W_](?:[\w-]{0,62})(?:\.[^\W_](?:[\w-]{0,62}))+")
@@ -32,20 +32,20 @@ _LONGEST = 64, 255
 _RESERVED = frozenset({"test", "example", "invalid", "localhost", "local", "internal", "lan"})
 
 
-def find_emails(line: Line, effort: Effort) -> Iterator[Finding]:
+def find_emails(line: Line, effort: Effort) -> Iterator[PersonalDataMatch]:
     """Give the addresses in *line*."""
-    at = line.text.find("@", line.start, line.end)
-    while at >= 0:
+    sign = line.text.find("@", line.start, line.end)
+    while sign >= 0:
         effort.spend()
-        found = _address(line, at)
-        if found is not None:
-            yield found
-        at = line.text.find("@", at + 1 if found is None else found.end, line.end)
+        match = _address(line, sign)
+        if match is not None:
+            yield match
+        sign = line.text.find("@", sign + 1 if match is None else match.end, line.end)
 
 
-def _address(line: Line, at: int) -> Finding | None:
-    local = _LOCAL.search(line.text[max(at - _LONGEST[0], line.start) : at])
-    domain = _DOMAIN.match(line.text, at + 1, min(at + 1 + _LONGEST[1], line.end))
+def _address(line: Line, sign: int) -> PersonalDataMatch | None:
+    local = _LOCAL.search(line.text[max(sign - _LONGEST[0], line.start) : sign])
+    domain = _DOMAIN.match(line.text, sign + 1, min(sign + 1 + _LONGEST[1], line.end))
     if local is None or domain is None:
         return None
     name = local[0].lstrip("!#$%&'*+/=?^`{|}~.-")
@@ -53,7 +53,7 @@ def _address(line: Line, at: int) -> Finding | None:
         return None
     if not _is_known(domain[0].lower()):
         return None
-    return Finding(at - len(name), domain.end(), "email", f"{name}@{domain[0]}".lower())
+    return PersonalDataMatch(sign - len(name), domain.end(), "email", f"{name}@{domain[0]}".lower())
 
 
 def _is_remote(line: Line, end: int) -> bool:
@@ -71,5 +71,5 @@ def _is_known(domain: str) -> bool:
         ascii_domain = domain.encode("idna").decode()
     except UnicodeError:
         return False
-    last = ascii_domain.rpartition(".")[2]
-    return last in _RESERVED or _suffixes().publicsuffix(ascii_domain) is not None
+    top = ascii_domain.rpartition(".")[2]
+    return top in _RESERVED or _suffixes().publicsuffix(ascii_domain) is not None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.redaction.personal.findings import scan, words_of
+from toolbus.redaction.personal.matches import scan, words_of
 
 try:
     import stdnum  # noqa: F401 - its modules are imported by name
@@ -25,7 +25,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.findings import Effort, Finding, Line
+    from toolbus.redaction.personal.matches import Effort, Line, PersonalDataMatch
 
 KIND = "national-id"
 
@@ -119,25 +119,28 @@ IDENTITIES: tuple[Identity, ...] = (
     Identity("ZA", "za.idnr", "", r"[0-9]{13}", (r"id[ _-]?(?:no|number)", "identity")),
 )  # fmt: skip
 
-COUNTRIES = tuple(sorted({one.country for one in IDENTITIES}))
+COUNTRIES = tuple(sorted({identity.country for identity in IDENTITIES}))
 
 
 class Identities:
     """Finds the numbers of *countries*."""
 
     def __init__(self, countries: tuple[str, ...]) -> None:
-        chosen = [one for one in IDENTITIES if one.country in countries]
-        shapes = [one for one in chosen if one.shape]
-        bare = [one for one in chosen if one.bare]
-        self._shapes = [(_compiled(one.shape), _judge(one, None)) for one in shapes]
-        self._bare = [(_compiled(one.bare), _judge(one, words_of(*one.words))) for one in bare]
+        chosen = [identity for identity in IDENTITIES if identity.country in countries]
+        shapes = [identity for identity in chosen if identity.shape]
+        bare = [identity for identity in chosen if identity.bare]
+        self._shapes = [(_compiled(identity.shape), _judge(identity, None)) for identity in shapes]
+        self._bare = [
+            (_compiled(identity.bare), _judge(identity, words_of(*identity.words)))
+            for identity in bare
+        ]
         # Most texts with numbers have none of either, which one pattern tells at once.
         self._groups = (
-            (_any_of([one.shape for one in shapes]), self._shapes),
-            (_any_of([one.bare for one in bare]), self._bare),
+            (_any_of([identity.shape for identity in shapes]), self._shapes),
+            (_any_of([identity.bare for identity in bare]), self._bare),
         )
 
-    def find(self, line: Line, effort: Effort) -> Iterator[Finding]:
+    def find(self, line: Line, effort: Effort) -> Iterator[PersonalDataMatch]:
         """Give the numbers in *line*."""
         for sieve, judged in self._groups:
             if sieve.search(line.text, line.start, line.end) is not None:

@@ -11,7 +11,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.personal.findings import ends_of, scan, words_of
+from toolbus.redaction.personal.matches import ends_of, scan, words_of
 
 try:
     import phonenumbers
@@ -22,7 +22,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.findings import Effort, Finding, Line
+    from toolbus.redaction.personal.matches import Effort, Line, PersonalDataMatch
 
 _GAP = r"[ \u00a0().\-/\u2010-\u2015]{0,3}"
 _PHONE = re.compile(
@@ -52,14 +52,14 @@ class Phones:
     def __init__(self, regions: tuple[str, ...]) -> None:
         self._regions = regions
 
-    def find(self, line: Line, effort: Effort) -> Iterator[Finding]:
+    def find(self, line: Line, effort: Effort) -> Iterator[PersonalDataMatch]:
         """Give the phone numbers in *line*."""
         return scan(_PHONE, line, effort, "phone", partial(self._phone, effort))
 
     def _phone(self, effort: Effort, match: re.Match[str], line: Line) -> tuple[str, int] | None:
         shaped = match[0][0] in "+(0" or _AMERICAN.match(match[0]) is not None
-        said = line.says(_WORDS, match.start())
-        if not shaped and not said:
+        announced = line.says(_WORDS, match.start())
+        if not shaped and not announced:
             return None
         for end in ends_of(match):
             effort.spend()
@@ -67,22 +67,24 @@ class Phones:
             end = match.start() + len(text)  # noqa: PLW2901 - a gap is no part of a number
             if sum(map(str.isdigit, text)) < _SHORTEST:
                 return None
-            if (number := self._number(effort, text, said=said, match=match)) is not None:
+            if (number := self._number(effort, text, announced=announced, match=match)) is not None:
                 return number, end
         return None
 
-    def _number(self, effort: Effort, text: str, *, said: bool, match: re.Match[str]) -> str | None:
+    def _number(
+        self, effort: Effort, text: str, *, announced: bool, match: re.Match[str]
+    ) -> str | None:
         if _DATE.search(text):
             return None
         if text.startswith(("+", "00")):
             effort.spend(_COST)
             return _number(f"+{text[2:]}" if text.startswith("00") else text, None, _VALID)
-        if not said and (not _is_grouped(text) or _goes_on(match)):
+        if not announced and (not _is_grouped(text) or _goes_on(match)):
             return None
         effort.spend(_COST * len(self._regions))
-        level = _VALID if said else _STRICT
+        level = _VALID if announced else _STRICT
         numbers = (_number(text, region, level) for region in self._regions)
-        return next((one for one in numbers if one is not None), None)
+        return next((number for number in numbers if number is not None), None)
 
 
 def _goes_on(match: re.Match[str]) -> bool:
@@ -114,8 +116,8 @@ def _number(text: str, region: str | None, level: int) -> str | None:
     if not phonenumbers.is_valid_number(parsed):
         return None
     if level == _STRICT:
-        found = phonenumbers.PhoneNumberMatcher(text, region, leniency=level, max_tries=1)
-        if not found.has_next():
+        matcher = phonenumbers.PhoneNumberMatcher(text, region, leniency=level, max_tries=1)
+        if not matcher.has_next():
             return None
     written: str = phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.E164)
     return written

@@ -25,7 +25,7 @@ class Placeholders:
     def __init__(self) -> None:
         self._key = token_bytes(32)
         self._numbers: OrderedDict[str, dict[tuple[str, bytes], int]] = OrderedDict()
-        self._last: dict[tuple[str, str], int] = {}
+        self._highest: dict[tuple[str, str], int] = {}
         self._lock = Lock()
 
     def of(self, session_id: str, kind: str, value: str) -> str:
@@ -35,8 +35,8 @@ class Placeholders:
             numbers = self._session(session_id)
             number = numbers.get((kind, digest))
             if number is None:
-                number = self._last.get((session_id, kind), 0) + 1
-                self._last[session_id, kind] = numbers[kind, digest] = number
+                number = self._highest.get((session_id, kind), 0) + 1
+                self._highest[session_id, kind] = numbers[kind, digest] = number
         return f"[{kind}-{number}]"
 
     def resume(self, session_id: str, texts: Iterable[str]) -> None:
@@ -46,14 +46,14 @@ class Placeholders:
                 return
             self._session(session_id)
             for text in texts:
-                for found in _WRITTEN.finditer(text):
-                    key = session_id, found[1]
-                    self._last[key] = max(self._last.get(key, 0), int(found[2]))
+                for match in _WRITTEN.finditer(text):
+                    key = session_id, match[1]
+                    self._highest[key] = max(self._highest.get(key, 0), int(match[2]))
 
     def _session(self, session_id: str) -> dict[tuple[str, bytes], int]:
         numbers = self._numbers.setdefault(session_id, {})
         self._numbers.move_to_end(session_id)
         while len(self._numbers) > _MOST_SESSIONS:
             gone, _ = self._numbers.popitem(last=False)
-            self._last = {key: last for key, last in self._last.items() if key[0] != gone}
+            self._highest = {key: number for key, number in self._highest.items() if key[0] != gone}
         return numbers

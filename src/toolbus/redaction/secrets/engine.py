@@ -51,8 +51,8 @@ class Engine:
     def __init__(self, rules: tuple[Rule, ...], reach: int = REACH) -> None:
         self.rules, self._reach = rules, reach
         self._filter = re2.Filter()
-        for one in rules:
-            _add(self._filter, one)
+        for rule in rules:
+            _add(self._filter, rule)
         # An empty filter cannot be compiled.
         if rules:
             self._filter.Compile()
@@ -74,15 +74,15 @@ class Engine:
 
     def _candidates(self, data: bytes) -> set[int]:
         """Return the numbers of the rules that may match in *data*."""
-        found = set(self._filter.Match(data, potential=True) or ())
+        candidates = set(self._filter.Match(data, potential=True) or ())
         for numbers, together in self._usual:
-            if not found.isdisjoint(numbers):
+            if not candidates.isdisjoint(numbers):
                 among = together.Match(data + _PROOF) or ()
                 if len(numbers) not in among:
                     raise MemoryError
-                found.difference_update(numbers)
-                found.update([numbers[at] for at in among if at < len(numbers)])
-        return found
+                candidates.difference_update(numbers)
+                candidates.update([numbers[index] for index in among if index < len(numbers)])
+        return candidates
 
     def _gathered(self) -> Iterator[tuple[tuple[int, ...], re2.Set]]:
         """Give the rules that the filter seldom rules out, each group as one expression.
@@ -90,11 +90,13 @@ class Engine:
         They have no word that must be there, or only common ones, so each would be searched for
         by itself. A user's rules are: one may end in `$`, and the proof stands behind the text.
         """
-        seen: set[int] = set()
+        taken: set[int] = set()
         for sample in _SAMPLES if self.rules else ():
             among = self._filter.Match(sample, potential=True) or ()
-            numbers = tuple([one for one in among if not (one in seen or self.rules[one].foreign)])
-            seen.update(numbers)
+            numbers = tuple(
+                [number for number in among if not (number in taken or self.rules[number].foreign)]
+            )
+            taken.update(numbers)
             together = re2.Set.SearchSet(_options(4 * _MEMORY))
             for number in numbers:
                 together.Add(self.rules[number].pattern)
@@ -143,13 +145,13 @@ def _add(into: re2.Filter, rule: Rule) -> None:
 
 
 def _text(error: Exception) -> str:
-    said = error.args[0] if error.args else "no regular expression"
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    reason = error.args[0] if error.args else "no regular expression"
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def _secret_of(match: re2.Match, group: int | None) -> tuple[int, int]:
     if group is not None:
         span: tuple[int, int] = match.span(group)
         return span
-    spans: list[tuple[int, int]] = [match.span(one) for one in range(1, match.re.groups + 1)]
+    spans: list[tuple[int, int]] = [match.span(group) for group in range(1, match.re.groups + 1)]
     return next((span for span in [*spans, match.span()] if span[0] < span[1]), (0, 0))

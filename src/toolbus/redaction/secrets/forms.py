@@ -49,7 +49,7 @@ def _mixed(letter: str) -> str:
 def _units(text: str) -> list[int]:
     """Return *text* in UTF-16, which is what JSON escapes."""
     data = text.encode("utf-16-be")
-    return [int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2)]
+    return [int.from_bytes(data[index : index + 2]) for index in range(0, len(data), 2)]
 
 
 def _cores(data: bytes) -> list[str]:
@@ -57,9 +57,9 @@ def _cores(data: bytes) -> list[str]:
     cores = []
     for shift in range(3):
         # A letter tells six bits: those that begin in what stands before or end behind are cut.
-        first = -(-8 * shift // 6)
-        last = 8 * (shift + len(data)) // 6
-        core = b64encode(bytes(shift) + data + bytes(3)).decode()[first:last]
+        start = -(-8 * shift // 6)
+        end = 8 * (shift + len(data)) // 6
+        core = b64encode(bytes(shift) + data + bytes(3)).decode()[start:end]
         if len(core) >= _SHORTEST:
             cores.append(core)
     return cores

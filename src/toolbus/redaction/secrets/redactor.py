@@ -7,16 +7,21 @@ import time
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.redaction.secrets.books import Books
-from toolbus.redaction.secrets.examining import Cleaner, Limits, Looker, UnexaminedError
-from toolbus.redaction.secrets.nesting import mapped
+from toolbus.redaction.secrets.scanning import (
+    Rewriter,
+    ScanLimits,
+    Scanner,
+    SecretVisitor,
+    UnexaminedError,
+)
+from toolbus.redaction.secrets.secret_registry import SessionRegistries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.redaction.secrets.books import Book
+    from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.engine import Engine
-    from toolbus.redaction.secrets.records import Pen
+    from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 T = TypeVar("T")
 logger = logging.getLogger("toolbus")
@@ -41,9 +46,9 @@ class Redactor:
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.books = Books()
+        self.registries = SessionRegistries()
         self._engine, self._allow = engine, allow
-        self._limits = Limits(chars, seconds, clock)
+        self._limits = ScanLimits(chars, seconds, clock)
         # Threads may dispatch at the same time.
         self._lock = RLock()
 
@@ -51,20 +56,20 @@ class Redactor:
         self,
         session: str,
         record: T,
-        walk: Callable[[T, Pen], T],
+        walk: Callable[[T, TextVisitor], T],
         *,
         look: bool = True,
         stream: str | None = None,
     ) -> T:
         """Return *record* of *session* without secrets; the same object if it has none.
 
-        *walk* takes a pen over its texts. Without *look* only those are taken out that are known.
-        Records of one *stream* follow each other. Raises `UnexaminedError`.
+        *walk* takes a visitor over its texts. Without *look* only those that are known are taken
+        out. Records of one *stream* follow each other. Raises `UnexaminedError`.
         """
         with self._lock:
-            book = self.books.of(session)
+            registry = self.registries.of(session)
             try:
-                return self._cleaned(book, record, walk, look=look, stream=stream)
+                return self._cleaned(registry, record, walk, look=look, stream=stream)
             except UnexaminedError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing may pass
@@ -72,88 +77,84 @@ class Redactor:
                 logger.error("secrets could not be looked for: %s", type(error).__name__)  # noqa: TRY400
                 raise UnexaminedError("it could not be looked through") from None
             finally:
-                book.shrink()
+                registry.shrink()
 
-    def restore(self, session: str, record: T, walk: Callable[[T, Pen], T]) -> T:
+    def restore(self, session: str, record: T, walk: Callable[[T, TextVisitor], T]) -> T:
         """Return *record* with values where placeholders of *session* stand."""
         with self._lock:
-            return walk(record, _Restorer(self.books.of(session)))
+            return walk(record, _Restorer(self.registries.of(session)))
 
-    def note(self, session: str, records: tuple[T, ...], walk: Callable[[T, Pen], T]) -> None:
+    def note(
+        self, session: str, records: tuple[T, ...], walk: Callable[[T, TextVisitor], T]
+    ) -> None:
         """Note the placeholders in the *records* that *session* had before we knew of it, once."""
         with self._lock:
-            book = self.books.of(session)
-            if not book.noted:
-                book.noted = True
+            registry = self.registries.of(session)
+            if not registry.noted:
+                registry.noted = True
                 for record in records:
-                    walk(record, _Noter(book))
+                    walk(record, _Noter(registry))
 
     def _cleaned(
         self,
-        book: Book,
+        registry: SecretRegistry,
         record: T,
-        walk: Callable[[T, Pen], T],
+        walk: Callable[[T, TextVisitor], T],
         *,
         look: bool,
         stream: str | None,
     ) -> T:
-        tail = None if stream is None else book.tail(stream)
-        last = ""
+        tail = None if stream is None else registry.tail(stream)
+        latest = ""
         for _ in range(_ROUNDS):
-            looker = Looker(self._engine, book, self._allow, self._limits) if look else None
-            if looker is not None:
-                seer = _Following(looker, tail)
+            scanner = Scanner(self._engine, registry, self._allow, self._limits) if look else None
+            if scanner is not None:
+                seer = _TailVisitor(scanner, tail)
                 walk(record, seer)
-                last = last or seer.last
-            new = walk(record, _Following(Cleaner(book, looker), tail))
+                latest = latest or seer.latest
+            new = walk(record, _TailVisitor(Rewriter(registry, scanner), tail))
             if new is record:
                 break
             record = new
         if stream is not None:
-            book.follow(stream, last[-_TAIL:])
+            registry.follow(stream, latest[-_TAIL:])
         return record
 
 
-class _Following:
-    """Shows *pen* the first texts behind *tail*, which went before them."""
+class _TailVisitor(SecretVisitor):
+    """Shows *visitor* the first texts behind *tail*, which went before them."""
 
-    def __init__(self, pen: Pen, tail: str | None) -> None:
-        self._pen, self._tail, self.last = pen, tail, ""
-        self.json = pen.json
+    def __init__(self, visitor: TextVisitor, tail: str | None) -> None:
+        self._visitor, self._tail, self.latest = visitor, tail, ""
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
+    def json(self, value: Any) -> Any:
+        return self._visitor.json(value)
+
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         if not self._tail:
-            self.last = self.last or adjoining[-1]
-            return self._pen.texts(*adjoining)
-        tail, self._tail, self.last = self._tail, None, adjoining[-1]
-        new = self._pen.texts(tail, *adjoining)
-        return adjoining if new[1:] == adjoining else new[1:]
+            self.latest = self.latest or texts[-1]
+            return self._visitor.texts(texts)
+        tail, self._tail, self.latest = self._tail, None, texts[-1]
+        return self._visitor.texts((tail, *texts))[1:]
 
 
-class _Restorer:
-    """Puts the values of *book* where their placeholders stand."""
+class _Restorer(SecretVisitor):
+    """Puts the values of *registry* where their placeholders stand."""
 
-    def __init__(self, book: Book) -> None:
-        self._restored = book.restored
+    def __init__(self, registry: SecretRegistry) -> None:
+        self._restored = registry.restored
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
-        new = tuple(map(self._restored, adjoining))
-        return adjoining if new == adjoining else new
-
-    def json(self, value: Any) -> Any:
-        return mapped(value, self.texts)
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        return tuple(map(self._restored, texts))
 
 
-class _Noter:
-    """Tells *book* of the placeholders that stand in texts."""
+class _Noter(SecretVisitor):
+    """Tells *registry* of the placeholders that stand in texts."""
 
-    def __init__(self, book: Book) -> None:
-        self._note = book.note
+    def __init__(self, registry: SecretRegistry) -> None:
+        self._note = registry.note
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
-        for text in adjoining:
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        for text in texts:
             self._note(text)
-        return adjoining
-
-    def json(self, value: Any) -> Any:
-        return mapped(value, self.texts)
+        return texts

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolbus.errors import RegistrationError
-from toolbus.redaction.secrets.own import OWN
+from toolbus.redaction.secrets.builtin_rules import BUILTIN_RULES
 from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ def published() -> tuple[Rule, ...]:
     return msgspec.json.decode(data, type=_Published).rules
 
 
-def own() -> tuple[Rule, ...]:
+def builtin() -> tuple[Rule, ...]:
     """Return our rules, for what the published ones leave out."""
-    return tuple([Rule(name, pattern, loose=loose) for name, pattern, loose in OWN])
+    return tuple([Rule(name, pattern, loose=loose) for name, pattern, loose in BUILTIN_RULES])
 
 
 def choose(
-    only: Collection[str], without: Collection[str], more: Mapping[str, str]
+    only: Collection[str], without: Collection[str], custom: Mapping[str, str]
 ) -> tuple[Rule, ...]:
-    """Return the rules called *only*, else all, but those called *without*, and *more*.
+    """Return the rules called *only*, else all, but those called *without*, and *custom*.
 
     Raises `RegistrationError` for a name that no rule has, and for one that a rule cannot have.
     """
-    for name in more:
+    for name in custom:
         if not _NAME.fullmatch(name):
             reason = (
                 "a rule's name becomes its placeholder's; take lower-case letters, digits and -"
@@ -66,13 +66,13 @@ def choose(
             raise RegistrationError(f"rule {name!r}", reason)
     # A user's own come first, so that their names are the ones to be read.
     rules = (
-        *[Rule(name, pattern, foreign=True) for name, pattern in more.items()],
+        *[Rule(name, pattern, foreign=True) for name, pattern in custom.items()],
         *published(),
-        *own(),
+        *builtin(),
     )
-    known = {one.name for one in rules}
+    known = {rule.name for rule in rules}
     for name in (*only, *without):
         if name not in known:
             raise RegistrationError(f"rule {name!r}", f"there is none{hint(name, known)}")
     wanted = set(only or known) - set(without)
-    return tuple([one for one in rules if one.name in wanted])
+    return tuple([rule for rule in rules if rule.name in wanted])

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.redaction import corpus
 from benchmarks.redaction.scanners import Ours
 
-from toolbus.redaction.secrets.rules import own, published
+from toolbus.redaction.secrets.rules import builtin, published
 
 EXAMPLES = corpus.examples()
 
@@ -55,7 +55,7 @@ def test_the_published_rules_say_whose_they_are():
 
 
 def test_every_rule_has_a_name_that_a_placeholder_can_have():
-    rules = [*published(), *own()]
+    rules = [*published(), *builtin()]
 
     assert len(rules) > 400
     assert not [one.name for one in rules if not one.name.replace("-", "a").isalnum()]

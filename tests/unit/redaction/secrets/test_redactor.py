@@ -5,13 +5,13 @@ import pytest
 from toolbus import Agent, EventContext, ToolMessage
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
 from toolbus.messages.records import ToolResponse
+from toolbus.messages.text_walker import rewrite_response
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.engine import Engine
-from toolbus.redaction.secrets.examining import UnexaminedError
-from toolbus.redaction.secrets.records import pass_response
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule
+from toolbus.redaction.secrets.scanning import UnexaminedError
 
 ENGINE = Engine((Rule("mark", r"\bMARK-([0-9a-f]{20})\b"),))
 SECRET, OTHER = "0123456789abcdef9876", "fedc01ba23984576fedc"
@@ -23,7 +23,7 @@ def redactor(**options):
 
 def clean(text, one=None, **options):
     response = ToolResponse.from_text(text)
-    return (one or redactor()).clean("s", response, pass_response, **options).text
+    return (one or redactor()).clean("s", response, rewrite_response, **options).text
 
 
 def test_time_is_told_by_the_clock_that_was_given():
@@ -74,8 +74,8 @@ def test_two_sessions_count_apart():
     response = ToolResponse.from_text(f"MARK-{SECRET} MARK-{OTHER}")
     other = ToolResponse.from_text(f"MARK-{OTHER}")
 
-    assert one.clean("1", response, pass_response).text == "MARK-[mark-1] MARK-[mark-2]"
-    assert one.clean("2", other, pass_response).text == "MARK-[mark-1]"
+    assert one.clean("1", response, rewrite_response).text == "MARK-[mark-1] MARK-[mark-2]"
+    assert one.clean("2", other, rewrite_response).text == "MARK-[mark-1]"
 
 
 def test_a_result_is_looked_through_once_although_it_is_stored(monkeypatch):

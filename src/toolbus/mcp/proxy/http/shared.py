@@ -71,6 +71,7 @@ class Shared:
         self._nonce = f"toolbus-{secrets.token_urlsafe(12)}-"
         self._names = re.compile(rb'"(%b\d+)"' % re.escape(self._nonce.encode()))
         self._listings = Listings()
+        self._askings: set[Asking] = set()
         self._open: dict[str, tuple[Asking, Raw]] = {}
         self._count = 0
         self._process: Process | None = None
@@ -110,11 +111,13 @@ class Shared:
             await visit.answer(502, [("content-type", JSON)], said)
             return
         asking = Asking(self, process, visit, frame)
+        self._askings.add(asking)
         self._listings.lend(None, asking.session)
         try:
             await asking.run()
         finally:
             self._listings.keep(None, asking.session)
+            self._askings.discard(asking)
             for name in asking.names:
                 del self._open[name]
             self._rest()
@@ -129,7 +132,7 @@ class Shared:
 
     def end_streams(self) -> None:
         """End what would go on as long as its client likes."""
-        for asking, _ in self._open.values():
+        for asking in self._askings:
             if asking.frame.method == _LISTEN:
                 asking.stream.end()
 
@@ -156,11 +159,11 @@ class Shared:
     def _rest(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self._open:
+        if not self._askings:
             self._timer = asyncio.get_running_loop().call_later(self._idle, self._finish)
 
     def _finish(self) -> None:
-        if not self._open and self._process is not None:
+        if not self._askings and self._process is not None:
             self._process.finish()
 
     async def _live(self, process: Process) -> None:
@@ -181,7 +184,7 @@ class Shared:
             await process.kill()
 
     def _gone(self, reason: str) -> None:
-        for asking in {one for one, _ in self._open.values()}:
+        for asking in tuple(self._askings):
             asking.session.server_gone(reason)
 
     async def _take(self, line: bytes) -> None:
@@ -189,7 +192,7 @@ class Shared:
         found = [self._open.get(name.decode()) for name in self._names.findall(line)]
         about = {one[0] for one in found if one is not None}
         if not found:
-            about = {one for one, _ in self._open.values()}
+            about = set(self._askings)
         frame = read_frame(line)
         if frame is not None and frame.method == "notifications/tools/list_changed":
             self._listings.forget()

@@ -14,7 +14,7 @@ class Told:
     judging = True
 
     def __init__(self, *names):
-        self.tool_list = ToolList(EventBus(), Scope(agent_id="a"), Toolset(), None)
+        self.tool_list = ToolList(EventBus(), Scope(agent_id="a"), Toolset())
         self.tool_list.specs = {name: ToolSpec(name=name) for name in names}
         self.tool_list.listed = bool(names)
 

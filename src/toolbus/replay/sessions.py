@@ -1,4 +1,4 @@
-"""A session that is rehearsed, and its calls on their way from the request to the result."""
+"""A session that is replayed, and its calls on their way from the request to the result."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
 
 
-class Judged(NamedTuple):
+class JudgedCall(NamedTuple):
     """A call as it would run, or as it was made, if a *response* stands for its result.
 
-    *moved* says that handlers changed it, *dropped* that it would not be made at all.
+    *changed* says that handlers changed it, *dropped* that it would not be made at all.
     """
 
     call: ToolCall
-    moved: bool = False
+    changed: bool = False
     response: ToolResponse | None = None
     dropped: bool = False
 
 
-class Play:
-    """One session that is rehearsed: who speaks, and the calls that wait for their results."""
+class ReplaySession:
+    """One session that is replayed: who speaks, and by their ids the calls without a result."""
 
-    __slots__ = ("open", "outcomes", "scope")
+    __slots__ = ("outcomes", "scope", "waiting")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.open: dict[str, Judged] = {}
+        self.waiting: dict[str, JudgedCall] = {}
         self.outcomes: Counter[str] = Counter()
 
-    def go_on(self, run_id: str, turn: int) -> None:
+    def advance(self, run_id: str, turn: int) -> None:
         """Come to another run or turn."""
         # Not `replace`: for every other message, that would freeze what is frozen.
         self.scope = copy(self.scope)
@@ -46,7 +46,7 @@ class Play:
         force_setattr(self.scope, "turn", turn)
 
 
-def judge(call: ToolCall, context: EventContext[ToolCall]) -> Judged:
+def judge(call: ToolCall, context: EventContext[ToolCall]) -> JudgedCall:
     """Return what a runner would make of how the dispatch ended."""
     response = context.answer
     if context.rejected:
@@ -56,11 +56,11 @@ def judge(call: ToolCall, context: EventContext[ToolCall]) -> Judged:
         response = failure(context.denied.reason, "denied")
     # Where the tool does not run, the runner shows the call as the model made it.
     if response is not None:
-        return Judged(call, response=response)
-    return Judged(context.value, moved=context.value is not call)
+        return JudgedCall(call, response=response)
+    return JudgedCall(context.value, changed=context.value is not call)
 
 
-def stamp(message: ToolMessage, judged: Judged) -> ToolMessage:
+def stamp(message: ToolMessage, judged: JudgedCall) -> ToolMessage:
     """Return a result with the facts of its call, which adapters rebuild the call from.
 
     Those of the recording stand unless the handlers changed the call or gave its result.
@@ -68,7 +68,7 @@ def stamp(message: ToolMessage, judged: Judged) -> ToolMessage:
     response = judged.response or message.tool_response
     if response is None:
         return message
-    if judged.response is None and response.parameters is not None and not judged.moved:
+    if judged.response is None and response.parameters is not None and not judged.changed:
         return message
     call = judged.call
     response = replace(

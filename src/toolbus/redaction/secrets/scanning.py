@@ -11,15 +11,15 @@ import msgspec
 from msgspec import Struct
 
 from toolbus.messages.codec import encode
-from toolbus.redaction.secrets.books import without_placeholders
-from toolbus.redaction.secrets.judging import is_plausible
-from toolbus.redaction.secrets.nesting import leaves, mapped
+from toolbus.messages.text_walker import TextVisitor, rewrite_json
+from toolbus.redaction.secrets.heuristics import is_plausible
+from toolbus.redaction.secrets.secret_registry import without_placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.secrets.books import Book
     from toolbus.redaction.secrets.engine import Engine, Hit
+    from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 MOST_SECRETS = 200
 """Secrets in one record; of more, none is told from the others."""
@@ -38,7 +38,7 @@ class UnexaminedError(Exception):
         super().__init__(reason)
 
 
-class Limits(Struct, frozen=True):
+class ScanLimits(Struct, frozen=True):
     """What one examination may take: *chars* of text and *seconds* by *clock*."""
 
     chars: int
@@ -54,11 +54,21 @@ class Edit(Struct, frozen=True):
     placeholder: str
 
 
-class Looker:
-    """Looks at texts, and enters what it finds in *book*; changes nothing."""
+class SecretVisitor(TextVisitor):
+    """Goes into all base64 data, whatever type that claims to have."""
 
-    def __init__(self, engine: Engine, book: Book, allow: tuple[str, ...], limits: Limits) -> None:
-        self._engine, self._book, self._allow, self._limits = engine, book, allow, limits
+    def reads(self, _mime_type: str | None, /) -> bool:
+        """Return True: a key file has no type that says so."""
+        return True
+
+
+class Scanner(SecretVisitor):
+    """Looks at texts, and enters what it finds in *registry*; changes nothing."""
+
+    def __init__(
+        self, engine: Engine, registry: SecretRegistry, allow: tuple[str, ...], limits: ScanLimits
+    ) -> None:
+        self._engine, self._registry, self._allow, self._limits = engine, registry, allow, limits
         self._until = limits.clock() + limits.seconds
         self._chars = 0
         self._secrets: set[str] = set()
@@ -71,11 +81,11 @@ class Looker:
             seconds = self._limits.seconds
             raise UnexaminedError(f"to look through it takes longer than {seconds:g} seconds")
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
+    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Look at each of the texts, and at what stands across the places where they meet."""
         for text in adjoining:
             self._count(text)
-            self._book.note(text)
+            self._registry.note(text)
         for text in dict.fromkeys(adjoining):
             self._look_at(text)
         if len(adjoining) > 1:
@@ -87,36 +97,42 @@ class Looker:
         if value is None or value in ((), {}):
             return value
         if isinstance(value, str):
-            self.texts(value)
+            self.texts((value,))
             return value
         text = encode(value).decode()
         self._count(text)
-        self._book.note(text)
-        found = {_unescaped(one): edit.placeholder for edit, one in self._found(text, is_json=True)}
-        self.exact |= found
-        for texts in leaves(value):
+        self._registry.note(text)
+        placeholders = {
+            _unescaped(value): edit.placeholder for edit, value in self._find(text, is_json=True)
+        }
+        self.exact |= placeholders
+
+        def look(texts: tuple[str, ...], _: str) -> tuple[str, ...]:
+            # The same again in most, but where it stands in the text of a leaf is to be known.
+            for text in texts:
+                if placeholders or not _ESCAPED.isdisjoint(text):
+                    self._look_at(text)
             if len(texts) > 1:
                 self._look_across(texts)
-            # The same again in most, but where it stands in the text of a leaf is to be known.
-            elif found or not _ESCAPED.isdisjoint(texts[0]):
-                self._look_at(texts[0])
-        return value
+            return texts
+
+        return rewrite_json(value, look)
 
     def _look_at(self, text: str) -> None:
-        if edits := [edit for edit, _ in self._found(text)]:
+        if edits := [edit for edit, _ in self._find(text)]:
             self.edits[text,] = edits
 
     def _look_across(self, adjoining: tuple[str, ...]) -> None:
         ends = list(accumulate([len(text.encode()) for text in adjoining]))
         across = [
             edit
-            for edit, _ in self._found("".join(adjoining))
+            for edit, _ in self._find("".join(adjoining))
             if any(edit.start < end < edit.end for end in ends[:-1])
         ]
         if across:
             self.edits[adjoining] = across
 
-    def _found(self, text: str, *, is_json: bool = False) -> Iterator[tuple[Edit, str]]:
+    def _find(self, text: str, *, is_json: bool = False) -> Iterator[tuple[Edit, str]]:
         """Give what is to be edited in *text*, each with what stands there."""
         data = text.encode()
         hits: list[Hit] = []
@@ -124,7 +140,7 @@ class Looker:
             hits.append(hit)
             if len(hits) > _MOST_HITS:
                 raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        for hit in sorted(hits, key=lambda one: (one.start, -one.end, one.number)):
+        for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end, hit.number)):
             start, end = _whole(data, hit)
             value = data[start:end].decode()
             if self._is_secret(value, loose=hit.rule.loose):
@@ -136,9 +152,11 @@ class Looker:
     def _named(self, value: str, rule: str, *, is_json: bool) -> str:
         plain = _unescaped(value)
         if plain == value:
-            return self._book.placeholder(value, rule)
+            return self._registry.placeholder(value, rule)
         # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
-        return self._book.placeholder(plain if is_json else value, rule, None if is_json else plain)
+        return self._registry.placeholder(
+            plain if is_json else value, rule, None if is_json else plain
+        )
 
     def _is_secret(self, value: str, *, loose: bool) -> bool:
         if len(value) < _SHORTEST or not is_plausible(value, loose=loose):
@@ -146,48 +164,52 @@ class Looker:
         rest = without_placeholders(value)
         if rest is not value and len(rest) < _REST:
             return False
-        return not any(value == one or fnmatchcase(value, one) for one in self._allow)
+        return not any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow)
 
     def _count(self, text: str) -> None:
         self._chars += len(text)
         if self._chars > self._limits.chars:
-            most = self._limits.chars
-            raise UnexaminedError(f"it is too large: more than {most:,} characters")
+            limit = self._limits.chars
+            raise UnexaminedError(f"it is too large: more than {limit:,} characters")
 
 
-class Cleaner:
-    """Writes texts anew, after a *looker* has seen them all; one that is clean stays the same."""
+class Rewriter(SecretVisitor):
+    """Writes texts anew, after a *scanner* has seen them all; one that is clean stays the same."""
 
-    def __init__(self, book: Book, looker: Looker | None = None) -> None:
-        self._book, self._looker = book, looker
+    def __init__(self, registry: SecretRegistry, scanner: Scanner | None = None) -> None:
+        self._registry, self._scanner = registry, scanner
 
-    def texts(self, *adjoining: str) -> tuple[str, ...]:
+    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Return the texts with placeholders in place of secrets."""
         edits: list[list[Edit]] = [[] for _ in adjoining]
         # First what goes on in the next text: of that, a text by itself shows only a part.
         if len(adjoining) > 1:
             self._cut_across(adjoining, edits)
-        if self._looker is not None:
-            for text, own in zip(adjoining, edits, strict=True):
-                own.extend(self._looker.edits.get((text,), ()))
-        new = tuple([self._cleaned(text, own) for text, own in zip(adjoining, edits, strict=True)])
-        return adjoining if new == adjoining else new
+        if self._scanner is not None:
+            for text, its_edits in zip(adjoining, edits, strict=True):
+                its_edits.extend(self._scanner.edits.get((text,), ()))
+        return tuple(
+            [
+                self._cleaned(text, its_edits)
+                for text, its_edits in zip(adjoining, edits, strict=True)
+            ]
+        )
 
     def json(self, value: Any) -> Any:
         """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
-        looker = self._looker
-        found = looker is not None and (looker.edits or looker.exact)
-        return mapped(value, self._exactly) if found or self._book.knows() else value
+        scanner = self._scanner
+        anything = scanner is not None and (scanner.edits or scanner.exact)
+        return rewrite_json(value, self._exactly) if anything or self._registry.knows() else value
 
-    def _exactly(self, *adjoining: str) -> tuple[str, ...]:
-        looker, new = self._looker, self.texts(*adjoining)
-        if looker is None:
+    def _exactly(self, adjoining: tuple[str, ...], _: str) -> tuple[str, ...]:
+        scanner, new = self._scanner, self.texts(adjoining)
+        if scanner is None:
             return new
-        looker.check()
-        return tuple([looker.exact.get(text, text) for text in new]) if looker.exact else new
+        scanner.check()
+        return tuple([scanner.exact.get(text, text) for text in new]) if scanner.exact else new
 
     def _cleaned(self, text: str, edits: list[Edit]) -> str:
-        if not edits and not (text and self._book.knows()):
+        if not edits and not (text and self._registry.knows()):
             return text
         data = _edited(text.encode(), edits)
         data = _edited(data, self._places(data))
@@ -196,9 +218,9 @@ class Cleaner:
 
     def _places(self, data: bytes) -> list[Edit]:
         """Return where known secrets stand in *data*, in any form."""
-        check = self._looker.check if self._looker is not None else _unlimited
+        check = self._scanner.check if self._scanner is not None else _unlimited
         edits: list[Edit] = []
-        for hit in self._book.find(data, check):
+        for hit in self._registry.find(data, check):
             edits.append(Edit(hit.start, hit.end, hit.rule.name))
             if len(edits) > _MOST_PLACES:
                 raise UnexaminedError(f"secrets stand in more than {_MOST_PLACES:,} places of it")
@@ -209,36 +231,36 @@ class Cleaner:
 
         The placeholder stands where a secret begins; the rest of it is cut out.
         """
-        found = [] if self._looker is None else list(self._looker.edits.get(adjoining, ()))
-        found += self._places("".join(adjoining).encode())
+        places = [] if self._scanner is None else list(self._scanner.edits.get(adjoining, ()))
+        places += self._places("".join(adjoining).encode())
         begin = 0
-        for text, own in zip(adjoining, edits, strict=True):
+        for text, its_edits in zip(adjoining, edits, strict=True):
             size = len(text.encode())
-            for one in found:
-                start, end = max(one.start - begin, 0), min(one.end - begin, size)
-                if start < end and (one.start < begin or one.end > begin + size):
-                    first = one.start >= begin
-                    own.append(Edit(start, end, one.placeholder if first else ""))
+            for edit in places:
+                start, end = max(edit.start - begin, 0), min(edit.end - begin, size)
+                if start < end and (edit.start < begin or edit.end > begin + size):
+                    first = edit.start >= begin
+                    its_edits.append(Edit(start, end, edit.placeholder if first else ""))
             begin += size
 
 
 def _edited(data: bytes, edits: list[Edit]) -> bytes:
     """Return *data* with all *edits* made; of two that overlap the first also covers the second."""
     pieces: list[bytes] = []
-    at, last = 0, Edit(0, 0, "")
-    for one in sorted(edits, key=lambda one: (one.start, -one.end)):
-        if one.start >= at and not _goes_on(last, one):
-            pieces += [data[at : one.start], one.placeholder.encode()]
-        at, last = max(at, one.end), one
-    return b"".join([*pieces, data[at:]]) if edits else data
+    position, previous = 0, Edit(0, 0, "")
+    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+        if edit.start >= position and not _goes_on(previous, edit):
+            pieces += [data[position : edit.start], edit.placeholder.encode()]
+        position, previous = max(position, edit.end), edit
+    return b"".join([*pieces, data[position:]]) if edits else data
 
 
-def _goes_on(last: Edit, one: Edit) -> bool:
-    """Tell whether *one* is the next piece of a long secret, which is found piece by piece."""
-    if min(last.end - last.start, one.end - one.start) < _LONG:
+def _goes_on(previous: Edit, edit: Edit) -> bool:
+    """Tell whether *edit* is the next piece of a long secret, which is found piece by piece."""
+    if min(previous.end - previous.start, edit.end - edit.start) < _LONG:
         return False
     # In base64 the letters between two pieces belong to neither.
-    return last.placeholder == one.placeholder and one.start - last.end <= _GAP
+    return previous.placeholder == edit.placeholder and edit.start - previous.end <= _GAP
 
 
 def _unlimited() -> None:
@@ -255,12 +277,12 @@ def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
     return start, end
 
 
-def _unescaped(found: str) -> str:
-    """Return *found*, which may stand in JSON, as it was before it was written there."""
-    if "\\" not in found:
-        return found
+def _unescaped(text: str) -> str:
+    """Return *text*, which may stand in JSON, as it was before it was written there."""
+    if "\\" not in text:
+        return text
     try:
-        plain = msgspec.json.decode(f'"{found}"', type=str)
+        plain = msgspec.json.decode(f'"{text}"', type=str)
     except (msgspec.DecodeError, UnicodeEncodeError):
-        return found
+        return text
     return plain

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from os import PathLike
 from typing import Any
 
 from toolbus.bus.bus import EventBus
-from toolbus.components.adapters import ToolAdapter
-from toolbus.components.components import AgentComponent
+from toolbus.components.participants import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.messages.immutable import check_text
 
 
 def check_model(model: Any) -> None:
     """Raise `RegistrationError` for what is no `Model`."""
-    _check_no_class("model", model)
+    check_no_class("model", model)
     what = f"model {model!r}"
     # Who never streams, or does nothing else, may have but one of the two.
     if not any(callable(getattr(model, method, None)) for method in ("complete", "stream")):
@@ -30,28 +28,11 @@ def check_store(store: Any) -> None:
     if isinstance(store, str | PathLike):
         reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
         raise RegistrationError(f"store {str(store)!r}", reason)
-    _check_no_class("store", store)
+    check_no_class("store", store)
     for method in ("append", "read", "close"):
         if not callable(getattr(store, method, None)):
             reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
             raise RegistrationError(f"store {store!r}", reason)
-
-
-def check_components(components: Any) -> tuple[AgentComponent, ...]:
-    """Return *components*; raises `RegistrationError` for what is none among them."""
-    if not isinstance(components, Iterable):
-        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
-    checked = tuple(components)
-    for one in checked:
-        _check_no_class("component", one)
-        if isinstance(one, ToolAdapter):
-            reason = (
-                "it is an adapter; give a component on which `register_tool_adapter` was called"
-            )
-            raise RegistrationError(f"component {one.name!r}", reason)
-        if not isinstance(one, AgentComponent):
-            raise RegistrationError(f"component {one!r}", "expected an AgentComponent")
-    return checked
 
 
 def check_bus(bus: Any) -> None:
@@ -68,9 +49,3 @@ def check_texts(**texts: object) -> None:
                 check_text(value, "$")
             except FreezeError as error:
                 raise RegistrationError(f"{name} {value!r}", error.reason) from None
-
-
-def _check_no_class(kind: str, given: Any) -> None:
-    if isinstance(given, type):
-        reason = f"it is a class; give an instance, `{given.__name__}(…)`"
-        raise RegistrationError(f"{kind} {given.__name__!r}", reason)

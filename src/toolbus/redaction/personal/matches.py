@@ -17,22 +17,24 @@ _REACH = 48
 _NEAR = 18
 """How near it stands, in signs that are no digits."""
 
-MOST = 1_000_000
+MAX_EFFORT = 1_000_000
 """How much is judged of one result: a candidate that is refused at sight counts as 1."""
 
 
-class TooMuch(ToolbusError):
-    """A value has more candidates than are judged; *most* is how many those are."""
+class EffortExceededError(ToolbusError):
+    """A value has more candidates than are judged; *limit* is how many those are."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        super().__init__(most)
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(limit)
 
     def __str__(self) -> str:
-        return f"it has more than {self.most:,} candidates for personal data; it cannot be examined"
+        return (
+            f"it has more than {self.limit:,} candidates for personal data; it cannot be examined"
+        )
 
 
-class Finding(Struct, frozen=True):
+class PersonalDataMatch(Struct, frozen=True):
     """What stands in a text from *start* to *end*; *value* is the same however it is written."""
 
     start: int
@@ -44,14 +46,14 @@ class Finding(Struct, frozen=True):
 class Effort:
     """Counts what is judged, so that no text takes for ever."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = self._left = most
+    def __init__(self, limit: int = MAX_EFFORT) -> None:
+        self._limit = self._remaining = limit
 
     def spend(self, amount: int = 1) -> None:
-        """Take *amount* off; raises `TooMuch` when nothing is left."""
-        self._left -= amount
-        if self._left < 0:
-            raise TooMuch(self._most)
+        """Take *amount* off; raises `EffortExceededError` when nothing is left."""
+        self._remaining -= amount
+        if self._remaining < 0:
+            raise EffortExceededError(self._limit)
 
 
 class Line(Struct, frozen=True):
@@ -67,13 +69,13 @@ class Line(Struct, frozen=True):
     sure: int
     hint: str = ""
 
-    def says(self, words: re.Pattern[str], at: int) -> bool:
-        """Tell whether one of *words* stands before *at*, and no other number between."""
-        near, low = self.text[max(at - _NEAR, 0) : at], max(at - _REACH, 0)
+    def says(self, words: re.Pattern[str], position: int) -> bool:
+        """Tell whether one of *words* stands before *position*, and no other number between."""
+        near, low = self.text[max(position - _NEAR, 0) : position], max(position - _REACH, 0)
         # Most numbers stand behind other numbers, where no word is near.
-        if at > _NEAR and near.isascii() and near.upper() == near.lower():
+        if position > _NEAR and near.isascii() and near.upper() == near.lower():
             return False
-        before = self.text[low:at]
+        before = self.text[low:position]
         if low == 0 and self.hint:
             before = f"{self.hint}: {before}"
         return words.search(before.lower()) is not None
@@ -93,28 +95,28 @@ def scan(
     judge: Judge,
     *,
     cost: int = 1,
-) -> Iterator[Finding]:
+) -> Iterator[PersonalDataMatch]:
     """Give what *pattern* matches and *judge*, at a *cost*, accepts; the others may overlap."""
-    at = line.start
-    while (match := pattern.search(line.text, at, line.end)) is not None:
+    position = line.start
+    while (match := pattern.search(line.text, position, line.end)) is not None:
         effort.spend(cost)
         judged = judge(match, line)
         if judged is None:
-            at = match.start() + 1
+            position = match.start() + 1
         else:
-            value, at = judged
-            yield Finding(match.start(), at, kind, value)
+            value, position = judged
+            yield PersonalDataMatch(match.start(), position, kind, value)
 
 
 def ends_of(match: re.Match[str]) -> Iterator[int]:
     """Give where what *match* found may end: another number may stand right behind it."""
-    at = match.end()
+    end = match.end()
     for _ in range(_GROUPS):
-        yield at
-        cut = match.string.rfind(" ", match.start(), at)
+        yield end
+        cut = match.string.rfind(" ", match.start(), end)
         if cut < 0:
             return
-        at = cut
+        end = cut
 
 
 def words_of(*words: str) -> re.Pattern[str]:

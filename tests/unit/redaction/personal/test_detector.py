@@ -3,8 +3,8 @@
 import pytest
 from stdnum import luhn
 
-from toolbus.redaction.personal.examining import Examiner
-from toolbus.redaction.personal.findings import Effort, TooMuch
+from toolbus.redaction.personal.detector import Detector
+from toolbus.redaction.personal.matches import Effort, EffortExceededError
 from toolbus.redaction.personal.placeholders import Placeholders
 
 KINDS = ("email", "phone", "card", "iban", "national-id")
@@ -13,7 +13,7 @@ CARD = "4242 4242 4242 4242"
 
 @pytest.fixture(scope="module")
 def examiner():
-    return Examiner(KINDS, None, ())
+    return Detector(KINDS, None, ())
 
 
 def named(kind, value):
@@ -54,7 +54,7 @@ def test_many_lines_are_all_searched(examiner):
 
 
 def test_effort_ends(examiner):
-    with pytest.raises(TooMuch, match="cannot be examined"):
+    with pytest.raises(EffortExceededError, match="cannot be examined"):
         examiner.find("+49 30 901820 " * 100, Effort(1000))
 
 

@@ -5,13 +5,18 @@ from random import Random
 import pytest
 
 from toolbus.messages.records import ToolResponse
-from toolbus.redaction.secrets.books import KEPT, KEPT_CHARS, Book, Books
+from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.forms import expression
-from toolbus.redaction.secrets.judging import is_plausible, is_telling
-from toolbus.redaction.secrets.records import pass_response
+from toolbus.redaction.secrets.heuristics import is_plausible, is_telling
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
+from toolbus.redaction.secrets.secret_registry import (
+    MAX_CHARS,
+    MAX_SECRETS,
+    SecretRegistry,
+    SessionRegistries,
+)
 
 LETTERS = "".join(Random(1).choices([chr(at) for at in range(33, 127)], k=16_000))
 
@@ -20,8 +25,8 @@ def never():
     """Look at no clock."""
 
 
-def found(book, text):
-    return [hit.rule.name for hit in book.find(text.encode(), never)]
+def found(registry, text):
+    return [hit.rule.name for hit in registry.find(text.encode(), never)]
 
 
 def secret(number):
@@ -30,12 +35,12 @@ def secret(number):
 
 @pytest.mark.parametrize("size", [100, 1_500, 5_000, 16_000])
 def test_a_long_secret_is_found_in_every_form_from_end_to_end(size):
-    book = Book()
+    registry = SecretRegistry()
     value = LETTERS[:size]
-    book.placeholder(value, "long")
+    registry.placeholder(value, "long")
 
     for form in (value, value.encode().hex(), b64encode(b"x" + value.encode() + b"y").decode()):
-        hits = sorted([(hit.start, hit.end) for hit in book.find(form.encode(), never)])
+        hits = sorted([(hit.start, hit.end) for hit in registry.find(form.encode(), never)])
 
         assert hits[0][0] <= 4
         assert hits[-1][1] >= len(form) - 4
@@ -43,54 +48,54 @@ def test_a_long_secret_is_found_in_every_form_from_end_to_end(size):
 
 
 def test_the_oldest_secrets_are_forgotten_and_their_names_never_given_again():
-    book = Book()
-    names = [book.placeholder(secret(number), "a") for number in range(KEPT + 3)]
+    registry = SecretRegistry()
+    names = [registry.placeholder(secret(number), "a") for number in range(MAX_SECRETS + 3)]
 
-    book.shrink()
+    registry.shrink()
 
-    assert len(book) == KEPT
-    assert [book.restored(name) == name for name in names[:4]] == [True, True, True, False]
-    assert found(book, f"{secret(0)} {secret(3)}") == [names[3]]
-    assert book.placeholder(secret(0), "a") not in names
+    assert len(registry) == MAX_SECRETS
+    assert [registry.restored(name) == name for name in names[:4]] == [True, True, True, False]
+    assert found(registry, f"{secret(0)} {secret(3)}") == [names[3]]
+    assert registry.placeholder(secret(0), "a") not in names
 
 
 def test_what_is_kept_is_bounded_in_letters_too():
-    book = Book()
+    registry = SecretRegistry()
     for number in range(10):
-        book.placeholder(f"{number:05}" + LETTERS, "long")
-        book.shrink()
+        registry.placeholder(f"{number:05}" + LETTERS, "long")
+        registry.shrink()
 
-    assert len(book) == KEPT_CHARS // 16_005
+    assert len(registry) == MAX_CHARS // 16_005
 
 
 def test_a_used_secret_is_not_the_oldest():
-    book = Book()
-    first = book.placeholder(secret(0), "a")
-    for number in range(1, KEPT):
-        book.placeholder(secret(number), "a")
-    book.placeholder(secret(0), "a")
-    book.placeholder(secret(KEPT), "a")
+    registry = SecretRegistry()
+    first = registry.placeholder(secret(0), "a")
+    for number in range(1, MAX_SECRETS):
+        registry.placeholder(secret(number), "a")
+    registry.placeholder(secret(0), "a")
+    registry.placeholder(secret(MAX_SECRETS), "a")
 
-    book.shrink()
+    registry.shrink()
 
-    assert book.restored(first) == secret(0)
+    assert registry.restored(first) == secret(0)
 
 
 def test_streams_and_sessions_are_bounded():
-    book, books = Book(), Books()
+    registry, registries = SecretRegistry(), SessionRegistries()
     for number in range(1_000):
-        book.follow(f"notifications/{number}", "tail")
-        books.of(f"{number}").note("[a-1]")
+        registry.follow(f"notifications/{number}", "tail")
+        registries.of(f"{number}").note("[a-1]")
 
-    assert book.tail("notifications/0") == ""
-    assert book.tail("notifications/999") == "tail"
-    assert len(books) == 256
+    assert registry.tail("notifications/0") == ""
+    assert registry.tail("notifications/999") == "tail"
+    assert len(registries) == 256
 
 
 @pytest.mark.parametrize("value", ["postgres", "password", "aaaaaaaaaaaa", "short", "secret"])
 def test_a_word_is_not_searched_elsewhere(value):
     assert not is_telling(value)
-    assert found(Book(), value) == []
+    assert found(SecretRegistry(), value) == []
 
 
 @pytest.mark.parametrize(
@@ -133,4 +138,4 @@ def test_what_is_assigned_to_a_password_is_judged(text, clean):
     response = ToolResponse.from_text(text)
     redactor = Redactor(engine_for(choose((), (), {})), chars=1_000, seconds=600)
 
-    assert redactor.clean("s", response, pass_response).text == (clean or text)
+    assert redactor.clean("s", response, rewrite_response).text == (clean or text)

@@ -3,45 +3,41 @@
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 
 from toolbus import (
     Agent,
-    AgentComponent,
     Ask,
     AssistantMessage,
     Deny,
     EventBus,
     SystemMessage,
-    ToolAdapter,
     ToolCall,
     ToolMessage,
     ToolResponse,
     UserMessage,
-    tool,
 )
 from toolbus.config.loading import Found, Stage
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
-from toolbus.replay import rehearsal as rehearsals
-from toolbus.replay.rehearsal import Rehearsal
+from toolbus.replay import replayer as replayer_module
+from toolbus.replay.replayer import Replayer
 
 
 def play(bus, *messages, host=None, kind="bus"):
     """Return the findings of a session of *messages*, and the totals."""
     findings = []
-    rehearsal = Rehearsal(Found(bus, "test", kind, host or Stage(bus)), findings.append)
+    replayer = Replayer(Found(bus, "test", kind, host or Stage(bus)), findings.append)
 
     async def run():
-        end = rehearsal.listen()
-        session = rehearsal.begin("s")
+        end = replayer.listen()
+        session = replayer.begin("s")
         for message in messages:
-            await rehearsal.take(session, message)
-        rehearsal.end(session)
+            await replayer.take(session, message)
+        replayer.end(session)
         end()
 
     asyncio.run(run())
-    return findings, rehearsal.totals
+    return findings, replayer.totals
 
 
 def asking(*names, **arguments):
@@ -86,7 +82,7 @@ def test_a_call_that_a_handler_takes_out_is_not_made():
 
 
 def test_a_call_without_a_result_is_counted(monkeypatch):
-    monkeypatch.setattr(rehearsals, "_MOST_OPEN", 2)
+    monkeypatch.setattr(replayer_module, "_MAX_WAITING", 2)
 
     _, totals = play(EventBus(), asking("a", "b", "c", "d"), result("d"))
 
@@ -241,55 +237,3 @@ def test_adapters_of_a_refused_call_see_it_as_it_was_made():
     assert finding.changes[0].after == "rewritten"
     assert seen[1].tool_response.parameters == {"path": "made"}
     assert seen[1].text == "no"
-
-
-class Change(ToolAdapter):
-    def adapt_parameters(self, call):
-        return call.merge_arguments({"changed": "yes"})
-
-    def adapt_response(self, response, call):
-        return response.with_text("changed")
-
-
-class Fail(ToolAdapter):
-    def adapt_parameters(self, call):
-        raise ValueError("no")
-
-    def adapt_response(self, response, call):
-        raise ValueError("no")
-
-
-class FailOpen(Fail):
-    on_error = "open"
-
-
-class Break(ToolAdapter):
-    def adapt_parameters(self, call):
-        return call.with_arguments({"path": 5})
-
-
-@pytest.mark.parametrize(
-    "kinds", [(), (Change,), (Fail,), (FailOpen,), (Break,), (FailOpen, Change), (Change, Fail)]
-)
-def test_adapters_alone_tell_what_a_record_tells(kinds):
-    def look(path: str, changed: str = "") -> str:
-        return path
-
-    found = []
-    for handlers in ([], [lambda ctx: None]):
-        stage, component = Stage(), AgentComponent()
-        stage.tools.add(tool(look))
-        for kind in kinds:
-            component.register_tool_adapter(kind())
-        component.setup(stage)
-        for handler in handlers:
-            stage.bus.on(MESSAGE_APPEND_BEFORE, handler)
-            stage.bus.on(TOOL_CALL_BEFORE, handler)
-        messages = (UserMessage(id="u", content="x"), asking("look", path="x"), result("look"))
-        findings, totals = play(stage.bus, *messages, host=stage, kind="component")
-        # Of a refusal the reason names the adapter; its steps are in the record alone.
-        bare = [replace(one, by=()) if one.outcome == "denied" else one for one in findings]
-        found.append((bare, totals))
-
-    assert found[0] == found[1]
-    assert bool(found[0][0]) == bool(kinds)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.secrets.engine import REACH, Engine
 from toolbus.redaction.secrets.forms import LONGEST, expression
-from toolbus.redaction.secrets.judging import is_telling
+from toolbus.redaction.secrets.heuristics import is_telling
 from toolbus.redaction.secrets.rules import Rule
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.engine import Hit
 
-KEPT, KEPT_CHARS, SESSIONS = 256, 65_536, 256
+MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 256, 65_536, 256
 """Secrets and letters of them that are kept for a session, and sessions; the oldest are let go."""
 
 _TAKEN, _STREAMS = 10_000, 16
-_BATCH, _BATCH_CHARS, _PIECE = 32, 2_048, 1_024
+_BATCH, _BATCH_CHARS, _CHUNK = 32, 2_048, 1_024
 _PLACEHOLDER = re.compile(r"\[[a-z0-9][a-z0-9-]{0,79}-[1-9]\d{0,8}\]")
 
 
@@ -28,10 +28,10 @@ class Secret(NamedTuple):
     """What stands for a value; if it is telling, its pieces, each in the batch that it is in."""
 
     placeholder: str
-    pieces: tuple[tuple[int, str], ...] = ()
+    chunks: tuple[tuple[int, str], ...] = ()
 
 
-class Book:
+class SecretRegistry:
     """The secrets of one session, of which the latest are kept."""
 
     def __init__(self) -> None:
@@ -65,9 +65,9 @@ class Book:
         """Remember what *text* calls a placeholder and is none of ours: that name is taken."""
         if "[" not in text:
             return
-        for found in _PLACEHOLDER.findall(text):
-            if found not in self._values:
-                self._taken[found] = None
+        for match in _PLACEHOLDER.findall(text):
+            if match not in self._values:
+                self._taken[match] = None
         while len(self._taken) > _TAKEN:
             self._taken.popitem(last=False)
 
@@ -81,20 +81,20 @@ class Book:
             return secret.placeholder
         placeholder = self._new(rule)
         self._values[placeholder] = value
-        for one in (value,) if also is None or also in self._secrets else (value, also):
-            pieces = self._enter_all(one, placeholder) if is_telling(one) else ()
-            self._secrets[one] = Secret(placeholder, pieces)
-            self._chars += len(one)
+        for form in (value,) if also is None or also in self._secrets else (value, also):
+            chunks = self._enter_all(form, placeholder) if is_telling(form) else ()
+            self._secrets[form] = Secret(placeholder, chunks)
+            self._chars += len(form)
         return placeholder
 
     def shrink(self) -> None:
         """Let the oldest secrets go until no more is kept than may be."""
-        while len(self._secrets) > KEPT or self._chars > KEPT_CHARS:
+        while len(self._secrets) > MAX_SECRETS or self._chars > MAX_CHARS:
             value, secret = self._secrets.popitem(last=False)
             self._values.pop(secret.placeholder, None)
             self._chars -= len(value)
-            for batch, piece in secret.pieces:
-                self._batches[batch].pop(piece, None)
+            for batch, chunk in secret.chunks:
+                self._batches[batch].pop(chunk, None)
                 self._engines.pop(batch, None)
                 if not self._batches[batch]:
                     del self._batches[batch]
@@ -103,7 +103,7 @@ class Book:
         """Return *text* with the values in place of their placeholders."""
         if "[" not in text:
             return text
-        return _PLACEHOLDER.sub(lambda found: self._values.get(found[0], found[0]), text)
+        return _PLACEHOLDER.sub(lambda match: self._values.get(match[0], match[0]), text)
 
     def tail(self, stream: str) -> str:
         """Return what the latest text of *stream* ended with."""
@@ -126,37 +126,37 @@ class Book:
     def _enter_all(self, value: str, placeholder: str) -> tuple[tuple[int, str], ...]:
         """Enter *value*, in pieces if it is long; return the batch of each piece."""
         # The last piece is none by itself: it could be of one letter.
-        cuts = range(0, max(len(value) - _PIECE // 2, 1), _PIECE)
-        pieces = [value[at : at + _PIECE] for at in cuts[:-1]] + [value[cuts[-1] :]]
-        return tuple([(self._enter(piece, placeholder), piece) for piece in pieces])
+        cuts = range(0, max(len(value) - _CHUNK // 2, 1), _CHUNK)
+        chunks = [value[start : start + _CHUNK] for start in cuts[:-1]] + [value[cuts[-1] :]]
+        return tuple([(self._enter(chunk, placeholder), chunk) for chunk in chunks])
 
-    def _enter(self, piece: str, placeholder: str) -> int:
-        last = max(self._batches, default=0)
-        batch = self._batches.get(last, {})
-        if len(batch) >= _BATCH or sum(map(len, batch)) + len(piece) > _BATCH_CHARS:
-            last += 1
-        rule = Rule(placeholder, expression(piece), foreign=True)
-        self._batches.setdefault(last, {})[piece] = rule
-        self._engines.pop(last, None)
-        return last
+    def _enter(self, chunk: str, placeholder: str) -> int:
+        number = max(self._batches, default=0)
+        batch = self._batches.get(number, {})
+        if len(batch) >= _BATCH or sum(map(len, batch)) + len(chunk) > _BATCH_CHARS:
+            number += 1
+        rule = Rule(placeholder, expression(chunk), foreign=True)
+        self._batches.setdefault(number, {})[chunk] = rule
+        self._engines.pop(number, None)
+        return number
 
 
-class Books:
-    """A book for each session; the sessions that spoke last have one."""
+class SessionRegistries:
+    """A registry for each session; the sessions that spoke last have one."""
 
     def __init__(self) -> None:
-        self._books: OrderedDict[str, Book] = OrderedDict()
+        self._registries: OrderedDict[str, SecretRegistry] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._books)
+        return len(self._registries)
 
-    def of(self, session: str) -> Book:
-        """Return the book of *session*, a new one if it has none."""
-        book = self._books.setdefault(session, Book())
-        self._books.move_to_end(session)
-        while len(self._books) > SESSIONS:
-            self._books.popitem(last=False)
-        return book
+    def of(self, session: str) -> SecretRegistry:
+        """Return the registry of *session*, a new one if it has none."""
+        registry = self._registries.setdefault(session, SecretRegistry())
+        self._registries.move_to_end(session)
+        while len(self._registries) > MAX_SESSIONS:
+            self._registries.popitem(last=False)
+        return registry
 
 
 def without_placeholders(text: str) -> str:

@@ -1,9 +1,9 @@
-"""The line that tells how far a replay is."""
+"""The line that tells how far a command is."""
 
 from io import StringIO
 
-from toolbus.replay.progress import Progress
 from toolbus.terminal.output import Output
+from toolbus.terminal.progress import ProgressLine
 from toolbus.testing.fakes import FakeClock
 
 
@@ -14,7 +14,7 @@ class Terminal(StringIO):
 
 def progress(stream):
     clock = FakeClock()
-    return Progress(Output(stream), clock=lambda: clock() / 1e9), clock
+    return ProgressLine(Output(stream), clock=lambda: clock() / 1e9), clock
 
 
 def test_nothing_is_drawn_without_a_terminal():
@@ -22,7 +22,7 @@ def test_nothing_is_drawn_without_a_terminal():
     line, clock = progress(stream)
     clock.advance(10)
 
-    line.show("a.jsonl", 0.5, 1_000)
+    line.show("1,000 messages  a.jsonl", 0.5)
     line.hide()
 
     assert stream.getvalue() == ""
@@ -33,7 +33,7 @@ def test_nothing_is_drawn_for_a_short_input():
     line, clock = progress(stream)
     clock.advance(0.4)
 
-    line.show("a.jsonl", 0.5, 10)
+    line.show("10 messages  a.jsonl", 0.5)
 
     assert stream.getvalue() == ""
 
@@ -43,8 +43,8 @@ def test_a_bar_is_drawn_now_and_then_and_hidden():
     line, clock = progress(stream)
     clock.advance(1)
 
-    line.show("a.jsonl", 0.5, 1_000)
-    line.show("a.jsonl", 0.6, 1_100)
+    line.show("1,000 messages  a.jsonl", 0.5)
+    line.show("1,100 messages  a.jsonl", 0.6)
     line.hide()
 
     drawn = "[############............]  50%  1,000 messages  a.jsonl"
@@ -56,6 +56,6 @@ def test_without_a_size_messages_are_counted():
     line, clock = progress(stream)
     clock.advance(1)
 
-    line.show("std\x1bin", None, 7)
+    line.show("7 messages  std\x1bin")
 
     assert stream.getvalue() == "\r7 messages  std?in"

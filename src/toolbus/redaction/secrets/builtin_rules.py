@@ -21,7 +21,7 @@ _AUTHORIZATION = (
 )
 _VALUE = r"[A-Za-z0-9_+/=.~:-]{16,512}"
 
-OWN: tuple[tuple[str, str, bool], ...] = (
+BUILTIN_RULES: tuple[tuple[str, str, bool], ...] = (
     # Named formats; each shape is from the source in `specs/credential_formats.toml`.
     ("google-oauth-client-secret", r"\b(GOCSPX-[\w-]{28})(?:[^\w-]|$)", False),
     ("google-oauth-access-token", r"\b(ya29\.[\w-]{20,1000})", False),

@@ -1,0 +1,197 @@
+"""Somebody on a bus: its handlers and components there, and how all of it is taken away again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from toolbus.bus.dispatch.callables import takes
+from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
+from toolbus.components.adapters import ToolAdapter
+from toolbus.components.components import AgentComponent
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.messages.immutable import thaw
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.ledger.records import HandlerKind
+    from toolbus.bus.subscribing import HandlerOptions
+    from toolbus.events.catalogue import Event, Scope
+    from toolbus.messages.records import ToolCall
+    from toolbus.tools.toolset import Toolset
+
+Changed: TypeAlias = Mapping[str, Any] | None
+BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
+"""Gets a tool's name and a copy of the arguments; what it returns is laid over them."""
+
+
+class Participant(Subscribing):
+    """Somebody on a bus, with tools, handlers and components under a scope.
+
+    What it subscribes hears its own scope and those below it. All *components* are set up, or
+    none: then it raises `RegistrationError`.
+    """
+
+    def __init__(
+        self, bus: EventBus, tools: Toolset, scope: Scope, components: Iterable[AgentComponent]
+    ) -> None:
+        self.bus, self.tools, self.scope = bus, tools, scope
+        self._subscriptions: set[Subscription] = set()
+        self._callback: Subscription | None = None
+        self._components, self._installed = _check_components(components), False
+        _check_requires(self._components)
+        try:
+            for component in self._components:
+                component.setup(self)
+        except BaseException:
+            self._leave()
+            raise
+
+    @property
+    def components(self) -> tuple[AgentComponent, ...]:
+        """The installed components."""
+        return self._components
+
+    async def remove(self, component: AgentComponent) -> None:
+        """Take *component* out: its handlers, tools and adapters, then what it holds."""
+        others = tuple([other for other in self._components if other is not component])
+        if len(others) == len(self._components):
+            raise RegistrationError(f"component {component.name!r}", "it is not installed here")
+        _check_requires(others)
+        component.teardown()
+        self._components = others
+        if self._installed:
+            await component.close()
+
+    def set_before_tool_callback(self, callback: BeforeToolCallback | None) -> None:
+        """Let *callback*, sync or async, see each call before its tool; None takes it away.
+
+        It is a handler of `TOOL_CALL_BEFORE` of priority 100 like any other: it sees what adapters
+        and handlers of a higher priority, or of the same that were there before, made of the call,
+        and guards judge what it makes of it. It gets the tool's name and a copy of the arguments,
+        also in sub-agents; a dict that it returns is laid over the arguments. If it raises, that
+        is logged and the call goes on. Raises `RegistrationError` for what cannot be called so.
+        """
+        handler = None if callback is None else before_tool(callback)
+        if self._callback is not None:
+            self._callback.cancel()
+        self._callback = None if handler is None else self.on(TOOL_CALL_BEFORE, handler)
+
+    async def _install(self) -> None:
+        """Let each component acquire what it needs, or none: then raise what one raised."""
+        async with AsyncExitStack() as undo:
+            for component in self._components:
+                await component.install(self)
+                undo.push_async_callback(component.close)
+            undo.pop_all()
+        self._installed = True
+
+    async def _release(self) -> None:
+        """Close the components, the last one first; each, also if another one raises."""
+        async with AsyncExitStack() as closing:
+            for component in self._components if self._installed else ():
+                closing.push_async_callback(component.close)
+
+    def _leave(self) -> None:
+        """Leave nothing on the bus."""
+        for component in self._components:
+            if component.host is self:
+                component.teardown()
+        for subscription in tuple(self._subscriptions):
+            subscription.cancel()
+
+    def _subscribe(
+        self,
+        event: Event,
+        handler: Callable[..., Any] | None,
+        kind: HandlerKind,
+        options: HandlerOptions,
+    ) -> Any:
+        scoped: HandlerOptions = {"sender": self.scope.agent_id, **options}
+        if handler is None:
+            subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
+            subscribe(event, **scoped)  # Finds at once what could never work.
+            return Subscribe(lambda function: self._subscribe(event, function, kind, options))
+        attached = self.bus.attach(event, handler, kind, scoped)
+        subscription = OwnedSubscription(attached, self._subscriptions.discard)
+        self._subscriptions.add(subscription)
+        return subscription
+
+
+class OwnedSubscription(Subscription):
+    """A subscription that tells its owner when it is cancelled, so nobody holds its handler."""
+
+    __slots__ = ("_forget", "_subscription")
+
+    def __init__(
+        self, subscription: Subscription, forget: Callable[[Subscription], object]
+    ) -> None:
+        self._subscription, self._forget = subscription, forget
+
+    def cancel(self) -> None:
+        """End the subscription; a second time does nothing."""
+        self._subscription.cancel()
+        self._forget(self)
+
+
+def before_tool(
+    callback: BeforeToolCallback,
+) -> Callable[[EventContext[ToolCall]], Coroutine[Any, Any, ToolCall | None]]:
+    """Return *callback* as a handler of `TOOL_CALL_BEFORE`.
+
+    Raises `RegistrationError` for what cannot take a name and arguments.
+    """
+    if not callable(callback) or not takes(callback, 2):
+        reason = (
+            "it must be callable with the tool's name and the arguments, `callback(name, args)`"
+        )
+        raise RegistrationError(f"before_tool_callback {callback!r}", reason)
+
+    async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:
+        changed = callback(ctx.value.name, thaw(ctx.value.arguments))
+        if isawaitable(changed):
+            changed = await changed
+        return None if changed is None else ctx.value.merge_arguments(changed)
+
+    return before_tool_callback
+
+
+def check_no_class(kind: str, candidate: Any) -> None:
+    """Raise `RegistrationError` for a class in place of an instance, a *kind* of thing."""
+    if isinstance(candidate, type):
+        reason = f"it is a class; give an instance, `{candidate.__name__}(…)`"
+        raise RegistrationError(f"{kind} {candidate.__name__!r}", reason)
+
+
+def _check_components(components: Any) -> tuple[AgentComponent, ...]:
+    """Return *components*; raises `RegistrationError` for what is none among them."""
+    if not isinstance(components, Iterable):
+        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
+    checked = tuple(components)
+    for component in checked:
+        check_no_class("component", component)
+        if isinstance(component, ToolAdapter):
+            way_out = "give a component on which `register_tool_adapter` was called"
+            raise RegistrationError(f"component {component.name!r}", f"it is an adapter; {way_out}")
+        if not isinstance(component, AgentComponent):
+            raise RegistrationError(f"component {component!r}", "expected an AgentComponent")
+    return checked
+
+
+def _check_requires(components: tuple[AgentComponent, ...]) -> None:
+    """Raise `RegistrationError` if one of *components* requires what is not among them."""
+    for component in components:
+        missing = [
+            wanted.__name__
+            for wanted in component.requires
+            if not any(isinstance(other, wanted) for other in components)
+        ]
+        if missing:
+            reason = f"it requires {', '.join(missing)}; install that too"
+            raise RegistrationError(f"component {component.name!r}", reason)

@@ -1,0 +1,249 @@
+"""The walker that rewrites texts: it knows every place where a record holds any.
+
+What becomes of a text is decided by a visitor. A record is rebuilt only where a text changed; one
+in which nothing changed comes back as the same object.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from binascii import a2b_base64
+from codecs import utf_8_decode
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolbus.messages.immutable import FrozenDict, freeze
+from toolbus.messages.parts import ResourcePart, TextPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.messages.parts import Part, Resource
+    from toolbus.messages.records import Message, ToolCall, ToolResponse
+
+S = TypeVar("S", bound=Struct)
+Rewrite: TypeAlias = "Callable[[tuple[str, ...], str], tuple[str, ...]]"
+"""Takes texts that follow each other, and the key that they stand under; returns as many."""
+
+_TEXT_TYPE = re.compile(
+    r"text/|(?:application|image)/(?:[\w.-]+\+)?"
+    r"(?:json|xml|svg|toml|sql|(?:x-)?(?:yaml|javascript|ndjson|sh))\b",
+    re.IGNORECASE,
+)
+# The alphabet for URLs is read as well, as most clients do (RFC 4648, section 5).
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+_HEAD = 1_024
+
+
+class TextVisitor:
+    """Decides what becomes of each text; a subclass overrides what it needs."""
+
+    def texts(self, texts: tuple[str, ...], key: str = "", /) -> tuple[str, ...]:  # noqa: ARG002
+        """Return as many texts in place of *texts*, which follow each other.
+
+        Those are all texts of a record's parts, or all strings of an array; else a single one.
+        *key* is the name of the JSON member that they stand in.
+        """
+        return texts
+
+    def json(self, value: Any) -> Any:
+        """Return what stands in place of the frozen JSON *value*: of a field, not of a member."""
+        return rewrite_json(value, self.texts)
+
+    def part(self, part: Part) -> Part:
+        """Return *part*, which is no plain text part, or another in its place, which is final."""
+        return part
+
+    def address(self, uri: str) -> str:
+        """Return what stands in place of the address of a resource."""
+        return self.texts((uri,))[0]
+
+    def reads(self, mime_type: str | None) -> bool:
+        """Tell whether base64 data of *mime_type* is looked into; it may be no text after all."""
+        return is_text_type(mime_type)
+
+    def covers(self, tool_name: str) -> bool:  # noqa: ARG002 - for subclasses
+        """Tell whether a model's call of *tool_name* is visited."""
+        return True
+
+
+class TextMapper(TextVisitor):
+    """Changes every text that a model could read, each by itself."""
+
+    def __init__(self, change: Callable[[str], str]) -> None:
+        self._change = change
+
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        """Return each of the *texts* changed."""
+        return tuple(map(self._change, texts))
+
+    def address(self, uri: str) -> str:
+        """Return *uri*, which a program reads and no model."""
+        return uri
+
+
+def rewrite_message(
+    message: Message, visitor: TextVisitor, *, leave: ToolResponse | None = None
+) -> Message:
+    """Return *message* rewritten; the response *leave* stays as it is."""
+    fields: dict[str, Any] = {"metadata": visitor.json(message.metadata)}
+    content = message.content
+    fields["content"] = (
+        _rewrite_text(content, visitor)
+        if isinstance(content, str)
+        else rewrite_parts(content, visitor)
+    )
+    # The role tells the class: `records` imports this file.
+    if message.role == "assistant":
+        calls = [
+            rewrite_call(call, visitor) if visitor.covers(call.name) else call
+            for call in message.tool_calls
+        ]
+        fields["tool_calls"] = _same_or(calls, message.tool_calls)
+        fields["reasoning"] = _rewrite_text(message.reasoning, visitor)
+    elif message.role == "tool":
+        response = message.tool_response
+        if response is not None and response is not leave:
+            fields["tool_response"] = rewrite_response(response, visitor)
+    return updated(message, **fields)
+
+
+def rewrite_response(
+    response: ToolResponse, visitor: TextVisitor, *, parameters: bool = True
+) -> ToolResponse:
+    """Return *response* rewritten, with the *parameters* that the tool ran with or without."""
+    fields = {"parameters": visitor.json(response.parameters)} if parameters else {}
+    return updated(
+        response,
+        content=rewrite_parts(response.content, visitor),
+        structured=visitor.json(response.structured),
+        metadata=visitor.json(response.metadata),
+        error_type=_rewrite_text(response.error_type, visitor),
+        **fields,
+    )
+
+
+def rewrite_call(call: ToolCall, visitor: TextVisitor) -> ToolCall:
+    """Return *call* with its arguments rewritten; its name and id are no texts."""
+    arguments, raw = visitor.json(call.arguments), _rewrite_text(call.raw, visitor)
+    return updated(call, arguments=arguments, raw=raw)
+
+
+def rewrite_parts(parts: tuple[Part, ...], visitor: TextVisitor) -> tuple[Part, ...]:
+    """Return *parts* rewritten."""
+    if len(parts) == 1 and isinstance(parts[0], TextPart):  # As most are.
+        (new,) = visitor.texts((parts[0].text,))
+        return parts if new == parts[0].text else (TextPart(text=new),)
+    texts = tuple([text for part in parts if (text := _text_of(part)) is not None])
+    rewritten = iter(visitor.texts(texts) if texts else ())
+    return _same_or([_rewrite_part(part, visitor, rewritten) for part in parts], parts)
+
+
+def rewrite_json(
+    value: Any, texts: Rewrite, number: Callable[[int, str], Any] | None = None, key: str = ""
+) -> Any:
+    """Return the frozen JSON *value*, with its strings, and names of members, as *texts* has them.
+
+    Its integers are as *number* has them. Names that become the same stay apart: `[a]`, `[a] (2)`.
+    """
+    kind = type(value)
+    if kind is str:
+        return value if (new := texts((value,), key)[0]) == value else new
+    if kind is FrozenDict:
+        return _rewrite_object(value, texts, number)
+    if kind is tuple:
+        if len(value) > 1 and {*map(type, value)} == {str}:
+            return value if (items := texts(value, key)) == value else items
+        return _same_or([rewrite_json(item, texts, number, key) for item in value], value)
+    if kind is int and number is not None:
+        return number(value, key)
+    return value
+
+
+def updated(record: S, **fields: object) -> S:
+    """Return *record* with *fields*; the same object if it has these very objects already."""
+    new = {name: value for name, value in fields.items() if value is not getattr(record, name)}
+    return replace(record, **new) if new else record
+
+
+def is_text_type(mime_type: str | None) -> bool:
+    """Tell whether data of *mime_type* is text, SVG and JSON among it."""
+    return mime_type is not None and _TEXT_TYPE.match(mime_type) is not None
+
+
+def text_in(data: str) -> str | None:
+    """Return the text in the base64 *data*, or None if that is no text in UTF-8."""
+    raw = "".join(data.split()).encode(errors="replace").translate(_STANDARD).rstrip(b"=")
+    raw += b"==="[: -len(raw) % 4]
+    try:
+        # Most of what is no text shows that at once. The head may end within a letter.
+        utf_8_decode(a2b_base64(raw[:_HEAD]))
+        return a2b_base64(raw, strict_mode=True).decode()
+    except ValueError:
+        return None
+
+
+def _rewrite_object(value: FrozenDict, texts: Rewrite, number: Any) -> FrozenDict:
+    members: dict[str, Any] = {}
+    same = True
+    for key, item in value.items():
+        name, new = texts((key,), "")[0], rewrite_json(item, texts, number, key)
+        same = same and name == key and new is item
+        unique, count = name, 1
+        while unique in members:
+            count += 1
+            unique = f"{name} ({count})"
+        members[unique] = new
+    return value if same else freeze(members)
+
+
+def _text_of(part: Part) -> str | None:
+    if isinstance(part, TextPart):
+        return part.text
+    return part.resource.text if isinstance(part, ResourcePart) else None
+
+
+def _rewrite_part(part: Part, visitor: TextVisitor, texts: Iterator[str]) -> Part:
+    """Return *part* rewritten; *texts* gives what becomes of its text, if it has one."""
+    if isinstance(part, TextPart):
+        return part if (new := next(texts)) == part.text else TextPart(text=new)
+    text = None if _text_of(part) is None else next(texts)
+    if (other := visitor.part(part)) is not part:
+        return other
+    if isinstance(part, ResourcePart):
+        return updated(part, resource=_rewrite_resource(part.resource, text, visitor))
+    return updated(part, data=_rewrite_data(part.data, part.mime_type, visitor))
+
+
+def _rewrite_resource(resource: Resource, text: str | None, visitor: TextVisitor) -> Resource:
+    uri = visitor.address(resource.uri)
+    return updated(
+        resource,
+        text=resource.text if text == resource.text else text,
+        blob=_rewrite_data(resource.blob, resource.mime_type, visitor),
+        uri=resource.uri if uri == resource.uri else uri,
+    )
+
+
+def _rewrite_data(data: str | None, mime_type: str | None, visitor: TextVisitor) -> str | None:
+    if not data or not visitor.reads(mime_type) or (text := text_in(data)) is None:
+        return data
+    new = _rewrite_text(text, visitor)
+    return data if new is text else b64encode(new.encode()).decode()
+
+
+def _rewrite_text(text: str | None, visitor: TextVisitor) -> Any:
+    if not text:
+        return text
+    new = visitor.texts((text,))[0]
+    return text if new == text else new
+
+
+def _same_or(items: list[Any], before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return *before* if *items* are its very objects, else *items*."""
+    same = len(items) == len(before) and all(map(is_, items, before))
+    return before if same else tuple(items)

@@ -1,0 +1,224 @@
+"""Recorded messages and calls go past handlers, and no model and no tool is called.
+
+What happens to each is what a live run does: a message of any role passes `MESSAGE_APPEND_BEFORE`
+through `admit`, a call `TOOL_CALL_BEFORE` with the check of its arguments, and a refused or
+answered call has the response that the runner would give it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from toolbus.errors import DispatchError, HandlerError, MessageDenied
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
+from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from toolbus.replay.findings import DispatchSummary, ReplayFinding, ReplayTotals, summarize
+from toolbus.replay.sessions import JudgedCall, ReplaySession, judge, stamp
+from toolbus.terminal.differences import differences
+from toolbus.tools.calls.advertised import ArgumentsCheck
+from toolbus.tools.calls.execution import failure
+from toolbus.transcript.admission import admit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.config.loading import Found
+    from toolbus.events.catalogue import ToolSpec
+
+REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
+"""The events whose handlers a replay runs."""
+
+_MAX_WAITING = 10_000
+"""How many calls of a session wait for their results; of more, the oldest are unanswered."""
+
+_REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
+_REFUSED = frozenset({"denied", "rejected"})
+
+
+class Replayer:
+    """Takes messages past the handlers of *found*; *report* gets what they do, *totals* counts."""
+
+    def __init__(self, found: Found, report: Callable[[ReplayFinding], object]) -> None:
+        self._bus, self._tools = found.bus, found.host.tools
+        self._check, self._report = ArgumentsCheck(found.host.tools), report
+        self._agent_id = _speaker(found)
+        self._summary: DispatchSummary | None = None
+        self.totals = ReplayTotals()
+
+    def listen(self) -> Callable[[], object]:
+        """Begin to hear what the handlers do; return a function that ends it."""
+        return self._bus.tap(self._hear, idle=False, digests=False)
+
+    def begin(self, session_id: str) -> ReplaySession:
+        """Return a new session."""
+        self.totals.sessions += 1
+        return ReplaySession(Scope(agent_id=self._agent_id, session_id=session_id))
+
+    def end(self, session: ReplaySession) -> None:
+        """Count the calls that got no result."""
+        self.totals.unanswered += sum([not one.dropped for one in session.waiting.values()])
+
+    def take(self, session: ReplaySession, message: Message) -> Coroutine[Any, Any, object]:
+        """Take the next message of a session past the handlers, and the calls that it asks for."""
+        self.totals.messages += 1
+        match message:
+            case ToolMessage():
+                return self._take_result(session, message)
+            case AssistantMessage():
+                return self._take_answer(session, message)
+            case UserMessage():
+                session.advance(message.id, 0)
+        return self._admit(session, message)
+
+    async def _take_answer(self, session: ReplaySession, message: AssistantMessage) -> None:
+        session.advance(session.scope.run_id, session.scope.turn + 1)
+        admitted = await self._admit(session, message)
+        calls = admitted.tool_calls if isinstance(admitted, AssistantMessage) else ()
+        if admitted is not message:
+            admitted_ids = {call.id for call in calls}
+            for call in message.tool_calls:
+                if call.id not in admitted_ids:
+                    self._wait(session, JudgedCall(call, dropped=True))
+        for call in calls:
+            self._wait(session, await self._judge(session, call))
+
+    def _wait(self, session: ReplaySession, judged: JudgedCall) -> None:
+        session.waiting[judged.call.id] = judged
+        if len(session.waiting) > _MAX_WAITING:
+            oldest = session.waiting.pop(next(iter(session.waiting)))
+            self.totals.unanswered += not oldest.dropped
+
+    async def _judge(self, session: ReplaySession, call: ToolCall) -> JudgedCall:
+        """Take a call past transformers and guards; what is asked is taken as approved."""
+        self.totals.calls += 1
+        self._summary = None
+        spec, check = self._spec_of(call.name), self._check
+        try:
+            context = await self._bus.apply(
+                TOOL_CALL_BEFORE, call, scope=session.scope, tool=spec, check=check
+            )
+        except (HandlerError, DispatchError) as error:
+            blame = _blame(error)
+            self._report_raised(session, call, error, blame)
+            return JudgedCall(call, response=failure(blame, type(error).__name__))
+        judged = judge(call, context)
+        reads = None if judged.response is None else judged.response.text
+        self._report_summary(session, call, context.value, reads)
+        return judged
+
+    async def _take_result(self, session: ReplaySession, message: ToolMessage) -> None:
+        judged = session.waiting.pop(message.tool_call_id, None)
+        if judged is None:
+            await self._admit(session, message)
+        elif judged.dropped:
+            self.totals.results_dropped += 1
+        else:
+            if judged.response is None and _was_denied(message):
+                permitted = DispatchSummary("permitted", "the recording denied it")
+                self._add(session, judged.call, permitted)
+            await self._admit(session, stamp(message, judged))
+
+    async def _admit(self, session: ReplaySession, message: Message) -> Message | None:
+        """Return *message* as it would be appended, None if that would be refused."""
+        spec = self._spec_of(message.tool_name) if isinstance(message, ToolMessage) else None
+        self._summary = None
+        try:
+            admitted = await admit(self._bus, message, session.scope, spec)
+        except MessageDenied:
+            self._report_summary(session, message, message, None)
+            return None
+        except (HandlerError, DispatchError) as error:
+            self._report_raised(session, message, error, None)
+            return message
+        refused = self._summary is not None and self._summary.outcome in _REFUSED
+        if refused and isinstance(admitted, ToolMessage):
+            self._report_summary(session, message, message, admitted.text)
+        else:
+            self._report_summary(session, message, admitted, None)
+        return admitted
+
+    def _spec_of(self, tool_name: str) -> ToolSpec | None:
+        tool = self._tools.get(tool_name)
+        return None if tool is None else tool.spec
+
+    def _hear(self, record: DispatchRecord) -> None:
+        # A handler may dispatch as well, but its dispatches end before the one that it is in.
+        if record.event in _REPLAYED_NAMES:
+            self._summary = summarize(record)
+
+    def _report_summary(
+        self,
+        session: ReplaySession,
+        before: Message | ToolCall,
+        after: Message | ToolCall,
+        reads: str | None,
+    ) -> None:
+        """Report what the latest dispatch did, if anything: it made *after* of *before*."""
+        if self._summary is not None:
+            self._add(session, before, self._summary, after, reads)
+
+    def _report_raised(
+        self,
+        session: ReplaySession,
+        subject: Message | ToolCall,
+        error: Exception,
+        reads: str | None,
+    ) -> None:
+        """Report what a live run would have raised."""
+        by = () if self._summary is None else self._summary.by
+        self._add(session, subject, DispatchSummary("raised", str(error), by), reads=reads)
+
+    def _add(
+        self,
+        session: ReplaySession,
+        subject: Message | ToolCall,
+        summary: DispatchSummary,
+        after: Message | ToolCall | None = None,
+        reads: str | None = None,
+    ) -> None:
+        """Count a finding and report it; *after* is what *subject* became, None if the same."""
+        self.totals.outcomes[summary.outcome] += 1
+        session.outcomes[summary.outcome] += 1
+        changed = after is not None and after is not subject
+        changes = differences(to_builtins(subject), to_builtins(after)) if changed else ()
+        finding = ReplayFinding(
+            session=session.scope.session_id,
+            role="call" if isinstance(subject, ToolCall) else subject.role,
+            subject=subject.id,
+            tool=_tool_of(subject),
+            outcome=summary.outcome,
+            reason=summary.reason,
+            by=summary.by,
+            changes=tuple(changes),
+            reads=reads,
+        )
+        self._report(finding)
+
+
+def _speaker(found: Found) -> str:
+    """Return the agent whose handlers are meant: of a bus where one is heard, that one."""
+    if found.kind != "bus":
+        return found.host.scope.agent_id
+    handlers = [handler for event in REPLAYED for handler in found.bus.handlers(event)]
+    senders = {handler.sender for handler in handlers if handler.sender is not None}
+    return senders.pop() if len(senders) == 1 else found.host.scope.agent_id
+
+
+def _tool_of(subject: Message | ToolCall) -> str:
+    match subject:
+        case ToolCall(name=name) | ToolMessage(tool_name=name):
+            return name
+    return ""
+
+
+def _blame(error: HandlerError | DispatchError) -> str:
+    """Return what a runner tells the model of a handler that raised."""
+    who = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
+    return f"{who} failed, and the call with it"
+
+
+def _was_denied(message: ToolMessage) -> bool:
+    return message.tool_response is not None and message.tool_response.error_type == "denied"
