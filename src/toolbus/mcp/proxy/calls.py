@@ -11,7 +11,7 @@ from toolbus.errors import MessageDenied
 from toolbus.mcp.proxy.jsonrpc import INTERNAL_ERROR, Frame, error_frame, read_json, write_frame
 from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused, explain, is_same, is_withheld
 from toolbus.mcp.proxy.revisions import VERSION
-from toolbus.mcp.proxy.texts import CALL, ERROR, Seen, refusal, rendered, see
+from toolbus.mcp.proxy.texts import CALL, ERROR, DecodedBody, decode_body, refusal, rendered
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import AssistantMessage, ToolCall
@@ -84,7 +84,7 @@ class ProxiedCall:
         self.request, self.timeout = request, timeout
         self._ask, self._filter, self._log = ask, response_filter, log
         self._asks = 0
-        self._seen: dict[str, tuple[Seen, RpcResponse]] = {}
+        self._seen: dict[str, tuple[DecodedBody, RpcResponse]] = {}
         self._runner: ToolRunner | None = None
         self._stopped = False
 
@@ -151,7 +151,7 @@ class ProxiedCall:
         answer = await self._ask(own, self.request.line_for(own, name, arguments))
         kind, raw = answer_member(answer.frame)
         try:
-            seen = see(CALL if kind == "result" else ERROR, read_json(raw))
+            seen = decode_body(CALL if kind == "result" else ERROR, read_json(raw))
         except ValueError as error:
             raise Refused(explain(f"the result of {name!r}", error)) from None
         self._seen[name] = seen, answer
@@ -179,7 +179,7 @@ class ProxiedCall:
             result["isError"] = True
         return write_frame(id=own, result=result)
 
-    async def _rest(self, seen: Seen, outcome: ToolCallOutcome) -> Any:
+    async def _rest(self, seen: DecodedBody, outcome: ToolCallOutcome) -> Any:
         if seen.rest is None or seen.bare:
             return UNCHANGED
         executed = outcome.executed or outcome.requested

@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
 from toolbus.mcp.proxy.jsonrpc import read_json
-from toolbus.mcp.proxy.texts import CALL, see
-from toolbus.mcp.proxy.words import HANDSHAKES, LIST
+from toolbus.mcp.proxy.prose import HANDSHAKES, LIST
+from toolbus.mcp.proxy.texts import CALL, decode_body
 from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY, thaw
@@ -88,7 +88,9 @@ class ResponseFilter:
         """
         name = name or method
         with _closed(name):
-            seen = see(method, read_json(body) if isinstance(body, Raw) else body, params=params)
+            seen = decode_body(
+                method, read_json(body) if isinstance(body, Raw) else body, params=params
+            )
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
             left = await self._show(call or _call(name), seen.response, append)
@@ -105,7 +107,7 @@ class ResponseFilter:
         For one that comes when nothing waits for it any more. Raises `Refused`.
         """
         with _closed(call.name):
-            seen = see(CALL, read_json(raw))
+            seen = decode_body(CALL, read_json(raw))
             left = await self._show(call, seen.response, None)
             rest = UNCHANGED
             if seen.rest is not None and not seen.bare:
