@@ -189,9 +189,9 @@ class Agent(Participant):
         def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
             return self._observed(turns.run(self._main, prompt, context, on_delta))
 
-        async with aclosing(turns.stream(run)) as pieces:
-            async for piece in pieces:
-                yield piece
+        async with aclosing(turns.stream(run)) as deltas:
+            async for delta in deltas:
+                yield delta
 
     async def append(self, message: Message) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`."""
@@ -203,16 +203,16 @@ class Agent(Participant):
         self._session.enqueue(message)
 
     async def call_tool(
-        self, name: str, arguments: JsonObject | None = None, /, **more: Any
+        self, name: str, arguments: JsonObject | None = None, /, **named: Any
     ) -> ToolCallOutcome:
         """Call a tool as the program, through all handlers; return what became of it.
 
-        The history pairs: an assistant message with this one call is appended first. *more*
+        The history pairs: an assistant message with this one call is appended first. *named*
         is laid over *arguments*. Raises `AppendError` while a run is under way.
         """
         await self._start()
-        given = {**(arguments or {}), **more}
-        call = ToolCall(id=self._setting.ids(), name=name, arguments=given)
+        merged = {**(arguments or {}), **named}
+        call = ToolCall(id=self._setting.ids(), name=name, arguments=merged)
         return await self._work.run(turns.call_tool(self._main, call))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:

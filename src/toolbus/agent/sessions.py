@@ -66,7 +66,7 @@ class AgentSession:
         self.records: deque[DispatchRecord] = deque(maxlen=_KEPT_RECORDS)
         self._unsaved = WriteBehind()
         self._waiting: deque[Message] = deque()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._beginning = LoopLock()
         self._opened = self._stale = self._closed = False
         self._worker: asyncio.Task[Any] | None = None
@@ -182,7 +182,8 @@ class AgentSession:
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
-        if self.transcript.has(message.id) or message.id in [one.id for one in self._waiting]:
+        waiting_ids = [waiting.id for waiting in self._waiting]
+        if self.transcript.has(message.id) or message.id in waiting_ids:
             raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
@@ -198,7 +199,7 @@ class AgentSession:
             except MessageDenied as error:
                 logger.warning("enqueued %s", error)
             except BaseException:
-                if message.id not in [one.id for one in self.transcript.messages[before:]]:
+                if message.id not in [other.id for other in self.transcript.messages[before:]]:
                     self._waiting.appendleft(message)
                 raise
 
@@ -211,7 +212,7 @@ class AgentSession:
             scope,
             approver=setting.approvals,
             append=self._answer,
-            told=self._told,
+            reported=self._reported,
             ids=self.new_id,
             clock=setting.clock,
         )
@@ -229,7 +230,7 @@ class AgentSession:
             return await append()
         except asyncio.CancelledError:
             entered = self.transcript.messages[known:]
-            written = next((one for one in entered if one.id == message.id), None)
+            written = next((other for other in entered if other.id == message.id), None)
             return written or await append()
 
     async def flush(self) -> None:
@@ -258,11 +259,11 @@ class AgentSession:
     def _tap(self) -> None:
         """Keep the records of this session's dispatches, as long as there is the session."""
         self._end_tap()
-        own = weakref.WeakMethod(self._log)
+        method = weakref.WeakMethod(self._log)
 
         def log(record: DispatchRecord) -> None:
-            if (method := own()) is not None:
-                method(record)
+            if (log_record := method()) is not None:
+                log_record(record)
 
         end = self.setting.bus.tap(
             log,
