@@ -59,10 +59,10 @@ class AgentConfig(NamedTuple):
 class AgentSession:
     """One session of an agent; `open` it before its first message, `close` it at its end."""
 
-    def __init__(self, setting: AgentConfig, scope: Scope) -> None:
-        self.scope, self.setting = scope, setting
-        self.transcript = Transcript(setting.bus, scope.session_id, self._write)
-        self._writer = Writer(setting.store, scope.session_id, new_id())
+    def __init__(self, config: AgentConfig, scope: Scope) -> None:
+        self.scope, self.config = scope, config
+        self.transcript = Transcript(config.bus, scope.session_id, self._write)
+        self._writer = Writer(config.store, scope.session_id, new_id())
         self.records: deque[DispatchRecord] = deque(maxlen=_KEPT_RECORDS)
         self._unsaved = WriteBehind()
         self._waiting: deque[Message] = deque()
@@ -118,7 +118,7 @@ class AgentSession:
 
     def new_id(self) -> str:
         """Return an id that no message of the session has."""
-        made = self.setting.ids()
+        made = self.config.ids()
         # One that counts from 1 in each process finds the ids of the one before.
         return new_id() if self.transcript.has(made) else made
 
@@ -132,14 +132,14 @@ class AgentSession:
         async with self._beginning.here():
             if settle or self._is_stale():
                 await self.settle(scope)
-            system = self.setting.system
+            system = self.config.system
             if system is not None and not self.transcript.messages:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
     async def append(self, message: Message) -> Message:
         """Append *message* as the program, and return it as it was appended."""
-        await self.setting.bus.catch_up()
+        await self.config.bus.catch_up()
         async with self.hold():
             # The program may give the answer to an open call itself.
             if not isinstance(message, ToolMessage):
@@ -205,16 +205,16 @@ class AgentSession:
 
     def runner(self, scope: Scope) -> ToolRunner:
         """Return what runs the tool calls of one turn."""
-        setting = self.setting
+        config = self.config
         return ToolRunner(
-            setting.bus,
-            setting.tools,
+            config.bus,
+            config.tools,
             scope,
-            approver=setting.approvals,
+            approver=config.approvals,
             append=self._answer,
             reported=self._reported,
             ids=self.new_id,
-            clock=setting.clock,
+            clock=config.clock,
         )
 
     async def _answer(
@@ -239,16 +239,16 @@ class AgentSession:
 
     async def _write(self, message: Message | None = None) -> None:
         with self._unsaved.taking() as records:
-            originals = originals_of(records) if self.setting.keep_originals else ()
+            originals = originals_of(records) if self.config.keep_originals else ()
             stored = Stored(message=message, records=records, originals=originals)
             if message is None:
-                await self.setting.store.append(self.scope.session_id, stored)
+                await self.config.store.append(self.scope.session_id, stored)
             else:
                 await self._writer.append(stored, len(self.transcript.messages))
 
     async def _read(self) -> None:
-        messages = await self.setting.store.read(self.scope.session_id)
-        self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
+        messages = await self.config.store.read(self.scope.session_id)
+        self.transcript = Transcript(self.config.bus, self.scope.session_id, self._write, messages)
         self._stale = bool(self.transcript.unanswered)
 
     async def _catch_up(self, length: int) -> None:
@@ -265,9 +265,9 @@ class AgentSession:
             if (log_record := method()) is not None:
                 log_record(record)
 
-        end = self.setting.bus.tap(
+        end = self.config.bus.tap(
             log,
-            values=self.setting.keep_originals,
+            values=self.config.keep_originals,
             idle=False,
             without=(MODEL_CALL_DELTA,),
             session_id=self.scope.session_id,
@@ -277,5 +277,5 @@ class AgentSession:
 
     def _log(self, record: DispatchRecord) -> None:
         self.records.append(record.without_values())
-        if self.setting.store.durable:
+        if self.config.store.durable:
             self._unsaved.add(record)

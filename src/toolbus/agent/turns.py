@@ -57,7 +57,7 @@ async def run(
 ) -> RunResult:
     """Run *session* on *prompt* to its end; see `Agent.run`."""
     with session.work():
-        scope = replace(session.scope, run_id=session.setting.ids(), context=context)
+        scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
             async with session.hold():
                 return await AgentRun(session, scope, on_delta).to_its_end(prompt)
@@ -85,7 +85,7 @@ async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
     with session.work():
         scope = session.scope
         try:
-            await session.setting.bus.catch_up()
+            await session.config.bus.catch_up()
             async with session.hold():
                 await session.begin(scope)
                 outcomes = await _called(session, call)
@@ -107,7 +107,7 @@ async def _called(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOut
 
 
 async def run_below(
-    setting: AgentConfig,
+    config: AgentConfig,
     agent_scope: Scope,
     prompt: str,
     caller: ToolContext,
@@ -121,12 +121,12 @@ async def run_below(
     scope = replace(
         agent_scope,
         # Models may give the ids of calls twice, and a call may be run again.
-        session_id=f"{above.session_id}/{caller.call_id}/{setting.ids()}",
+        session_id=f"{above.session_id}/{caller.call_id}/{config.ids()}",
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
         root_session_id=above.root_session_id or above.session_id,
     )
-    approvals = setting.approvals.below(caller.approvals)
-    session = AgentSession(setting._replace(approvals=approvals), scope)
+    approvals = config.approvals.below(caller.approvals)
+    session = AgentSession(config._replace(approvals=approvals), scope)
     await session.open()
     try:
         with holding(current, session):
@@ -141,8 +141,8 @@ class AgentRun:
     def __init__(
         self, session: AgentSession, scope: Scope, on_delta: Callable[[ModelDelta], None] | None
     ) -> None:
-        self._session, self._setting, self._scope = session, session.setting, scope
-        self._bus, self._on_delta = session.setting.bus, on_delta
+        self._session, self._config, self._scope = session, session.config, scope
+        self._bus, self._on_delta = session.config.bus, on_delta
         self._usage: Counter[str] = Counter()
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
@@ -181,14 +181,14 @@ class AgentRun:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
-            denied = await self._setting.approvals.refusal(context.asked, None, self._scope)
+            denied = await self._config.approvals.refusal(context.asked, None, self._scope)
         if denied is not None:
             return self._result("denied", denied.reason)
         await self._session.begin(self._scope, settle=True)
         await self._session.take_waiting(self._scope)
         prompt = UserMessage(id=self._session.new_id(), content=context.value.prompt)
         await self._session.transcript.append(prompt, self._scope)
-        for turn in range(1, self._setting.max_turns + 1):
+        for turn in range(1, self._config.max_turns + 1):
             self._scope = replace(self._scope, turn=turn)
             await self._bus.catch_up()
             if (end := await self._turn()) is not None:
@@ -199,7 +199,7 @@ class AgentRun:
         """Call the model, then the tools that it asked for; None if the run goes on."""
         session = self._session
         advertised = AdvertisedTools.of(
-            await self._bus.apply(TOOLS_PROVIDE, self._setting.tools.specs, scope=self._scope)
+            await self._bus.apply(TOOLS_PROVIDE, self._config.tools.specs, scope=self._scope)
         )
         context = await self._bus.apply(
             MODEL_CALL_BEFORE, self._request(advertised), scope=self._scope
@@ -224,18 +224,18 @@ class AgentRun:
 
     def _request(self, advertised: AdvertisedTools) -> ModelRequest:
         return ModelRequest(
-            model=self._setting.model.name,
+            model=self._config.model.name,
             messages=tuple(self._session.transcript.messages),
             tools=tuple(advertised.specs.values()),
-            settings=self._setting.model_settings,
+            settings=self._config.model_settings,
         )
 
     async def _call_model(self, request: ModelRequest) -> AssistantMessage:
-        clock = self._setting.clock
+        clock = self._config.clock
         since = clock()
         try:
             on_delta = None if self._on_delta is None else self._show
-            message = await ask(self._setting.model, request, on_delta)
+            message = await ask(self._config.model, request, on_delta)
         except Exception as error:
             failure = ModelFailure(
                 request=request, error_type=type(error).__name__, error_text=str(error)
