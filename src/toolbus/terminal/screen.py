@@ -1,4 +1,4 @@
-"""Text in a terminal: lines that fit its width, in colour where `toolbus[cli]` is installed."""
+"""Lines and columns in a terminal: plain text, unless `toolbus[cli]` lays it out in colour."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
-from toolbus.terminal.output import Output
-from toolbus.terminal.spans import (
-    Paint,
-    Span,
-    Style,
-    cropped,
-    joined,
-    length,
-    shown,
-    trimmed,
-)
+from toolbus.terminal.spans import Span, Style, sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Output", "Screen", "Span", "Style", "UsageError", "open_screen"]
+    from toolbus.terminal.output import Output
 
 _NARROWEST, _WIDEST = 40, 110
 
@@ -33,22 +23,18 @@ class UsageError(Exception):
 
 
 class Screen:
-    """Writes lines of at most *width* cells to *output*; *paint* turns styles into colours."""
+    """Writes plain text to *output*, prose in lines of *width* characters."""
 
-    def __init__(self, output: Output, width: int, paint: Paint) -> None:
-        self.width, self._output, self._paint = width, output, paint
+    def __init__(self, output: Output, width: int) -> None:
+        self.width, self._output = width, output
 
-    def line(self, *pieces: Span | str, right: Sequence[Span | str] = (), indent: int = 0) -> None:
-        """Write one line, cropped to fit; what is *right* ends at the right edge."""
-        tail = shown(right)
-        room = self.width - indent - (length(tail) + 2 if tail else 0)
-        head = cropped(shown(pieces), room)
-        gap = self.width - indent - length(head) - length(tail) if tail else 0
-        self._write([Span(" " * indent), *head, Span(" " * gap), *tail])
+    def line(self, *spans: Span | str, right: Sequence[Span | str] = (), indent: int = 0) -> None:
+        """Write one line; what is *right* comes last."""
+        self._write(indent, *spans, *(("  ", *right) if right else ()))
 
-    def whole(self, text: str, *, indent: int = 0) -> None:
+    def whole(self, text: str, *, indent: int = 0, style: Style = "") -> None:
         """Write one line as it is, however long: a path that is cut leads nowhere."""
-        self._write([Span(" " * indent), *shown([text])])
+        self._write(indent, Span(text, style))
 
     def prose(self, text: str, *, indent: int = 0, style: Style = "") -> None:
         """Write *text* over as many lines as it takes."""
@@ -63,83 +49,51 @@ class Screen:
         numbers: bool = False,
         notes: Sequence[str] = (),
     ) -> None:
-        """Write *rows* in aligned columns.
+        """Write *rows* in aligned columns; of *notes* there is one for each row.
 
-        *numbers* moves all columns but the first to the right. Of *notes* there is one for each
-        row, at the right edge, a line lower where the row leaves no room.
+        *numbers* moves all columns but the first to the right.
         """
-        cells = [[shown([cell]) for cell in row] for row in rows]
-        widths = [max(map(length, column)) for column in zip(*cells, strict=True)]
+        cells = [[plain(cell) for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for row, note in zip(cells, notes or [""] * len(cells), strict=True):
-            pieces: list[Span] = []
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
-                pad = Span(" " * (width - length(cell)))
-                pieces += [pad, *cell] if numbers and at else [*cell, pad]
-                pieces.append(Span("  "))
-            tail = [Span(note, "dim")] if note else []
-            if note and indent + length(trimmed(pieces)) + 2 + len(note) > self.width:
-                self.line(*pieces, indent=indent)
-                pieces = []
-            self.line(*trimmed(pieces), right=tail, indent=indent)
+            padded = [
+                text.rjust(width) if numbers and column else text.ljust(width)
+                for column, (text, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            self._write(indent, "  ".join([*padded, note]))
 
     def compare(self, rows: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
-        """Write *rows* side by side, what was before left of what came after.
-
-        A single row that is too long for that stands on two lines.
-        """
-        room = (self.width - indent - 3) // 2
-        if len(rows) == 1 and max(map(len, rows[0])) > room:
-            self.line(Span(f"- {rows[0][0]}", "bad"), indent=indent)
-            self.line(Span(f"+ {rows[0][1]}", "good"), indent=indent)
-            return
+        """Write the pairs of *rows*, what was before, then what came after."""
         for before, after in rows:
-            start = _first_difference(before, after)
-            left = cropped(shown([Span(_from(before, start, room), "bad")]), room)
-            right = cropped(shown([Span(_from(after, start, room), "good")]), room)
-            pad = Span(" " * (room - length(left)))
-            self._write([Span(" " * indent), *left, pad, Span(" │ ", "dim"), *right])
+            if before:
+                self.line(Span(f"- {before}", "bad"), indent=indent)
+            if after:
+                self.line(Span(f"+ {after}", "good"), indent=indent)
 
-    def command(self, *words: str, indent: int = 2) -> None:
-        """Write a command that can be copied, with a backslash at the end of what is too long."""
-        line = " " * indent
-        for at, word in enumerate(words):
-            # Two cells are kept for the backslash.
-            if at and len(line) + len(shlex.quote(word)) + 2 > self.width:
-                self._write([Span(f"{line}\\", "strong")])
-                line = " " * (indent + 4)
-            line += f"{shlex.quote(word)} "
-        self._write([Span(line, "strong")])
+    def command(self, *words: str) -> None:
+        """Write a command that can be copied."""
+        self.whole(shlex.join(words), indent=2, style="strong")
 
-    def _write(self, pieces: Sequence[Span]) -> None:
-        self._output.write(f"{self._paint(pieces).rstrip()}\n")
+    def _write(self, indent: int, *spans: Span | str) -> None:
+        self._output.write(f"{' ' * indent}{''.join(map(plain, spans))}".rstrip() + "\n")
+
+
+def plain(span: Span | str) -> str:
+    """Return the text of *span* as it may be printed."""
+    return sanitize(span if isinstance(span, str) else span.text)
 
 
 def open_screen(output: Output, environ: Mapping[str, str] = os.environ) -> Screen:
-    """Return a screen on *output*: coloured on a terminal, if rich is there and nothing forbids it.
+    """Return a screen on *output*, laid out if rich is there, coloured if it is a terminal, too.
 
     `NO_COLOR` (https://no-color.org) and `FORCE_COLOR` (https://force-color.org) are heeded.
     """
-    width = shutil.get_terminal_size((80, 24)).columns
-    wanted = output.is_terminal and environ.get("TERM") != "dumb"
-    wanted = (wanted or bool(environ.get("FORCE_COLOR"))) and not environ.get("NO_COLOR")
-    paint = _colours() if wanted else None
-    return Screen(output, max(_NARROWEST, min(width, _WIDEST)), paint or joined)
-
-
-def _colours() -> Callable[[Sequence[Span]], str] | None:
+    columns = shutil.get_terminal_size((80, 24)).columns
+    width = max(_NARROWEST, min(columns, _WIDEST))
     try:
-        from toolbus.terminal.colours import paint  # noqa: PLC0415 - rich is an extra
+        from toolbus.terminal.layout import LayoutScreen  # noqa: PLC0415 - rich is an extra
     except ImportError:
-        return None
-    return paint
-
-
-def _first_difference(before: str, after: str) -> int:
-    pairs = zip(before, after, strict=False)
-    return next((at for at, (old, new) in enumerate(pairs) if old != new), 0)
-
-
-def _from(text: str, start: int, room: int) -> str:
-    """Leave out the beginning of *text* if what differs, at *start*, would not be seen."""
-    lead = room // 2
-    return f"…{text[start - lead + 1 :]}" if start > room - lead // 2 and text else text
+        return Screen(output, width)
+    coloured = output.is_terminal and environ.get("TERM") != "dumb"
+    coloured = (coloured or bool(environ.get("FORCE_COLOR"))) and not environ.get("NO_COLOR")
+    return LayoutScreen(output, width, coloured=coloured)

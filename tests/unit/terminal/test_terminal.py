@@ -4,9 +4,10 @@ import io
 
 import pytest
 
+from toolbus.terminal.layout import LayoutScreen
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import Screen, open_screen
-from toolbus.terminal.spans import Span, joined
+from toolbus.terminal.spans import Span
 
 
 @pytest.fixture
@@ -15,8 +16,13 @@ def stream():
 
 
 @pytest.fixture
+def plain(stream):
+    return Screen(Output(stream), 40)
+
+
+@pytest.fixture
 def screen(stream):
-    return Screen(Output(stream), 40, joined)
+    return LayoutScreen(Output(stream), 40, coloured=False)
 
 
 class Full(io.StringIO):
@@ -57,11 +63,15 @@ def test_prose_is_wrapped(screen, stream):
     assert lines == ["    " + "word " * 6 + "word", "    word word word word word", ""]
 
 
-def test_a_table_is_aligned(screen, stream):
+@pytest.mark.parametrize("layout", ["plain", "screen"])
+def test_a_table_is_aligned(layout, request, stream):
+    screen = request.getfixturevalue(layout)
+
     screen.table([("a", "b", ""), ("long", "c", "d")], indent=1)
     screen.table([("a", "1"), ("b", "1,000")], numbers=True)
+    screen.table([])
 
-    assert stream.getvalue().splitlines() == [
+    assert [line for line in stream.getvalue().splitlines() if line] == [
         " a     b",
         " long  c  d",
         "a      1",
@@ -69,14 +79,24 @@ def test_a_table_is_aligned(screen, stream):
     ]
 
 
-def test_a_note_without_room_stands_lower(screen, stream):
-    screen.table([("short",), ("x" * 31,), ("none",)], notes=["place:1", "there:22", ""])
+def test_the_widest_column_gives_way(screen, stream):
+    screen.table([("first", "x" * 30, "last"), ("second", "word " * 6, "words")])
 
     assert stream.getvalue().splitlines() == [
-        "short".ljust(33) + "place:1",
-        "x" * 31,
-        "there:22".rjust(40),
-        "none",
+        "first   " + "x" * 24 + "…  last",
+        "second  word word word word word   words",
+        "        word",
+    ]
+
+
+def test_a_note_without_room_stands_lower(screen, stream):
+    screen.table([("1", "short"), ("2", "x" * 31), ("3", "")], notes=["place:1", "there:22", ""])
+
+    assert stream.getvalue().splitlines() == [
+        "1  short".ljust(33) + "place:1",
+        "2  " + "x" * 31,
+        " " * 32 + "there:22",
+        "3",
     ]
 
 
@@ -98,13 +118,30 @@ def test_a_long_single_row_stands_on_two_lines(screen, stream):
     assert stream.getvalue() == "  - git push --force\n  + git push --force-with-lease\n"
 
 
+def test_plain_text_is_not_cropped(plain, stream):
+    plain.line("x" * 60, Span("y", "bad"), right=["end"], indent=2)
+    plain.table([("a", "b" * 60)], notes=["place:1"])
+    plain.compare([("left only", ""), ("old", "new")], indent=1)
+
+    assert stream.getvalue().splitlines() == [
+        "  " + "x" * 60 + "y  end",
+        "a  " + "b" * 60 + "  place:1",
+        " - left only",
+        " - old",
+        " + new",
+    ]
+
+
 def test_a_command_can_be_copied(screen, stream):
     screen.command("run", "a folder/with spaces", "and-a-long-option")
 
-    assert stream.getvalue() == "  run 'a folder/with spaces' \\\n      and-a-long-option\n"
+    assert stream.getvalue() == "  run 'a folder/with spaces' and-a-long-option\n"
 
 
-def test_control_characters_are_shown_as_such(screen, stream):
+@pytest.mark.parametrize("layout", ["plain", "screen"])
+def test_control_characters_are_shown_as_such(layout, request, stream):
+    screen = request.getfixturevalue(layout)
+
     screen.line("a\x1b[31mb\tc\x07")
 
     assert stream.getvalue() == "a�[31mb c�\n"

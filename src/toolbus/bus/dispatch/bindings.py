@@ -14,7 +14,7 @@ from toolbus.bus.dispatch.callables import is_async, is_generator, name_of, plac
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import PredicateError, passes
 from toolbus.bus.dispatch.holding import Held, asking, calling, can_be_weak, reference
-from toolbus.bus.dispatch.turns import take
+from toolbus.bus.dispatch.nesting import in_turn
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
 
@@ -75,7 +75,7 @@ class Binding:
         self.name, self.where = options.name or name_of(handler), place_of(handler)
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
         self.sender = _sender_id(options.sender)
-        self.order, self.told, self.cancelled = 0, False, False
+        self.order, self.warned, self.cancelled = 0, False, False
         end = partial(on_end, self)
         owned = handler if options.weak else held
         self._is_held = held is not None
@@ -194,7 +194,7 @@ def _prepared(
     from toolbus.bus.dispatch import deadlines  # noqa: PLC0415 - loads asyncio, which few buses need
 
     if abandoned is None:
-        awaited = (take, call) if queued else (call,)
+        awaited = (in_turn, call) if queued else (call,)
         return partial(deadlines.timed, timeout, *awaited), None
     return (
         partial(deadlines.in_thread, call, seconds=timeout, watcher=abandoned),

@@ -13,7 +13,7 @@ from toolbus.events.subjects import ids_of
 from toolbus.messages.records import changed, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
     from toolbus.events.catalogue import Scope
@@ -75,15 +75,25 @@ class Digests:
 
 
 class Trace:
-    """The record of one dispatch in the making; *turns* counts the handlers that are in it.
+    """The record of one dispatch to *handlers* in the making.
 
     *values* says whether the values themselves shall be in it. Without *digests* those are "".
-    *readers* are who gets it.
+    *recorder* will give it to *readers*, the taps that want it. It is *finished* when the dispatch
+    came to its end, and no exception left it.
     """
 
     __slots__ = (
-        *("_digests", "_entries", "_event", "_latest", "_original", "_scope", "_since"),
-        *("_started", "readers", "turns", "values"),
+        *("_digests", "_entries", "_event", "_handlers", "_latest", "_original", "_scope"),
+        *(
+            "_started",
+            "_started_ns",
+            "_turn_ns",
+            "_turns",
+            "finished",
+            "readers",
+            "recorder",
+            "values",
+        ),
     )
 
     def __init__(
@@ -93,80 +103,76 @@ class Trace:
         scope: Scope,
         digests: Digests | None,
         *,
+        handlers: Sequence[Named] = (),
         values: bool = True,
+        recorder: Any = None,
         readers: tuple[Any, ...] = (),
     ) -> None:
         self._event, self._scope, self._digests = event, scope, digests
-        self.values, self.readers = values, readers
+        self._handlers, self.values = handlers, values
+        self.recorder, self.readers, self.finished = recorder, readers, False
         self._original = self._latest = (value, *self._weighed(value))
         self._entries: list[HandlerEntry] = []
-        self._started, self._since = time_ns(), perf_counter_ns()
-        self.turns = 0
-
-    def ran(self, handler: Named, since_ns: int, status: HandlerStatus = "ran") -> None:
-        """Note that *handler* had its turn from *since_ns* on and changed nothing."""
-        self.turns += 1
-        self._idle(handler, handler.name, perf_counter_ns() - since_ns, status)
+        self._started, self._started_ns = time_ns(), perf_counter_ns()
+        self._turns, self._turn_ns = 0, self._started_ns
 
     def add(
         self,
         handler: Named,
         status: HandlerStatus,
-        since_ns: int = 0,
         *,
         why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
+        steps: Sequence[StepTaken] = (),
     ) -> None:
-        """Note what *handler* did since *since_ns*, and *why*.
+        """Note what *handler* did in its turn, which ends now, and *why*.
 
         A *change* between values that are encoded alike is none.
         """
-        self.turns += 1
-        duration_ns = perf_counter_ns() - since_ns if since_ns else 0
-        self._enter(handler, handler.name, status, why, change, duration_ns)
+        while self._handlers[self._turns] is not handler:
+            self._miss_turn()
+        self._turns += 1
+        if steps:
+            self._add_steps(handler, steps, status, why, change)
+        elif change is None and why == NO_WHY:
+            self._idle(handler, handler.name, status, self._lap(perf_counter_ns()))
+        else:
+            duration_ns = self._lap(perf_counter_ns())
+            self._enter(handler, handler.name, status, why, change, duration_ns)
 
-    def add_steps(
+    def _add_steps(
         self,
         handler: Named,
         steps: Sequence[StepTaken],
         status: HandlerStatus,
-        since_ns: int,
         why: Why,
-        *,
-        change: tuple[object, object] | None = None,
+        change: tuple[object, object] | None,
     ) -> None:
-        """Note each of the *steps* under its own name, and what *handler* did besides.
-
-        *change* is what the handler made of all; "rejected" without one is the last step's.
-        """
-        self.turns += 1
+        """Enter each of the *steps*; "rejected" without a *change* is the last one's."""
         blamed = steps[-1] if status == "rejected" and change is None else None
         for step in steps:
-            duration_ns, since_ns = step.ended_ns - since_ns, step.ended_ns
+            duration_ns = self._lap(step.ended_ns)
             if step is blamed:
                 self._step(handler, step, "rejected", why, duration_ns)
             elif step.after is step.before and step.failed is None:
-                self._idle(handler, step.name, duration_ns, "ran")  # As most do.
+                self._idle(handler, step.name, "ran", duration_ns)  # As most do.
             else:
                 done: HandlerStatus = "failed" if step.failed else "changed"
                 self._step(handler, step, done, NO_WHY, duration_ns)
         if blamed is None:
-            self._beyond(handler, steps, status, since_ns, why, change)
+            self._beyond(handler, steps, status, why, change)
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
         original, digest, _ = self._original
         return _differ(original, value, digest, self._weigh(value)[0])
 
-    def missing(self, handlers: Iterable[Named]) -> None:
-        """Note that *handlers* did not get their turn."""
-        for handler in handlers:
-            self.add(handler, "not_run")
-
     def finish(
         self, outcome: Outcome, reason: str | None = None, result: object = None
     ) -> DispatchRecord:
-        """Return the record; the handlers left *result*."""
+        """Return the record; the handlers left *result*, and who had no turn will have none."""
+        while self._turns < len(self._handlers):
+            self._miss_turn()
         value, digest, size = self._original
         subject, call_id = ids_of(value)
         return DispatchRecord(
@@ -175,7 +181,7 @@ class Trace:
             subject=subject,
             call_id=call_id,
             started_ns=self._started,
-            duration_ns=perf_counter_ns() - self._since,
+            duration_ns=perf_counter_ns() - self._started_ns,
             outcome=outcome,
             reason=reason,
             original=digest,
@@ -185,7 +191,17 @@ class Trace:
             result=result if self.values else None,
         )
 
-    def _idle(self, handler: Named, name: str, duration_ns: int, status: HandlerStatus) -> None:
+    def _lap(self, now_ns: int) -> int:
+        """Return the time since the turn or the step before ended; this one ends at *now_ns*."""
+        duration_ns, self._turn_ns = now_ns - self._turn_ns, now_ns
+        return duration_ns
+
+    def _miss_turn(self) -> None:
+        handler = self._handlers[self._turns]
+        self._turns += 1
+        self._idle(handler, handler.name, "not_run", 0)
+
+    def _idle(self, handler: Named, name: str, status: HandlerStatus, duration_ns: int) -> None:
         """Enter what changed nothing."""
         entry = HandlerEntry(
             name=name,
@@ -209,24 +225,24 @@ class Trace:
             why = Why(step.failed, step.detail)
         self._enter(handler, step.name, status, why, moved, duration_ns)
 
-    def _beyond(  # noqa: PLR0917 - private, and called once
+    def _beyond(
         self,
         handler: Named,
         steps: Sequence[StepTaken],
         status: HandlerStatus,
-        since_ns: int,
         why: Why,
         change: tuple[object, object] | None,
     ) -> None:
         """Enter what *handler* did besides its *steps*, if it did."""
-        name, left = handler.name, steps[-1].after
         if status in {"ran", "changed"}:
             # It made another value of what the steps left, or dropped that.
-            end = change[1] if change else steps[0].before if status == "ran" else left
-            if end is left:
+            stepped = steps[-1].after
+            end = change[1] if change else steps[0].before if status == "ran" else stepped
+            if end is stepped:
                 return
-            status, why, change = "changed", NO_WHY, (left, end)
-        self._enter(handler, name, status, why, change, perf_counter_ns() - since_ns)
+            status, why, change = "changed", NO_WHY, (stepped, end)
+        duration_ns = self._lap(perf_counter_ns())
+        self._enter(handler, handler.name, status, why, change, duration_ns)
 
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
@@ -237,8 +253,8 @@ class Trace:
         change: tuple[object, object] | None,
         duration_ns: int,
     ) -> None:
-        more = {} if change is None else self._difference(*change)
-        if status == "changed" and not more:
+        difference = {} if change is None else self._difference(*change)
+        if status == "changed" and not difference:
             status = "ran"
         self._entries.append(
             HandlerEntry(
@@ -250,7 +266,7 @@ class Trace:
                 detail=why.detail,
                 detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
                 duration_ns=duration_ns,
-                **more,
+                **difference,
             )
         )
 
