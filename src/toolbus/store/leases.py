@@ -1,13 +1,7 @@
-"""Who may write a session: the lease that words it early, and the fence that decides.
-
-A lease names the process that holds it, since a killed one gives nothing back.
-"""
+"""Who may write a session: the lease that words it early, and the fence that decides."""
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.errors import SessionBusyError
@@ -47,34 +41,3 @@ def check_position(session_id: str, at: Position | None, stands: Position) -> No
     """Raise `SessionBusyError` if the session is not where its writer believes it to be."""
     if at is not None and at != stands:
         raise SessionBusyError(session_id, _TAKEN, stands.epoch, stands.length)
-
-
-def this_process() -> str:
-    """Return what names this process to others that may see its file."""
-    return f"{_machine()}:{os.getpid()}"
-
-
-def is_gone(process: str) -> bool:
-    """Tell whether *process* has certainly ended; of another machine's that cannot be told."""
-    machine, _, pid = process.rpartition(":")
-    if machine != _machine() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    # One that was killed stays listed until its parent has asked for it.
-    with suppress(OSError, IndexError):
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
-    return False
-
-
-def _machine() -> str:
-    """Return what tells apart those among whom a number means one process."""
-    name = os.uname().nodename
-    # Containers may share a name, and each counts its processes from 1.
-    with suppress(OSError):
-        name += f"/{Path('/proc/self/ns/pid').readlink()}"
-    return name

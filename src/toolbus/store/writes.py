@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.errors import StoreError
 from toolbus.store import rows, schema
-from toolbus.store.leases import Lease, check_position, is_gone, running, this_process
+from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.opening import EMPTY, FileIdentity, read_header
+from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite_errors import STILL_LOGGED, failure_of
 
