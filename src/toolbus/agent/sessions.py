@@ -16,8 +16,8 @@ from toolbus.messages.ids import new_id
 from toolbus.messages.records import AssistantMessage, Message, SystemMessage, ToolMessage
 from toolbus.store.originals import originals_of
 from toolbus.store.protocol import Stored
+from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
-from toolbus.tasks.eager import Begun, to_the_end
 from toolbus.tasks.locks import LoopLock
 from toolbus.tools.calls.runner import ToolRunner
 from toolbus.transcript.pairing import known
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-KEPT_RECORDS = 1_000
+_KEPT_RECORDS = 1_000
 
 
 class AgentConfig(NamedTuple):
@@ -63,8 +63,8 @@ class AgentSession:
         self.scope, self.setting = scope, setting
         self.transcript = Transcript(setting.bus, scope.session_id, self._write)
         self._writer = Writer(setting.store, scope.session_id, new_id())
-        self.records: deque[DispatchRecord] = deque(maxlen=KEPT_RECORDS)
-        self._unsaved: deque[DispatchRecord] = deque()
+        self.records: deque[DispatchRecord] = deque(maxlen=_KEPT_RECORDS)
+        self._unsaved = WriteBehind()
         self._waiting: deque[Message] = deque()
         self._told: set[str] = set()
         self._beginning = LoopLock()
@@ -234,27 +234,16 @@ class AgentSession:
 
     async def flush(self) -> None:
         """Write the ledger records that no message has taken along; a failure is only logged."""
-        if self._unsaved:
-            try:
-                await to_the_end(Begun(self._write()))
-            except Exception as error:  # noqa: BLE001 - the messages are safe, and the run is over
-                logger.warning("ledger records of the session wait on: %s", error)
+        await self._unsaved.flush(self._write, "wait on")
 
     async def _write(self, message: Message | None = None) -> None:
-        records: list[DispatchRecord] = []
-        while self._unsaved:
-            records.append(self._unsaved.popleft())
-        originals = originals_of(records) if self.setting.keep_originals else ()
-        stored = Stored(message=message, records=tuple(records), originals=originals)
-        try:
+        with self._unsaved.taking() as records:
+            originals = originals_of(records) if self.setting.keep_originals else ()
+            stored = Stored(message=message, records=records, originals=originals)
             if message is None:
                 await self.setting.store.append(self.scope.session_id, stored)
             else:
                 await self._writer.append(stored, len(self.transcript.messages))
-        except Exception:
-            # Of a store that goes on failing, no more is kept than memory keeps anyway.
-            self._unsaved.extendleft(reversed(records[-KEPT_RECORDS:]))
-            raise
 
     async def _read(self) -> None:
         messages = await self.setting.store.read(self.scope.session_id)
@@ -288,4 +277,4 @@ class AgentSession:
     def _log(self, record: DispatchRecord) -> None:
         self.records.append(record.without_values())
         if self.setting.store.durable:
-            self._unsaved.append(record)
+            self._unsaved.add(record)
