@@ -39,9 +39,8 @@ class DemoPrinter:
         self._screen.line(*head, right=[status, duration])
         for change in call.deeds:
             self._show_intervention(change, call)
-        if call.status != "ok" and not any(
-            change.did in {"denied", "answered"} for change in call.deeds
-        ):
+        settled = {change.did for change in call.deeds} & {"denied", "answered"}
+        if call.status != "ok" and not settled:
             end = " ".join(call.text.splitlines()[-2:])
             self._screen.prose(f"! {end}", indent=_INDENT, style="bad")
 
