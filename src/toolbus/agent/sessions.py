@@ -14,8 +14,7 @@ from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import AssistantMessage, Message, SystemMessage, ToolMessage
-from toolbus.store.originals import originals_of
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import Stored, originals_of
 from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
 from toolbus.tasks.locks import LoopLock
