@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 from judged_sessions import TOOLS, Passed, frames_of
 from toolbus.mcp.proxy.addresses import read_url
+from toolbus.mcp.proxy.http.failures import HttpError
 from toolbus.mcp.proxy.http.forwarding import Upstream
+from toolbus.mcp.proxy.http.http_request import HttpRequest
 from toolbus.mcp.proxy.http.relay import Relay
-from toolbus.mcp.proxy.http.visits import RefusedVisitError, Visit
 from toolbus.mcp.proxy.http_client import HttpClient
 from toolbus.mcp.proxy.stdio import ProxyLimits
 
@@ -63,7 +64,7 @@ class Relayed:
         self._begin(None)
         try:
             _, answer = await self._visit(body, JSON | headers)
-        except RefusedVisitError:
+        except HttpError:
             answer = None
         return self._passed(answer)
 
@@ -90,11 +91,11 @@ class Relayed:
 
         headers = [(name.encode(), value.encode()) for name, value in named.items()]
         scope = {"method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
-        visit = Visit(scope, receive, send)
-        await visit.read(2**24, SECONDS)
+        request = HttpRequest(scope, receive, send)
+        await request.read(2**24, SECONDS)
         try:
             async with asyncio.timeout(SECONDS):
-                await self.relay.take(visit)
+                await self.relay.take(request)
         except TimeoutError:
             raise AssertionError(f"no answer to {body[:1000]!r} under {named}") from None
         return fields, b"".join(sent)
@@ -117,8 +118,8 @@ async def relayed(proxy, judge):
     async with await asyncio.start_server(found.serve, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
         upstream = Upstream(HttpClient(), read_url(f"http://127.0.0.1:{port}/mcp"), ProxyLimits())
-        found.relay = Relay(proxy, upstream, most=100, idle=10)
+        found.relay = Relay(proxy, upstream, limit=100, idle=10)
         try:
             yield found
         finally:
-            await found.relay.close(1)
+            await found.relay.close()

@@ -9,9 +9,9 @@ from blinker import Namespace
 
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.details import Details
-from toolbus.bus.dispatch.loop import Outside
+from toolbus.bus.dispatch.loop import Surroundings
 from toolbus.bus.dispatch.plans import make_plan
-from toolbus.bus.ledger.taps import Tap, Wish
+from toolbus.bus.ledger.taps import Tap, TapFilter
 from toolbus.bus.registry import Registry
 from toolbus.errors import DispatchError, RegistrationError
 from toolbus.events.catalogue import Scope
@@ -75,9 +75,10 @@ class EventBus(Registry):
         """
         if not callable(sink) or is_async(sink):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
-        wish = Wish(idle, tuple(without))
-        tap = Tap(sink, wish, values=values, digests=digests, session_id=session_id)
-        return self._taps.add(tap)
+        which = TapFilter(idle, tuple(without))
+        return self._taps.add(
+            Tap(sink, which, values=values, digests=digests, session_id=session_id)
+        )
 
     def do(self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE) -> None:
         """Show *value* to the observers of *event*; async ones see it later, in order.
@@ -156,7 +157,7 @@ class EventBus(Registry):
         """
         channel = self._channel(event)
         heard = channel.heard
-        return channel.listen(self._is_heard) if heard is None else heard
+        return channel.keep_heard(self._is_heard) if heard is None else heard
 
     @property
     def pending(self) -> int:
@@ -205,23 +206,18 @@ class EventBus(Registry):
         if not _can(verb, bindings):
             return partial(self._refuse, channel, bindings)
         event, queues, recorder = channel.event, None, None
-        if verb == "do" and any(one.is_async for one in bindings):
+        if verb == "do" and any(binding.is_async for binding in bindings):
             queues = self._used_loops()
         if self._taps.wants(event, handled=bool(bindings), tapped=tapped):
-            recorder = self._taps.recording(event, bindings)
-        outside = Outside(
-            nesting=channel.nesting,
-            recorder=recorder,
-            tell=channel.tell if channel.visited else None,
-            ready=None if queues is None else partial(queues.ready, event.name),
-            put=None if queues is None else queues.put,
-        )
-        return make_plan(verb, event, bindings, outside, dry_run=self.dry_run)
+            recorder = self._taps.recorder(event, bindings)
+        notify = channel.notify if channel.has_plain_receivers else None
+        around = Surroundings(channel.nesting, recorder, notify, queues)
+        return make_plan(verb, event, bindings, around, dry_run=self.dry_run)
 
     def _is_heard(self, channel: Channel) -> bool:
         handled = channel.handled
         wanted = self._taps.wants(channel.event, handled=handled, tapped=True)
-        return handled or wanted or channel.visited
+        return handled or wanted or channel.has_plain_receivers
 
     def _refuse(
         self, channel: Channel, bindings: tuple[Binding, ...], *arguments: Any
@@ -237,4 +233,4 @@ class EventBus(Registry):
 
 def _can(verb: Verb, bindings: tuple[Binding, ...]) -> bool:
     """Tell whether *verb* can run *bindings*: there is no loop in a sync transform."""
-    return verb != "apply_sync" or all(one.blocking is not None for one in bindings)
+    return verb != "apply_sync" or all(binding.blocking is not None for binding in bindings)

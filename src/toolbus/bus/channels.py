@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.nesting import Nesting
+from toolbus.bus.dispatch.observers import notify
 from toolbus.bus.dispatch.plans import Verb
-from toolbus.bus.dispatch.showing import tell
 from toolbus.errors import DispatchError
 from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from blinker import Signal
 
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.details import Details
     from toolbus.events.catalogue import Event, Scope
 
 T = TypeVar("T")
 
 
-class Audience(NamedTuple):
+class Listeners(NamedTuple):
     """The handlers that hear a speaker, in their order, and the plans that dispatch to them.
 
     *plain* are the plans by their verbs, *tapped* those for sessions that have a tap.
@@ -42,14 +43,8 @@ class Channel:
 
     If everybody hears the same handlers, each of the four is a plan: made by *planner* at the
     first dispatch after a change, and from then on the very thing that is called. Else it looks
-    up the audience of who speaks. *tapped* are the sessions with a tap of their own.
+    up the listeners of who speaks. *tapped* are the sessions with a tap of their own.
     """
-
-    __slots__ = (
-        *("_audiences", "_by_sender", "_ended", "_first", "_joint", "_lock", "_order"),
-        *("_planner", "_tapped", "_version", "_visited"),
-        *("apply", "apply_sync", "do", "event", "heard", "nesting", "observe", "signal", "verbs"),
-    )
 
     do: Callable[..., None]
     observe: Callable[..., Coroutine[Any, Any, None]]
@@ -65,7 +60,7 @@ class Channel:
         self._order, self._lock = count(), threading.RLock()
         self._by_sender: dict[str | None, dict[Binding, None]] = {}
         self._ended: deque[Binding] = deque()
-        self._visited = False
+        self._has_plain_receivers = False
         self._first = {verb: partial(self._dispatch_first, verb) for verb in get_args(Verb)}
         self.outdate()
         signal.receiver_connected.connect(self._receiver_changed, weak=False)
@@ -86,11 +81,12 @@ class Channel:
             return bool(self._by_sender)
 
     @property
-    def visited(self) -> bool:
+    def has_plain_receivers(self) -> bool:
         """Whether there are plain blinker receivers, whomever they hear."""
-        if self._visited:
-            self._visited = any(not isinstance(one, Binding) for one in self._receivers())
-        return self._visited
+        if self._has_plain_receivers:
+            receivers = list(self.signal.receivers.values())
+            self._has_plain_receivers = not all(isinstance(each, Binding) for each in receivers)
+        return self._has_plain_receivers
 
     def add(self, binding: Binding) -> None:
         """Put *binding* into its place."""
@@ -120,72 +116,53 @@ class Channel:
         self._version = object()
         self.heard: bool | None = None
         if sender is None:
-            self._audiences: dict[str | None, Audience] = {}
-            self._joint: dict[tuple[str, ...], Audience] = {}
-        else:
-            self._audiences.pop(sender, None)
-            for senders in tuple(self._joint):
-                if sender in senders:
-                    self._joint.pop(senders, None)
+            self._listeners: dict[tuple[str, ...], Listeners] = {}
+        for senders in tuple(self._listeners):
+            if sender in senders:
+                self._listeners.pop(senders, None)
         for verb, first in self._first.items():
             setattr(self, verb, first)
 
-    def listen(self, ask: Callable[[Channel], bool]) -> bool:
+    def keep_heard(self, ask: Callable[[Channel], bool]) -> bool:
         """Return what *ask* says of this channel; it is *heard* until the next change."""
         return self._keep("heard", lambda: ask(self))
 
-    def tell(self, context: EventContext[Any]) -> None:
+    def notify(self, context: EventContext[Any]) -> None:
         """Show the end of a dispatch to the plain blinker receivers that hear who spoke."""
         if not self.signal.is_muted:
-            tell(list(self.signal.receivers_for(context.scope.agent_id)), context)
+            notify(list(self.signal.receivers_for(context.scope.agent_id)), context)
 
-    def audience(self, scope: Scope) -> Audience:
+    def listeners(self, scope: Scope) -> Listeners:
         """Return who hears a dispatch under *scope*."""
-        if scope.lineage:
-            return self._joint_audience(scope)
-        found = self._audiences.get(scope.agent_id)
-        if found is None and scope.agent_id not in self._by_sender:
-            found = self._audiences.get(None)
-        return found or self._gather((scope.agent_id,))
-
-    def _joint_audience(self, scope: Scope) -> Audience:
         among = dict.fromkeys((*scope.lineage, scope.agent_id))
-        senders = tuple([one for one in among if one in self._by_sender])
-        kept, key = self._place(senders)
-        return kept.get(key) or self._gather(senders)
+        # Speakers without handlers of their own have the same listeners.
+        senders = tuple([sender for sender in among if sender in self._by_sender])
+        return self._listeners.get(senders) or self._gather(senders)
 
-    def _gather(self, senders: tuple[str, ...]) -> Audience:
-        """Return who hears *senders*, of which some may have no handlers, and keep that."""
+    def _gather(self, senders: tuple[str, ...]) -> Listeners:
+        """Return who hears *senders*, and keep that for the next dispatch."""
         with self._lock:
             self._forget_ended()
-            senders = tuple([one for one in senders if one in self._by_sender])
+            senders = tuple([sender for sender in senders if sender in self._by_sender])
             version = self._version
             # Sorted at the first dispatch after a change: a dispatch neither sorts nor locks.
-            groups = [self._by_sender.get(one, {}) for one in (None, *senders)]
-            made = Audience(_ordered(groups), {}, {})
+            groups = [self._by_sender.get(sender, {}) for sender in (None, *senders)]
+            made = Listeners(_ordered(groups), {}, {})
             # Without the lock, the garbage collector may have ended a weak handler meanwhile.
             if self._version is version:
-                kept, key = self._place(senders)
-                kept[key] = made
+                self._listeners[senders] = made
             return made
 
-    def _place(self, senders: tuple[str, ...]) -> tuple[dict[Any, Audience], Any]:
-        """Return where the audience of *senders* is kept, and under which key."""
-        if len(senders) > 1:
-            return self._joint, senders
-        return self._audiences, senders[0] if senders else None
-
-    def _route(self, verb: Verb, value: Any, scope: Scope, *more: Any) -> Any:
-        """Dispatch to the audience of who speaks."""
-        audience = None if scope.lineage else self._audiences.get(scope.agent_id)
-        if audience is None:
-            audience = self.audience(scope)
+    def _route(self, verb: Verb, value: Any, scope: Scope, details: Details | None = None) -> Any:
+        """Dispatch to the listeners of who speaks."""
+        known = None if scope.lineage else self._listeners.get((scope.agent_id,))
+        listeners = known or self.listeners(scope)
         tapped = scope.session_id in self._tapped
-        plans = audience.tapped if tapped else audience.plain
+        plans = listeners.tapped if tapped else listeners.plain
         plan = plans.get(verb)
         if plan is None:
-            plan = plans[verb] = self._planner(self, verb, audience.bindings, tapped=tapped)
-        return plan(value, scope, *more)
+            plan = plans[verb] = self._planner(self, verb, listeners.bindings, tapped=tapped)
+        return plan(value, scope, details)
 
     def _dispatch_first(self, verb: Verb, *arguments: Any) -> Any:
         """Put what dispatches with *verb* into its place, and call it."""
@@ -196,7 +173,7 @@ class Channel:
 
     def _dispatching(self, verb: Verb) -> Callable[..., Any]:
         self._forget_ended()
-        if self._tapped or len(self._by_sender) > (None in self._by_sender):
+        if self._tapped or self._by_sender.keys() - {None}:
             return partial(self._route, verb)
         return self._planner(self, verb, self._gather(()).bindings, tapped=False)
 
@@ -222,12 +199,9 @@ class Channel:
                 self._by_sender.pop(binding.sender, None)
             self._disconnect(binding)
 
-    def _receivers(self) -> list[Callable[..., Any]]:
-        return list(self.signal.receivers.values())
-
     def _receiver_changed(self, _: object, /, receiver: Callable[..., Any], **__: object) -> None:
         if not isinstance(receiver, Binding):
-            self._visited = True
+            self._has_plain_receivers = True
             self.outdate()
 
     def _disconnect(self, binding: Binding) -> None:

@@ -7,9 +7,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from toolbus.bus.dispatch.contexts import shown
 from toolbus.bus.dispatch.deadlines import calling_loop, running_loop
-from toolbus.bus.dispatch.turns import current, next_turn
+from toolbus.bus.dispatch.nesting import current_turn
 from toolbus.bus.queues import LoopQueues
 from toolbus.errors import ClosedError, DispatchError, NoLoopError
 
@@ -29,7 +28,7 @@ class Loops:
     def __init__(self) -> None:
         # Reentrant: the garbage collector may dispatch from a finalizer, at any moment.
         self._lock = threading.RLock()
-        self._loops: dict[asyncio.AbstractEventLoop | None, LoopQueues] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, LoopQueues] = {}
         self._closed = False
         self._lost = 0
 
@@ -59,16 +58,14 @@ class Loops:
         in which the bus was used last.
         """
         self._check_open()
-        loop = running_loop()
-        if (queues := self._loops.get(loop)) is not None:
-            return queues
-        if loop is None and (loop := self._elsewhere()) is None:
+        loop = running_loop() or self._elsewhere()
+        if loop is None:
             raise NoLoopError(event)
-        return self._of(loop)
+        return self._loops.get(loop) or self._of(loop)
 
-    def put(self, queues: LoopQueues, binding: Binding, context: EventContext[Any]) -> None:
+    def put(self, binding: Binding, context: EventContext[Any]) -> None:
         """Queue *context* for the observer *binding*; raises `DispatchDepthError`."""
-        queues.put(binding, shown(context), next_turn(self, binding.event))
+        self.ready(binding.event.name).put(binding, context)
 
     async def drain(self, seconds: float | None) -> None:
         """Wait until all that is queued now in the running loop has been seen, or *seconds*."""
@@ -105,11 +102,11 @@ class Loops:
         except TimeoutError:
             if not limit.expired():
                 raise
-            left = self._here().pending
-            logger.warning("%d events still wait for async observers after %g s", left, seconds)
+            pending = self._here().pending
+            logger.warning("%d events still wait for async observers after %g s", pending, seconds)
 
     def _is_serving(self) -> bool:
-        turn = current()
+        turn = current_turn()
         return turn is not None and turn.place is self
 
     def _check_open(self) -> None:
@@ -122,7 +119,7 @@ class Loops:
         if caller is not None and not caller.is_closed():
             return caller
         with self._lock:
-            used = [one.loop for one in self._loops.values() if not one.loop.is_closed()]
+            used = [loop for loop in self._loops if not loop.is_closed()]
         return used[-1] if used else None
 
     def _here(self) -> LoopQueues:
@@ -132,7 +129,7 @@ class Loops:
         """Return the queues of *loop*, which takes over what closed loops have left."""
         with self._lock:
             if loop not in self._loops:
-                self._loops[loop] = LoopQueues(loop, self._lock, self._lose)
+                self._loops[loop] = LoopQueues(loop, self, self._lock, self._lose)
             queues = self._loops[loop]
             for former in tuple(self._loops.values()):
                 if former is not queues and former.loop.is_closed():

@@ -9,7 +9,8 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bus.dispatch.failures import log
-from toolbus.bus.dispatch.showing import show
+from toolbus.bus.dispatch.nesting import next_turn
+from toolbus.bus.dispatch.observers import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.dispatch.turns import Turn
+    from toolbus.bus.dispatch.nesting import ObserverTurn
 
 # Who waits for a queue whose task was cancelled looks again, and starts it anew.
 LOOK_AGAIN = 0.1
@@ -31,25 +32,25 @@ class Item(NamedTuple):
 
     context: EventContext[Any]
     variables: Context
-    turn: Turn
+    turn: ObserverTurn
     held: object
 
 
 class Queue:
     """What one observer has still to see, and what it is shown; the counts only grow."""
 
-    __slots__ = ("entered", "items", "left", "running", "shown")
+    __slots__ = ("done", "entered", "items", "running", "shown")
 
     def __init__(self) -> None:
         self.items: deque[Item] = deque()
-        self.entered = self.left = 0
+        self.entered = self.done = 0
         self.running = False
         self.shown: Item | None = None
 
     @property
     def length(self) -> int:
         """How many events wait, or are being shown."""
-        return self.entered - self.left
+        return self.entered - self.done
 
 
 class Waiter(NamedTuple):
@@ -63,14 +64,18 @@ class Waiter(NamedTuple):
 class LoopQueues:
     """The queues of one *loop*, and the tasks that empty them there.
 
-    *lock* guards all queues of a bus; *lose* is called for an event whose turn the loop's end
-    cut off.
+    *place* stands for all queues of a bus, *lock* guards them; *lose* is called for an event whose
+    turn the loop's end cut off.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, lock: RLock, lose: Callable[[], object]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        place: object,
+        lock: RLock,
+        lose: Callable[[], object],
     ) -> None:
-        self.loop, self._lock, self._lose = loop, lock, lose
+        self.loop, self._place, self._lock, self._lose = loop, place, lock, lose
         self._queues: dict[Binding, Queue] = {}
         self._waiting: list[Waiter] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,9 +86,12 @@ class LoopQueues:
         with self._lock:
             return sum([queue.length for queue in self._queues.values()])
 
-    def put(self, binding: Binding, context: EventContext[Any], turn: Turn) -> None:
-        """Queue *context* for the observer *binding*, as its *turn*; from any thread."""
-        variables = copy_context()
+    def put(self, binding: Binding, context: EventContext[Any]) -> None:
+        """Queue *context* for the observer *binding*, from any thread.
+
+        Raises `DispatchDepthError`.
+        """
+        turn, variables = next_turn(self._place, binding.event), copy_context()
         turn.mark(variables)
         with self._lock:
             self._add(binding, Item(context, variables, turn, binding.hold()))
@@ -117,7 +125,7 @@ class LoopQueues:
             for waiter in waiters:
                 await self._wait(waiter)
         finally:
-            self._waiting = [one for one in self._waiting if one not in waiters]
+            self._waiting = [other for other in self._waiting if other not in waiters]
 
     async def _wait(self, waiter: Waiter) -> None:
         while not waiter.passed.is_set():
@@ -200,7 +208,7 @@ class LoopQueues:
     def _seen(self, queue: Queue) -> None:
         """Count what was shown."""
         queue.shown = None
-        queue.left += 1
+        queue.done += 1
         for waiter in self._waiting:
-            if waiter.queue is queue and queue.left >= waiter.mark:
+            if waiter.queue is queue and queue.done >= waiter.mark:
                 waiter.passed.set()

@@ -16,7 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.details import Rejected
-from toolbus.bus.dispatch.turns import MAX_DEPTH
+from toolbus.bus.dispatch.nesting import MAX_DEPTH, PERMITS
 from toolbus.bus.subscribing import Subscribing
 from toolbus.errors import DispatchDepthError
 from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
@@ -296,9 +296,11 @@ def test_a_handler_that_is_cancelled_in_its_own_turn_goes_on():
 
 
 def depth(bus):
-    level = bus._channel(WORD).nesting.enter()
+    """Return how many levels there are here, and how many dispatches are under way."""
+    nesting = bus._channel(WORD).nesting
+    level = nesting.enter()
     level.over = True
-    return level.depth - 1
+    return level.depth - 1 + PERMITS - len(nesting.permits)
 
 
 def test_the_depth_is_counted_back():
@@ -576,7 +578,7 @@ def test_numbers_are_given_back():
     assert numbers.take(Owner)[0] == 1
 
 
-def test_speakers_without_handlers_share_one_audience():
+def test_speakers_without_handlers_share_listeners():
     bus = EventBus()
     bus.on(WORD, lambda ctx: None, sender="a")
     bus.on(WORD, lambda ctx: None)
@@ -587,7 +589,7 @@ def test_speakers_without_handlers_share_one_audience():
     bus.apply_sync(WORD, "x", Scope(agent_id="a", lineage=("a", "b")))
 
     channel = bus._channel(WORD)
-    assert (set(channel._audiences), channel._joint) == ({None, "a"}, {})
+    assert set(channel._listeners) == {(), ("a",)}
 
 
 def test_a_subscription_outdates_those_who_hear_it():
@@ -598,20 +600,20 @@ def test_a_subscription_outdates_those_who_hear_it():
     scopes["below"] = Scope(agent_id="b", lineage=("a",))
     channel = bus._channel(WORD)
 
-    def audiences():
+    def listeners():
         for scope in scopes.values():
             bus.apply_sync(WORD, "x", scope)
-        return {name: channel.audience(scope) for name, scope in scopes.items()}
+        return {name: channel.listeners(scope) for name, scope in scopes.items()}
 
-    before = audiences()
+    before = listeners()
     subscription = bus.on(WORD, lambda ctx: None, sender="a")
-    after = audiences()
+    after = listeners()
     assert [name for name in scopes if before[name] is after[name]] == ["b"]
     assert [len(after[name].bindings) for name in scopes] == [2, 1, 3]
     subscription.cancel()
-    assert [len(one.bindings) for one in audiences().values()] == [1, 1, 2]
+    assert [len(one.bindings) for one in listeners().values()] == [1, 1, 2]
     bus.on(WORD, lambda ctx: None)
-    assert [len(one.bindings) for one in audiences().values()] == [2, 2, 3]
+    assert [len(one.bindings) for one in listeners().values()] == [2, 2, 3]
 
 
 async def test_a_block_of_the_bus_tells_its_threads_where_they_belong():

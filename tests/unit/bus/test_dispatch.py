@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.bindings import Binding, SubscriptionOptions
+from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import is_async, name_of
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
+from toolbus.bus.dispatch.nesting import in_turn
+from toolbus.bus.dispatch.options import SubscriptionOptions
 from toolbus.bus.dispatch.replacements import mismatch
-from toolbus.bus.dispatch.turns import take
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -249,12 +250,12 @@ async def test_awaited_observers_have_no_default_timeout():
     assert Binding(WORD, later, "transformer", SubscriptionOptions()).function is later
     assert Binding(NOTE, later, "observer", SubscriptionOptions()).function.args == (
         30.0,
-        take,
+        in_turn,
         later,
     )
     assert Binding(NOTE, later, "observer", SubscriptionOptions(timeout=5)).function.args == (
         5,
-        take,
+        in_turn,
         later,
     )
 

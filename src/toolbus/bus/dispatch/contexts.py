@@ -14,8 +14,8 @@ from toolbus.bus.dispatch.details import (
     STEPPED,
     Assigned,
     Details,
+    HandlerStep,
     Rejected,
-    Step,
 )
 from toolbus.events.catalogue import Ask, ObserveEvent, Scope
 
@@ -35,7 +35,7 @@ class EventContext(Generic[V_co]):
     reaches nobody.
     """
 
-    __slots__ = ("_event", "_mine", "_more", "_original", "_output", "_scope", "_value")
+    __slots__ = ("_assigned", "_details", "_event", "_original", "_scope", "_value")
 
     def __init__(
         self,
@@ -49,9 +49,8 @@ class EventContext(Generic[V_co]):
     ) -> None:
         self._event, self._scope = event, scope
         self._value = self._original = value
-        self._output: Any = None
-        self._mine: Assigned | None = None
-        self._more: Details | None = Details(tool, check, signatures)
+        self._assigned: Assigned | None = None
+        self._details: Details | None = Details(tool, check, signatures)
 
     @property
     def event(self) -> Event:
@@ -71,30 +70,30 @@ class EventContext(Generic[V_co]):
     @property
     def output(self) -> Any:
         """The replacement, None until somebody replaced; assign to it to replace the value."""
-        if self._mine in {None, STEPPED, OVER} or isinstance(self._event, ObserveEvent):
-            return self._output
-        return self._mine.value
+        if self._assigned in {None, STEPPED, OVER} or isinstance(self._event, ObserveEvent):
+            return None if self._value is self._original else self._value
+        return self._assigned.value
 
     @output.setter
     def output(self, value: object) -> None:
         # What a guard assigns is refused when it returns, so that it cannot swallow the refusal.
-        if self._mine is OVER:
+        if self._assigned is OVER:
             return
         # In an observer's context it stays as well, so that the observer can be told.
         if value is not None or isinstance(self._event, ObserveEvent):
-            self._mine = Assigned(value)
+            self._assigned = Assigned(value)
         else:
-            self._mine = STEPPED if self._details.own else None
+            self._assigned = STEPPED if (self._details or NO_DETAILS).turn_steps else None
 
     @property
     def answer(self) -> Any:
         """What a handler gave instead of going on, or None."""
-        return None if self._more is None else self._more.answer
+        return None if self._details is None else self._details.answer
 
     @property
     def denied(self) -> Deny | None:
         """The refusal, if there is one."""
-        return None if self._more is None else self._more.denied
+        return None if self._details is None else self._details.denied
 
     @property
     def asked(self) -> Ask | None:
@@ -102,15 +101,15 @@ class EventContext(Generic[V_co]):
 
         It is known when the dispatch is over.
         """
-        more = self._details
-        if self._mine is not OVER or more.closed or not more.asks:
+        details = self._details or NO_DETAILS
+        if self._assigned is not OVER or details.closed or not details.asks:
             return None
-        return Ask("\n".join(more.asks))
+        return Ask("\n".join(details.asks))
 
     @property
     def rejected(self) -> Rejected | None:
         """The handler whose replacement the dispatch's check refused, and why."""
-        return None if self._more is None else self._more.rejected
+        return None if self._details is None else self._details.rejected
 
     @property
     def scope(self) -> Scope:
@@ -120,13 +119,13 @@ class EventContext(Generic[V_co]):
     @property
     def tool(self) -> ToolSpec | None:
         """The tool's spec that is in force here; None on events without a tool."""
-        return None if self._more is None else self._more.tool
+        return None if self._details is None else self._details.tool
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[HandlerStep, ...]:
         """What `step` was told, by this handler or, after a dispatch, by all of them."""
-        more = self._details
-        return more.steps if self._mine is OVER else tuple(more.own or ())
+        details = self._details or NO_DETAILS
+        return details.steps if self._assigned is OVER else tuple(details.turn_steps or ())
 
     def step(
         self,
@@ -145,33 +144,39 @@ class EventContext(Generic[V_co]):
         tells operators why it *failed*. After the handler's turn, and in an observer, nothing
         happens.
         """
-        if self._mine is OVER or isinstance(self._event, ObserveEvent):
+        if self._assigned is OVER or isinstance(self._event, ObserveEvent):
             return
-        more = self._more or NO_DETAILS
-        own, outer = more.own, more.tool
-        before = own[-1].after if own else self._value
-        given = (more.signatures(actor, value) if more.signatures else tool) or outer
-        step = Step(name, before, value, actor, failed, outer, perf_counter_ns(), detail)
-        if own and given is outer:
-            own.append(step)
+        details = self._details or NO_DETAILS
+        steps, outer = details.turn_steps, details.tool
+        before = steps[-1].after if steps else self._value
+        inner = (details.signatures(actor, value) if details.signatures else tool) or outer
+        step = HandlerStep(name, before, value, actor, failed, outer, perf_counter_ns(), detail)
+        if steps and inner is outer:
+            steps.append(step)
         else:
-            self._more = more = replace(more, tool=given, own=[*(own or ()), step])
-            self._mine = self._mine or STEPPED
+            details = replace(details, tool=inner, turn_steps=[*(steps or ()), step])
+            self._details, self._assigned = details, self._assigned or STEPPED
         # An adapter that leaves the value as it was may break the signature that it was given.
-        moved = value is not before or (given is not outer and failed is None)
-        if moved and more.check and (reason := more.check(self, value)):
+        moved = value is not before or (inner is not outer and failed is None)
+        if moved and details.check and (reason := details.check(self, value)):
             # Kept as well, because the handler may catch it.
             rejected = Rejected(name, reason)
-            self._more = replace(more, rejected=rejected)
+            self._details = replace(details, rejected=rejected)
             raise rejected
 
-    @property
-    def _details(self) -> Details:
-        return self._more or NO_DETAILS
+    def ends(self, *, judging: bool) -> bool:
+        """Tell whether no other transformer or observer runs or, if *judging*, no other guard."""
+        details = self._details
+        if details is None:
+            return False
+        return details.closed or (details.answer is not None and not judging)
 
 
-class Turn(EventContext[Any]):
-    """A context that is made for a dispatch, by the functions below, which fill it."""
+class DispatchContext(EventContext[Any]):
+    """A context that is made for a dispatch, by the loop and by the functions below, which fill it.
+
+    There is one per dispatch at least, so it is made without a detour through the constructor.
+    """
 
     __slots__ = ()
 
@@ -179,46 +184,36 @@ class Turn(EventContext[Any]):
 
         def __init__(self) -> None: ...
     else:
-        # There is one per dispatch at least, so it is made without a detour through ours.
         __init__ = object.__init__
 
 
-def begun(event: Event, value: object, scope: Scope, more: Details | None) -> EventContext[Any]:
-    """Return the context in which a dispatch begins."""
-    fresh = Turn()
-    fresh._event, fresh._scope, fresh._more = event, scope, more
-    fresh._value = fresh._original = value
-    fresh._output = fresh._mine = None
-    return fresh
-
-
-def shown(context: EventContext[Any]) -> EventContext[Any]:
+def observer_context(context: EventContext[Any]) -> EventContext[Any]:
     """Return a context that shows what *context* does, for one observer alone."""
-    fresh = Turn()
-    fresh._event, fresh._scope, fresh._more = context._event, context._scope, context._more
+    fresh = DispatchContext()
+    fresh._event, fresh._scope, fresh._details = context._event, context._scope, context._details
     fresh._value, fresh._original = context._value, context._original
-    fresh._output = context._output
-    fresh._mine = None if isinstance(context._event, ObserveEvent) else OVER
+    fresh._assigned = None if isinstance(context._event, ObserveEvent) else OVER
     return fresh
 
 
-def following(
-    turn: EventContext[Any], value: object, output: object, more: Details | None
+def next_context(
+    ended: EventContext[Any], value: object, details: Details | None
 ) -> EventContext[Any]:
-    """End *turn*, and return the context of the one after it."""
-    fresh = Turn()
-    fresh._event, fresh._scope, fresh._original = turn._event, turn._scope, turn._original
-    fresh._value, fresh._output, fresh._more, fresh._mine = value, output, more, None
-    turn._mine = OVER
+    """Return the context of the turn after that of *ended*, which takes no more."""
+    fresh = DispatchContext()
+    fresh._event, fresh._scope, fresh._original = ended._event, ended._scope, ended._original
+    fresh._value, fresh._details, fresh._assigned = value, details, None
+    ended._assigned = OVER
     return fresh
 
 
-def again(turn: EventContext[Any]) -> EventContext[Any]:
-    """End *turn*, which changed nothing, and return one that shows the same."""
-    fresh = Turn()
-    fresh._event, fresh._scope, fresh._more = turn._event, turn._scope, turn._more
-    fresh._value, fresh._original, fresh._output = turn._value, turn._original, turn._output
-    fresh._mine, turn._mine = None, OVER
+def renewed(ended: EventContext[Any]) -> EventContext[Any]:
+    """Return a context like *ended*, whose turn changed nothing, and which takes no more."""
+    # Not by way of `next_context`: each async handler has one, so it shall cost little.
+    fresh = DispatchContext()
+    fresh._event, fresh._scope, fresh._original = ended._event, ended._scope, ended._original
+    fresh._value, fresh._details, fresh._assigned = ended._value, ended._details, None
+    ended._assigned = OVER
     return fresh
 
 

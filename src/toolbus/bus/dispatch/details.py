@@ -18,7 +18,7 @@ class Rejected(Exception):
         super().__init__(handler, reason)
 
 
-class Step(Struct, eq=False):
+class HandlerStep(Struct, eq=False):
     """What one of several steps of a handler, an adapter, did to the value.
 
     *tool* is the spec that was in force before it, *detail* tells operators why it *failed*.
@@ -46,8 +46,8 @@ class Assigned:
 class Details(Struct, frozen=True):
     """What few dispatches have: a tool, a check, an answer, verdicts, steps.
 
-    *asks* are the questions of guards so far, *own* the steps of the handler that has its turn:
-    a list of its own, from the first step on.
+    *asks* are the questions of guards so far, *steps* those of the handlers before, *turn_steps*
+    those of the handler that has its turn: a list of its own, from the first step on.
     """
 
     tool: ToolSpec | None = None
@@ -57,17 +57,13 @@ class Details(Struct, frozen=True):
     denied: Deny | None = None
     asks: tuple[str, ...] = ()
     rejected: Rejected | None = None
-    steps: tuple[Step, ...] = ()
-    own: list[Step] | None = None
+    steps: tuple[HandlerStep, ...] = ()
+    turn_steps: list[HandlerStep] | None = None
 
     @property
     def closed(self) -> bool:
         """Whether no other handler runs at all."""
         return self.denied is not None or self.rejected is not None
-
-    def ends(self, *, judging: bool) -> bool:
-        """Tell whether no other transformer runs or, if *judging*, no other guard."""
-        return self.closed or (self.answer is not None and not judging)
 
 
 NO_DETAILS = Details()
@@ -87,3 +83,6 @@ class Failed:
 
 SKIPPED: Any = object()
 """Stands for the result of a handler whose predicate said no."""
+
+QUEUED: Any = object()
+"""Stands for the result of an async observer that will have its turn later."""

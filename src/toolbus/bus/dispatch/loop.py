@@ -1,181 +1,189 @@
 """The dispatch: a loop over the handlers of an event in their order, and its twin that awaits.
 
 All that can be decided before, such as whether a handler is async or has a predicate, was decided
-when the stages were made (see `plans`). What a handler gave is looked at only if it is something,
-or if the handler wrote into its context.
+when the groups were made (see `plans`). What a handler returned is looked at only if it is
+something, or if the handler wrote into its context (see `results`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from toolbus.bus.dispatch.bindings import Binding
-from toolbus.bus.dispatch.contexts import EventContext, again, begun
+from toolbus.bus.dispatch.contexts import DispatchContext, EventContext, renewed
 from toolbus.bus.dispatch.details import OVER, Failed
-from toolbus.bus.dispatch.nesting import Nesting
+from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.details import Details
-    from toolbus.bus.dispatch.nesting import Level
+    from toolbus.bus.dispatch.nesting import Nesting
+    from toolbus.bus.ledger.taps import DispatchRecorder
     from toolbus.bus.ledger.tracing import Trace
     from toolbus.events.catalogue import Event, Scope
 
-Settle: TypeAlias = (
-    "Callable[[Binding, EventContext[Any], Any, Trace | None, int], EventContext[Any]]"
+ApplyResult: TypeAlias = (
+    "Callable[[Binding, EventContext[Any], Any, Trace | None], EventContext[Any]]"
 )
-"""Returns the context of the next handler, after what this one gave."""
+"""Returns the context of the next handler, after the result of this one."""
 
 
-class Stage(Struct, frozen=True, kw_only=True):
+class Group(Struct, frozen=True, kw_only=True):
     """Handlers that have their turns in a row, as pairs with the functions that run them.
 
-    The first of all is number *first*. Those of an *own* stage do not share the context of who had
-    a turn before. What *is_async* is awaited; `do` gives it the queues as well, for a later turn.
-    If *judging* they are guards.
+    If *fresh*, the first of them does not share the context of who had a turn before. What
+    *is_async* is awaited; if *alone*, each has a context of its own. If *judging* they are guards.
     """
 
     rows: tuple[tuple[Binding, Callable[..., Any]], ...]
-    first: int
-    settle: Settle
-    own: bool = False
-    is_async: bool = False
-    judging: bool = False
+    apply_result: ApplyResult
+    fresh: bool
+    is_async: bool
+    alone: bool
+    judging: bool
 
 
-class Recorder(Protocol):
-    """Makes the records of dispatches."""
+class ObserverQueues(Protocol):
+    """The queues of async observers, in all loops."""
 
-    def begin(self, value: object, scope: Scope) -> Trace:
-        """Begin a trace of a dispatch."""
+    def ready(self, event: str) -> object:
+        """Raise if there is no loop for the async observers of *event*."""
 
-    def finished(self, trace: Trace, context: EventContext[Any]) -> None:
-        """Record a dispatch that came to its end."""
-
-    def broken(self, trace: Trace, context: EventContext[Any]) -> None:
-        """Record a dispatch that an exception leaves."""
+    def put(self, binding: Binding, context: EventContext[Any]) -> None:
+        """Queue *context* for the observer *binding*; raises `DispatchDepthError`."""
 
 
-class Outside(Struct, frozen=True, kw_only=True):
+class Surroundings(NamedTuple):
     """What the bus has for the dispatches of one event; what is None is not needed.
 
-    *tell* shows the end to plain blinker receivers, *ready* returns the queues of async observers
-    or raises, *put* enters a context there.
+    *recorder* makes their records, *notify* shows the end to plain blinker receivers, *queues*
+    are for async observers.
     """
 
     nesting: Nesting
-    recorder: Recorder | None = None
-    tell: Callable[[EventContext[Any]], None] | None = None
-    ready: Callable[[], Any] | None = None
-    put: Callable[[Any, Binding, EventContext[Any]], None] | None = None
+    recorder: DispatchRecorder | None = None
+    notify: Callable[[EventContext[Any]], None] | None = None
+    queues: ObserverQueues | None = None
 
 
 class Dispatch:
-    """Dispatches *event* to the handlers of *stages*, for the sync verbs and for those that await.
+    """Dispatches *event* to the handlers of *groups*, for the sync verbs and for those that await.
 
-    If they are observers, it gives nothing back.
+    *notify* shows the end to plain blinker receivers, None if there are none.
     """
 
-    __slots__ = ("_bindings", "_event", "_observes", "_outside", "_stages")
+    __slots__ = ("_event", "_groups", "_nesting", "_notify", "_observes", "_permits")
 
     def __init__(
-        self, event: Event, stages: tuple[Stage, ...], outside: Outside, *, observes: bool
+        self,
+        event: Event,
+        groups: tuple[Group, ...],
+        nesting: Nesting,
+        notify: Callable[[EventContext[Any]], None] | None,
     ) -> None:
-        self._event, self._stages, self._observes = event, stages, observes
-        self._outside = outside
-        self._bindings = tuple([binding for stage in stages for binding, _ in stage.rows])
+        self._event, self._groups, self._nesting, self._notify = event, groups, nesting, notify
+        self._permits, self._observes = nesting.permits, isinstance(event, ObserveEvent)
 
-    def run_sync(  # noqa: C901 - in one piece it can be read and stepped through
-        self, value: Any, scope: Scope, more: Details | None = None
-    ) -> EventContext[Any] | None:
-        """Give each handler its turn; async observers are queued."""
-        outside = self._outside
-        queues = None if outside.ready is None else outside.ready()
-        context, given = begun(self._event, value, scope, more), None
-        trace = None if outside.recorder is None else outside.recorder.begin(value, scope)
-        since, finished = 0, False
-        level = outside.nesting.enter()
+    def run_sync(  # noqa: C901, PLR0912 - in one piece it can be read and stepped through
+        self, value: Any, scope: Scope, details: Details | None = None, trace: Trace | None = None
+    ) -> EventContext[Any]:
+        """Give each handler its turn, tell *trace* of it, and return the last context."""
+        # Filled in here: a constructor's call would cost a fifth of a dispatch.
+        context: EventContext[Any] = DispatchContext()
+        context._event, context._scope, context._details = self._event, scope, details
+        context._value = context._original = value
+        context._assigned = None
+        permits, level = self._permits, None
         try:
-            for stage in self._stages:
-                if context._more is not None and context._more.ends(judging=stage.judging):
-                    continue
-                if trace is not None:
-                    trace.missing(self._bindings[trace.turns : stage.first])
-                if stage.own and context is given:
-                    context = again(context)
-                is_async = stage.is_async
-                for binding, function in stage.rows:
-                    given = context
-                    if trace is not None:
-                        since = perf_counter_ns()
+            permits.pop()
+        except IndexError:
+            level = self._nesting.enter()
+        try:
+            for group in self._groups:
+                if group.fresh:
+                    if context.ends(judging=group.judging):
+                        continue
+                    context = renewed(context)
+                for binding, function in group.rows:
                     try:
-                        result = function(queues, context) if is_async else function(context)
+                        result = function(context)
                     except BaseException as error:  # noqa: BLE001 - whether it passes is settled
                         result = Failed(error)
-                    if result is not None or context._mine is not None:
-                        context = stage.settle(binding, context, result, trace, since)
+                    if result is not None or context._assigned is not None:
+                        context = group.apply_result(binding, context, result, trace)
                         result = None  # Else an error would hold this frame, which holds it.
-                        if context._more is not None and context._more.ends(judging=stage.judging):
+                        if context.ends(judging=group.judging):
                             break
                     elif trace is not None:
-                        trace.ran(binding, since, "queued" if is_async else "ran")
-            if outside.tell is not None:
-                outside.tell(context)
-            finished = True
+                        trace.add(binding, "ran")
+            if self._notify is not None:
+                self._notify(context)
+            if trace is not None:
+                trace.finished = True
         finally:
-            self._end(context, trace, level, finished=finished)
-        return None if self._observes else context
-
-    async def run(  # noqa: C901 - as its twin
-        self, value: Any, scope: Scope, more: Details | None = None
-    ) -> EventContext[Any] | None:
-        """Do the same, and await async handlers."""
-        outside = self._outside
-        context, given = begun(self._event, value, scope, more), None
-        trace = None if outside.recorder is None else outside.recorder.begin(value, scope)
-        since, finished = 0, False
-        level = outside.nesting.enter()
-        try:
-            for stage in self._stages:
-                if context._more is not None and context._more.ends(judging=stage.judging):
-                    continue
+            context._assigned = OVER  # What anybody writes from now on is dropped.
+            try:
                 if trace is not None:
-                    trace.missing(self._bindings[trace.turns : stage.first])
-                if stage.own and context is given:
-                    context = again(context)
-                is_async = stage.is_async
-                for binding, function in stage.rows:
-                    given = context
-                    if trace is not None:
-                        since = perf_counter_ns()
+                    trace.recorder.record(trace, context)
+            finally:
+                # Only now: sinks may dispatch, and that counts as inside.
+                if level is None:
+                    permits.append(None)
+                else:
+                    level.over = True
+        return context
+
+    async def run(  # noqa: C901, PLR0912 - as its twin
+        self, value: Any, scope: Scope, details: Details | None = None, trace: Trace | None = None
+    ) -> EventContext[Any] | None:
+        """Do the same, and await async handlers; observers give nothing back."""
+        context: EventContext[Any] = DispatchContext()
+        context._event, context._scope, context._details = self._event, scope, details
+        context._value = context._original = value
+        context._assigned = None
+        permits, level, previous = self._permits, None, None
+        try:
+            permits.pop()
+        except IndexError:
+            level = self._nesting.enter()
+        try:
+            for group in self._groups:
+                if group.fresh:
+                    if context.ends(judging=group.judging):
+                        continue
+                    context = renewed(context)
+                is_async, alone = group.is_async, group.alone
+                for binding, function in group.rows:
+                    if alone:
+                        if context is previous:
+                            context = renewed(context)
+                        previous = context
                     try:
                         result = await function(context) if is_async else function(context)
                     except BaseException as error:  # noqa: BLE001 - whether it passes is settled
                         result = Failed(error)
-                    if result is not None or context._mine is not None:
-                        context = stage.settle(binding, context, result, trace, since)
+                    if result is not None or context._assigned is not None:
+                        context = group.apply_result(binding, context, result, trace)
                         result = None  # Else an error would hold this frame, which holds it.
-                        if context._more is not None and context._more.ends(judging=stage.judging):
+                        if context.ends(judging=group.judging):
                             break
                     elif trace is not None:
-                        trace.ran(binding, since)
-            if outside.tell is not None:
-                outside.tell(context)
-            finished = True
+                        trace.add(binding, "ran")
+            if self._notify is not None:
+                self._notify(context)
+            if trace is not None:
+                trace.finished = True
         finally:
-            self._end(context, trace, level, finished=finished)
+            context._assigned = OVER  # What anybody writes from now on is dropped.
+            try:
+                if trace is not None:
+                    trace.recorder.record(trace, context)
+            finally:
+                # Only now: sinks may dispatch, and that counts as inside.
+                if level is None:
+                    permits.append(None)
+                else:
+                    level.over = True
         return None if self._observes else context
-
-    def _end(
-        self, context: EventContext[Any], trace: Trace | None, level: Level, *, finished: bool
-    ) -> None:
-        context._mine = OVER  # What anybody writes from now on is dropped.
-        recorder = self._outside.recorder
-        try:
-            if trace is not None and recorder is not None:
-                (recorder.finished if finished else recorder.broken)(trace, context)
-        finally:
-            level.over = True  # Only now: sinks may dispatch, and that counts as inside.

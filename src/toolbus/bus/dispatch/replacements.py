@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import TransformEvent
 
 
+IDENTITIES: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys((SystemMessage, UserMessage, AssistantMessage, ToolCall), ("id",)),
+    ToolMessage: ("id", "tool_call_id"),
+}
+"""The fields of a record that no handler may change, besides its role."""
+
+
 def foreign(event: TransformEvent[Any, Any], after: object) -> str | None:
     """Return what *after*, which a handler of *event* gave, is instead of a value, or None."""
     return (
@@ -23,34 +30,23 @@ def foreign(event: TransformEvent[Any, Any], after: object) -> str | None:
     )
 
 
-def kind(given: object) -> str:
-    """Return what *given* is, in words."""
-    # A class is returned by whoever forgot to make an object of it.
-    return (
-        f"the class `{given.__name__}`" if isinstance(given, type) else f"`{type(given).__name__}`"
-    )
+def kind(result: object) -> str:
+    """Return what *result* is, in words."""
+    if isinstance(result, type):  # By whoever forgot to make an object of it.
+        return f"the class `{result.__name__}`"
+    return f"`{type(result).__name__}`"
 
 
 def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
     """Return what *after*, a replacement of *before*, must not change and did, or None."""
     if problem := foreign(event, after):
         return problem
-    kept = _identity(before)
-    if kept and type(after) is not type(before):
-        kept = ("role", *kept)
-    for field in kept:
+    fields = IDENTITIES.get(type(before), ())
+    if fields and type(after) is not type(before):
+        fields = ("role", *fields)
+    for field in fields:
         # An event may take other types than messages as well, and those lack the field.
         old, new = getattr(before, field, None), getattr(after, field, None)
         if new is not old and new != old:
             return f"changed the {field}"
     return None
-
-
-def _identity(value: object) -> tuple[str, ...]:
-    """Return the fields of *value* that no handler may change, besides its role."""
-    match value:
-        case ToolMessage():
-            return "id", "tool_call_id"
-        case SystemMessage() | UserMessage() | AssistantMessage() | ToolCall():
-            return ("id",)
-    return ()

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.bus.dispatch.outcomes import outcome_of
 from toolbus.bus.ledger.tracing import Digests, Trace
 from toolbus.events.catalogue import Event, ObserveEvent
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 
-class Wish(NamedTuple):
+class TapFilter(NamedTuple):
     """Which dispatches a tap wants: also *idle* ones, without a handler, but not some events."""
 
     idle: bool
@@ -37,18 +36,18 @@ class Wish(NamedTuple):
 class Tap:
     """A sink of dispatch records and what it wants; with a *session_id* those of that session."""
 
-    __slots__ = ("digests", "ended", "session_id", "sink", "values", "wish")
+    __slots__ = ("digests", "ended", "filter", "session_id", "sink", "values")
 
     def __init__(
         self,
         sink: Callable[[DispatchRecord], object],
-        wish: Wish,
+        filter_: TapFilter,
         *,
         values: bool,
         digests: bool,
         session_id: str | None,
     ) -> None:
-        self.sink, self.wish, self.values, self.digests = sink, wish, values, digests
+        self.sink, self.filter, self.values, self.digests = sink, filter_, values, digests
         self.session_id, self.ended = session_id, False
 
 
@@ -59,13 +58,13 @@ class Taps:
     before are to be recorded.
     """
 
-    __slots__ = ("_digests", "_gone", "_lock", "_outdate", "_taps", "_wishes", "sessions")
+    __slots__ = ("_digests", "_filters", "_gone", "_lock", "_outdate", "_taps", "sessions")
 
     def __init__(self, outdate: Callable[[], object]) -> None:
         self._outdate = outdate
         self._taps: tuple[Tap, ...] = ()
         self.sessions: dict[str, tuple[Tap, ...]] = {}
-        self._wishes: Counter[Wish] = Counter()
+        self._filters: Counter[TapFilter] = Counter()
         self._digests: Digests | None = None  # A bus without a tap pays nothing.
         self._gone: deque[Tap] = deque()
         self._lock = threading.Lock()
@@ -79,8 +78,8 @@ class Taps:
                 self._taps = (*self._taps, tap)
             else:
                 self.sessions[tap.session_id] = (*self.sessions.get(tap.session_id, ()), tap)
-                self._wishes[tap.wish] += 1
-            is_new = tap.session_id is None or self._wishes[tap.wish] == 1
+                self._filters[tap.filter] += 1
+            is_new = tap.session_id is None or self._filters[tap.filter] == 1
         self._forget_gone()
         if is_new:
             self._outdate()
@@ -88,14 +87,14 @@ class Taps:
 
     def wants(self, event: Event, *, handled: bool, tapped: bool) -> bool:
         """Tell whether a tap may want a dispatch of *event*; *tapped*: in a session with taps."""
-        wishes = [*[tap.wish for tap in self._taps], *(tuple(self._wishes) if tapped else ())]
-        return any(wish.covers(event, handled=handled) for wish in wishes)
+        filters = [*[tap.filter for tap in self._taps], *(tuple(self._filters) if tapped else ())]
+        return any(each.covers(event, handled=handled) for each in filters)
 
-    def recording(self, event: Event, bindings: Sequence[Binding]) -> Recording:
+    def recorder(self, event: Event, bindings: Sequence[Binding]) -> DispatchRecorder:
         """Return what records the dispatches of *event* to *bindings*."""
         handled = bool(bindings)
-        general = tuple([tap for tap in self._taps if tap.wish.covers(event, handled=handled)])
-        return Recording(event, bindings, general, self.sessions, self._digests)
+        general = tuple([tap for tap in self._taps if tap.filter.covers(event, handled=handled)])
+        return DispatchRecorder(event, bindings, general, self.sessions, self._digests)
 
     def _end(self, tap: Tap) -> None:
         # Also called by the garbage collector, in a thread that may hold the lock.
@@ -119,30 +118,30 @@ class Taps:
     def _forget(self, tap: Tap) -> bool:
         """Take *tap* away; return whether fewer dispatches are recorded now."""
         if tap.session_id is None:
-            self._taps = tuple([one for one in self._taps if one is not tap])
+            self._taps = tuple([other for other in self._taps if other is not tap])
             return True
-        rest = tuple([one for one in self.sessions[tap.session_id] if one is not tap])
-        if rest:
-            self.sessions[tap.session_id] = rest
+        remaining = tuple([other for other in self.sessions[tap.session_id] if other is not tap])
+        if remaining:
+            self.sessions[tap.session_id] = remaining
         else:
             del self.sessions[tap.session_id]
-        self._wishes -= Counter([tap.wish])
-        return tap.wish not in self._wishes
+        self._filters -= Counter([tap.filter])
+        return tap.filter not in self._filters
 
 
 class Readers(NamedTuple):
-    """The *taps* that read the records of a session with its *own*, and what they want in them."""
+    """The *taps* that read a session's records, and what they want; *of_session* are its own."""
 
-    own: tuple[Tap, ...]
+    of_session: tuple[Tap, ...]
     taps: tuple[Tap, ...]
     digests: bool
     values: bool
 
 
-class Recording:
+class DispatchRecorder:
     """Makes the records of one plan: for the *general* taps, and those of a dispatch's session."""
 
-    __slots__ = ("_bindings", "_digests", "_event", "_general", "_known", "_sessions")
+    __slots__ = ("_bindings", "_digests", "_event", "_general", "_readers", "_sessions")
 
     def __init__(
         self,
@@ -154,46 +153,40 @@ class Recording:
     ) -> None:
         self._event, self._bindings, self._general = event, bindings, general
         self._sessions, self._digests = sessions, digests
-        self._known = self._read_by(())
+        self._readers = self._read_by(())
 
     def begin(self, value: object, scope: Scope) -> Trace:
         """Begin a trace of a dispatch."""
-        own = self._sessions.get(scope.session_id, ())
-        known = self._known
-        if own is not known.own:
+        of_session = self._sessions.get(scope.session_id, ())
+        readers = self._readers
+        if of_session is not readers.of_session:
             # Most speakers have one session, so this is asked once.
-            known = self._known = self._read_by(own)
-        digests = self._digests if known.digests else None
-        name = self._event.name
-        return Trace(name, value, scope, digests, values=known.values, readers=known.taps)
+            readers = self._readers = self._read_by(of_session)
+        return Trace(
+            self._event.name,
+            value,
+            scope,
+            self._digests if readers.digests else None,
+            handlers=self._bindings,
+            values=readers.values,
+            recorder=self,
+            readers=readers.taps,
+        )
 
-    def _read_by(self, own: tuple[Tap, ...]) -> Readers:
-        """Return who reads the records of a session with *own* taps."""
+    def _read_by(self, of_session: tuple[Tap, ...]) -> Readers:
+        """Return who reads the records of a session with taps *of_session*."""
         handled = bool(self._bindings)
-        more = tuple([tap for tap in own if tap.wish.covers(self._event, handled=handled)])
-        taps = self._general + more
+        wanting = [tap for tap in of_session if tap.filter.covers(self._event, handled=handled)]
+        taps = (*self._general, *wanting)
         digests, values = any(tap.digests for tap in taps), any(tap.values for tap in taps)
-        return Readers(own, taps, digests, values)
+        return Readers(of_session, taps, digests, values)
 
-    def finished(self, trace: Trace, context: EventContext[Any]) -> None:
-        """Give the record of *trace*, of a dispatch that came to its end, to the taps."""
-        observed = isinstance(self._event, ObserveEvent)
-        outcome, reason = ("observed", None) if observed else outcome_of(context, trace.differs)
-        self._record(trace, context, outcome, reason)
-
-    def broken(self, trace: Trace, context: EventContext[Any]) -> None:
-        """Do the same for a dispatch that an exception leaves."""
-        self._record(trace, context, "raised", None)
-
-    def _record(
-        self, trace: Trace, context: EventContext[Any], outcome: Outcome, reason: str | None
-    ) -> None:
-        if trace.turns < len(self._bindings):
-            trace.missing(self._bindings[trace.turns :])
+    def record(self, trace: Trace, context: EventContext[Any]) -> None:
+        """Give the readers of *trace* the record of the dispatch that left *context*."""
         result = None
         if trace.values:
             result = context.value if context.answer is None else context.answer
-        record = trace.finish(outcome, reason, result)
+        record = trace.finish(*self._outcome(trace, context), result)
         for tap in trace.readers:
             if not tap.ended:
                 try:
@@ -202,3 +195,19 @@ class Recording:
                 except Exception:
                     name = self._event.name
                     logger.exception("a tap of the bus failed at %r", name, extra={"event": name})
+
+    def _outcome(self, trace: Trace, context: EventContext[Any]) -> tuple[Outcome, str | None]:
+        """Return how the dispatch ended, and why."""
+        if not trace.finished:
+            return "raised", None
+        if isinstance(self._event, ObserveEvent):
+            return "observed", None
+        if context.rejected is not None:
+            return "rejected", context.rejected.reason
+        if context.denied is not None:
+            return "denied", context.denied.reason
+        if context.asked is not None:
+            return "asked", context.asked.prompt
+        if context.answer is not None:
+            return "answered", None
+        return ("changed" if trace.differs(context.value) else "unchanged"), None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -13,29 +13,12 @@ from toolbus.events.subjects import ids_of
 from toolbus.messages.records import changed, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
+    from toolbus.bus.dispatch.bindings import Binding
+    from toolbus.bus.dispatch.details import HandlerStep
+    from toolbus.bus.ledger.records import HandlerStatus, Outcome
     from toolbus.events.catalogue import Scope
-
-
-class Named(Protocol):
-    """What the ledger needs to know of a handler."""
-
-    name: str
-    priority: int
-    kind: HandlerKind
-
-
-class StepTaken(Protocol):
-    """What the ledger needs to know of one step of a handler; *failed* says why it failed."""
-
-    name: str
-    before: object
-    after: object
-    failed: str | None
-    ended_ns: int
-    detail: str | None
 
 
 class Why(NamedTuple):
@@ -75,16 +58,12 @@ class Digests:
 
 
 class Trace:
-    """The record of one dispatch in the making; *turns* counts the handlers that are in it.
+    """The record of one dispatch to *handlers* in the making.
 
     *values* says whether the values themselves shall be in it. Without *digests* those are "".
-    *readers* are who gets it.
+    *recorder* will give it to *readers*, the taps that want it. It is *finished* when the dispatch
+    came to its end, and no exception left it.
     """
-
-    __slots__ = (
-        *("_digests", "_entries", "_event", "_latest", "_original", "_scope", "_since"),
-        *("_started", "readers", "turns", "values"),
-    )
 
     def __init__(
         self,
@@ -93,80 +72,64 @@ class Trace:
         scope: Scope,
         digests: Digests | None,
         *,
+        handlers: Sequence[Binding] = (),
         values: bool = True,
+        recorder: Any = None,
         readers: tuple[Any, ...] = (),
     ) -> None:
         self._event, self._scope, self._digests = event, scope, digests
-        self.values, self.readers = values, readers
+        self._handlers, self.values = handlers, values
+        self.recorder, self.readers, self.finished = recorder, readers, False
         self._original = self._latest = (value, *self._weighed(value))
         self._entries: list[HandlerEntry] = []
-        self._started, self._since = time_ns(), perf_counter_ns()
-        self.turns = 0
-
-    def ran(self, handler: Named, since_ns: int, status: HandlerStatus = "ran") -> None:
-        """Note that *handler* had its turn from *since_ns* on and changed nothing."""
-        self.turns += 1
-        self._idle(handler, handler.name, perf_counter_ns() - since_ns, status)
+        self._started, self._started_ns = time_ns(), perf_counter_ns()
+        self._turns, self._turn_ns = 0, self._started_ns
 
     def add(
         self,
-        handler: Named,
+        handler: Binding,
         status: HandlerStatus,
-        since_ns: int = 0,
         *,
         why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
+        steps: Sequence[HandlerStep] = (),
     ) -> None:
-        """Note what *handler* did since *since_ns*, and *why*.
+        """Note what *handler* did in its turn, which ends now, and *why*.
 
-        A *change* between values that are encoded alike is none.
+        Each of its *steps* stands under its own name; "rejected" without a *change* is the last
+        one's. A change between values that are encoded alike is none.
         """
-        self.turns += 1
-        duration_ns = perf_counter_ns() - since_ns if since_ns else 0
-        self._enter(handler, handler.name, status, why, change, duration_ns)
-
-    def add_steps(
-        self,
-        handler: Named,
-        steps: Sequence[StepTaken],
-        status: HandlerStatus,
-        since_ns: int,
-        why: Why,
-        *,
-        change: tuple[object, object] | None = None,
-    ) -> None:
-        """Note each of the *steps* under its own name, and what *handler* did besides.
-
-        *change* is what the handler made of all; "rejected" without one is the last step's.
-        """
-        self.turns += 1
-        blamed = steps[-1] if status == "rejected" and change is None else None
+        while self._handlers[self._turns] is not handler:
+            self._miss_turn()
+        self._turns += 1
+        blamed = steps[-1] if steps and status == "rejected" and change is None else None
         for step in steps:
-            duration_ns, since_ns = step.ended_ns - since_ns, step.ended_ns
-            if step is blamed:
-                self._step(handler, step, "rejected", why, duration_ns)
-            elif step.after is step.before and step.failed is None:
-                self._idle(handler, step.name, duration_ns, "ran")  # As most do.
+            if step is not blamed and step.after is step.before and step.failed is None:
+                self._enter(handler, step.name, "ran", step.ended_ns)  # As most do.
             else:
-                done: HandlerStatus = "failed" if step.failed else "changed"
-                self._step(handler, step, done, NO_WHY, duration_ns)
-        if blamed is None:
-            self._beyond(handler, steps, status, since_ns, why, change)
+                self._add_step(handler, step, why if step is blamed else None)
+        if blamed is not None:
+            return
+        if steps and status in {"ran", "changed"}:
+            # It made another value of what the steps left, or dropped that.
+            stepped = steps[-1].after
+            end = change[1] if change else steps[0].before if status == "ran" else stepped
+            if end is stepped:
+                return
+            status, why, change = "changed", NO_WHY, (stepped, end)
+        self._enter(handler, handler.name, status, perf_counter_ns(), why, change)
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
         original, digest, _ = self._original
         return _differ(original, value, digest, self._weigh(value)[0])
 
-    def missing(self, handlers: Iterable[Named]) -> None:
-        """Note that *handlers* did not get their turn."""
-        for handler in handlers:
-            self.add(handler, "not_run")
-
     def finish(
         self, outcome: Outcome, reason: str | None = None, result: object = None
     ) -> DispatchRecord:
-        """Return the record; the handlers left *result*."""
+        """Return the record; the handlers left *result*, and who had no turn will have none."""
+        while self._turns < len(self._handlers):
+            self._miss_turn()
         value, digest, size = self._original
         subject, call_id = ids_of(value)
         return DispatchRecord(
@@ -175,7 +138,7 @@ class Trace:
             subject=subject,
             call_id=call_id,
             started_ns=self._started,
-            duration_ns=perf_counter_ns() - self._since,
+            duration_ns=perf_counter_ns() - self._started_ns,
             outcome=outcome,
             reason=reason,
             original=digest,
@@ -185,74 +148,50 @@ class Trace:
             result=result if self.values else None,
         )
 
-    def _idle(self, handler: Named, name: str, duration_ns: int, status: HandlerStatus) -> None:
-        """Enter what changed nothing."""
+    def _miss_turn(self) -> None:
+        handler = self._handlers[self._turns]
+        self._turns += 1
+        self._enter(handler, handler.name, "not_run", self._turn_ns)
+
+    def _add_step(self, handler: Binding, step: HandlerStep, rejected: Why | None) -> None:
+        status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
+        why = Why(step.failed, step.detail) if step.failed else rejected or NO_WHY
+        moved = None if step.after is step.before else (step.before, step.after)
+        self._enter(handler, step.name, status, step.ended_ns, why, moved)
+
+    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
+        self,
+        handler: Binding,
+        name: str,
+        status: HandlerStatus,
+        ended_ns: int,
+        why: Why = NO_WHY,
+        change: tuple[object, object] | None = None,
+    ) -> None:
+        duration_ns, self._turn_ns = ended_ns - self._turn_ns, ended_ns
+        if why is NO_WHY and change is None:  # As of most, so it costs least.
+            entry = HandlerEntry(
+                name=name,
+                priority=handler.priority,
+                kind=handler.kind,
+                status="ran" if status == "changed" else status,
+                duration_ns=duration_ns,
+            )
+            self._entries.append(entry)
+            return
+        difference = {} if change is None else self._difference(*change)
         entry = HandlerEntry(
             name=name,
             priority=handler.priority,
             kind=handler.kind,
-            status=status,
+            status="ran" if status == "changed" and not difference else status,
+            reason=why.reason,
+            detail=why.detail,
+            detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
             duration_ns=duration_ns,
+            **difference,
         )
         self._entries.append(entry)
-
-    def _step(
-        self,
-        handler: Named,
-        step: StepTaken,
-        status: HandlerStatus,
-        why: Why,
-        duration_ns: int,
-    ) -> None:
-        moved = (step.before, step.after) if step.after is not step.before else None
-        if step.failed:
-            why = Why(step.failed, step.detail)
-        self._enter(handler, step.name, status, why, moved, duration_ns)
-
-    def _beyond(  # noqa: PLR0917 - private, and called once
-        self,
-        handler: Named,
-        steps: Sequence[StepTaken],
-        status: HandlerStatus,
-        since_ns: int,
-        why: Why,
-        change: tuple[object, object] | None,
-    ) -> None:
-        """Enter what *handler* did besides its *steps*, if it did."""
-        name, left = handler.name, steps[-1].after
-        if status in {"ran", "changed"}:
-            # It made another value of what the steps left, or dropped that.
-            end = change[1] if change else steps[0].before if status == "ran" else left
-            if end is left:
-                return
-            status, why, change = "changed", NO_WHY, (left, end)
-        self._enter(handler, name, status, why, change, perf_counter_ns() - since_ns)
-
-    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
-        self,
-        handler: Named,
-        name: str,
-        status: HandlerStatus,
-        why: Why,
-        change: tuple[object, object] | None,
-        duration_ns: int,
-    ) -> None:
-        more = {} if change is None else self._difference(*change)
-        if status == "changed" and not more:
-            status = "ran"
-        self._entries.append(
-            HandlerEntry(
-                name=name,
-                priority=handler.priority,
-                kind=handler.kind,
-                status=status,
-                reason=why.reason,
-                detail=why.detail,
-                detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
-                duration_ns=duration_ns,
-                **more,
-            )
-        )
 
     def _difference(self, before: object, after: object) -> dict[str, Any]:
         """Return what an entry says of a change, nothing if the values are encoded alike."""

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Raw
 
 from toolbus.errors import MessageDenied
-from toolbus.mcp.proxy.jsonrpc import INTERNAL_ERROR, Frame, error_frame, read_json, write_frame
-from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused, explain, is_same, is_withheld
+from toolbus.mcp.proxy.jsonrpc import Frame, read_json, write_frame
+from toolbus.mcp.proxy.response_filter import (
+    UNCHANGED,
+    Refused,
+    explain,
+    is_same,
+    is_withheld,
+    lost_structure,
+)
 from toolbus.mcp.proxy.revisions import VERSION
-from toolbus.mcp.proxy.texts import CALL, ERROR, Seen, refusal, rendered, see
+from toolbus.mcp.proxy.texts import CALL, ERROR, DecodedBody, decode_body, refusal, rendered
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import AssistantMessage, ToolCall
@@ -19,28 +26,27 @@ from toolbus.tools.calls.runner import ToolRunner
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from toolbus.events.catalogue import Scope, ToolCallOutcome
-    from toolbus.mcp.proxy.request_table import RpcResponse
+    from toolbus.mcp.proxy.pending_requests import PendingRequests
+    from toolbus.mcp.proxy.request_table import Directions, RpcResponse
     from toolbus.mcp.proxy.response_filter import ResponseFilter
     from toolbus.mcp.proxy.session_log import SessionLog
     from toolbus.messages.records import JsonObject, ToolResponse
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.approvals import Approvals
-    from toolbus.tools.toolset import Toolset
-
-    Ask = Callable[[Any, bytes], Awaitable[RpcResponse]]
+    from toolbus.tools.toolset import Tool, Toolset
 
 
 class CallRequest:
-    """A `tools/call` of the client: its *line* and what it says.
+    """A `tools/call` of the client: its *line*, what it says, and where lines go because of it.
 
     Raises `FreezeError` and `ValueError` for what is no call of a tool.
     """
 
-    def __init__(self, frame: Frame, line: bytes) -> None:
-        self.id, self.line = frame.id, line
+    def __init__(self, frame: Frame, line: bytes, directions: Directions) -> None:
+        self.id, self.line, self.directions = frame.id, line, directions
         params = {} if frame.params is UNSET else read_json(frame.params)
         name = params.get("name") if isinstance(params, dict) else None
         if not isinstance(name, str):
@@ -59,32 +65,33 @@ class CallRequest:
             result = {"resultType": "complete", **result}
         return write_frame(id=self.id, result=result)
 
-    def line_for(self, own: Any, name: str, arguments: JsonObject) -> bytes:
-        """Return the line that asks for *name* with *arguments* under the id *own*."""
-        if own is self.id and name == self.call.name and arguments is self.call.arguments:
+    def line_for(self, request_id: Any, name: str, arguments: JsonObject) -> bytes:
+        """Return the line that asks for *name* with *arguments* under *request_id*."""
+        call = self.call
+        if request_id is self.id and name == call.name and arguments is call.arguments:
             return self.line
         params = {**self.params, "name": name, "arguments": thaw(arguments)}
-        return write_frame(id=own, method=CALL, params=params)
+        return write_frame(id=request_id, method=CALL, params=params)
 
 
 class ProxiedCall:
-    """One call on its way, in *task*; `answer` returns the line for the client, for *send*."""
+    """One call on its way, in *task*."""
 
     task: asyncio.Task[None]
-    send: Callable[[bytes], object]
 
     def __init__(
         self,
         request: CallRequest,
-        ask: Ask,
+        pending: PendingRequests,
         response_filter: ResponseFilter,
         log: SessionLog,
         timeout: float | None,
     ) -> None:
         self.request, self.timeout = request, timeout
-        self._ask, self._filter, self._log = ask, response_filter, log
-        self._asks = 0
-        self._seen: dict[str, tuple[Seen, RpcResponse]] = {}
+        self._pending, self._filter, self._log = pending, response_filter, log
+        self._asked = 0
+        # By the tools' names: what handlers saw of the server's answer, and that answer.
+        self._answers: dict[str, tuple[DecodedBody, RpcResponse]] = {}
         self._runner: ToolRunner | None = None
         self._stopped = False
 
@@ -97,13 +104,12 @@ class ProxiedCall:
             self._runner.stop()
 
     async def answer(
-        self, toolset: Toolset, offer: AdvertisedTools, scope: Scope, approvals: Approvals
+        self, toolset: Toolset, advertised: AdvertisedTools, scope: Scope, approvals: Approvals
     ) -> bytes | None:
-        """Take the call past the handlers and to the server; a denial is a result as well.
+        """Take the call past the handlers and to the server; return the line for the client.
 
-        Returns None if it was stopped: nobody waits for an answer.
+        A denial is a result as well. Returns None if it was stopped: nobody waits for an answer.
         """
-        own = self.request.id
         transcript = self._log.transcript()
         ids = _ids_of(self.request.call)
         asking = AssistantMessage(id=ids(), tool_calls=(self.request.call,))
@@ -121,69 +127,62 @@ class ProxiedCall:
             sheltered, later = not self._log.stores, self._log.works
             asked = await transcript.enter(asking, scope, sheltered=sheltered, later=later)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
-            outcomes = await self._run_all(runner, calls, offer)
+            outcomes = await self._run_all(runner, calls, advertised)
             if self._stopped:
                 return None
             for outcome in outcomes:
                 if outcome.requested.id == self.request.call.id:
-                    return await self._rendered(outcome, toolset)
+                    return await self._line_of(outcome, toolset)
             return self.request.line_of(refusal("a handler took the call away"))
         except (Refused, MessageDenied) as error:
             return self.request.line_of(refusal(error.reason))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
-            return error_frame(
-                own, INTERNAL_ERROR, explain(f"tool {self.request.call.name!r}", error)
-            )
 
     async def _run_all(
-        self, runner: ToolRunner, calls: Sequence[ToolCall], offer: AdvertisedTools
+        self, runner: ToolRunner, calls: Sequence[ToolCall], advertised: AdvertisedTools
     ) -> Sequence[ToolCallOutcome]:
         self._runner = runner
         try:
-            return await runner.call_all(calls, offer)
+            return await runner.call_all(calls, advertised)
         finally:
             self._runner = None
 
     async def run(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Let the server run its tool *name*; return what handlers see of the answer."""
-        self._asks += 1
-        own = self.request.id if self._asks == 1 else f"toolbus-{new_id()}"
-        answer = await self._ask(own, self.request.line_for(own, name, arguments))
+        self._asked += 1
+        request_id = self.request.id if self._asked == 1 else f"toolbus-{new_id()}"
+        line = self.request.line_for(request_id, name, arguments)
+        answer = await self._pending.ask(request_id, line, self.request.directions.to_server)
         kind, raw = answer_member(answer.frame)
         try:
-            seen = see(CALL if kind == "result" else ERROR, read_json(raw))
+            seen = decode_body(CALL if kind == "result" else ERROR, read_json(raw))
         except ValueError as error:
             raise Refused(explain(f"the result of {name!r}", error)) from None
-        self._seen[name] = seen, answer
+        self._answers[name] = seen, answer
         return seen.response
 
-    async def _rendered(self, outcome: ToolCallOutcome, toolset: Toolset) -> bytes:
+    async def _line_of(self, outcome: ToolCallOutcome, toolset: Toolset) -> bytes:
         """Return the line that says *outcome*: the server's own, if no handler changed a thing."""
-        own, response = self.request.id, outcome.response
-        ran = None if outcome.executed is None else self._seen.get(outcome.executed.name)
-        if ran is None or is_withheld(response):
-            return self.request.line_of(rendered(response))
-        seen, answer = ran
-        rest = await self._rest(seen, outcome)
+        request, response, executed = self.request, outcome.response, outcome.executed
+        if executed is None or executed.name not in self._answers or is_withheld(response):
+            return request.line_of(rendered(response))
+        seen, answer = self._answers[executed.name]
+        rest = await self._filter.rest(executed, seen)
         if rest is UNCHANGED and is_same(response, seen.response):
-            same = answer.frame.id == own
-            return answer.line if same else with_id(own, answer.frame)
+            same = answer.frame.id == request.id
+            return answer.line if same else with_id(request.id, answer.frame)
         if answer.frame.failed:
-            return write_frame(id=own, error=seen.body(response, response.structured))
-        rest = seen.rest if rest is UNCHANGED else rest
-        result = seen.result(response, rest)
-        spec = toolset.get(outcome.response.tool_name or "")
-        lost = seen.response.structured is not None and response.structured is None
-        if lost and spec is not None and spec.spec.output_schema is not None:
+            error = seen.body(response, response.structured)
+            return write_frame(id=request.id, error=error)
+        result = seen.result(response, seen.rest if rest is UNCHANGED else rest)
+        if lost_structure(seen, response) and _promises(toolset.get(response.tool_name or "")):
             # A client refuses a result without the structure that the tool promises.
             result["isError"] = True
-        return write_frame(id=own, result=result)
+        return write_frame(id=request.id, result=result)
 
-    async def _rest(self, seen: Seen, outcome: ToolCallOutcome) -> Any:
-        if seen.rest is None or seen.bare:
-            return UNCHANGED
-        executed = outcome.executed or outcome.requested
-        return await self._filter.rest(executed.name, seen.rest, executed.arguments)
+
+def _promises(tool: Tool | None) -> bool:
+    """Tell whether *tool* says how its results are structured: MCP, server/tools, Output Schema."""
+    return tool is not None and tool.spec.output_schema is not None
 
 
 def _ids_of(call: ToolCall) -> Callable[[], str]:
@@ -197,7 +196,7 @@ def answer_member(frame: Frame) -> tuple[str, Raw]:
     return "error" if frame.failed else "result", Raw(b"null") if raw is UNSET else raw
 
 
-def with_id(own: Any, frame: Frame) -> bytes:
-    """Return the answer *frame* under the id *own*, without what no handler has seen of it."""
+def with_id(request_id: Any, frame: Frame) -> bytes:
+    """Return the answer *frame* under *request_id*, without what no handler has seen of it."""
     kind, raw = answer_member(frame)
-    return write_frame(id=own, **{kind: read_json(raw)})
+    return write_frame(id=request_id, **{kind: read_json(raw)})

@@ -172,7 +172,7 @@ async def _listen(
         logger.warning("everybody who reaches %s may use the proxy", listening.host)
     try:
         return await run_listener(
-            proxy, url or command, limits, listening, token=token, shown=shown
+            proxy, url or command, limits, listening, token=token, client_token=shown
         )
     except OSError as error:
         where = f"{listening.host}:{listening.port}"

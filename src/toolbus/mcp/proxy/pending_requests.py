@@ -1,4 +1,4 @@
-"""Requests under way in a session: the client's, and those that the proxy asks by itself."""
+"""What a session has asked and not been answered: for the client, and for the proxy itself."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ from toolbus.messages.records import ToolCall, encode
 from toolbus.tasks.locks import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.mcp.proxy.jsonrpc import Frame
+    from toolbus.mcp.proxy.request_table import Send
 
-    Send = Callable[[bytes], object]
+_ELICIT = "elicitation/create"
 
-ELICIT = "elicitation/create"
-
-_LONGEST = 2_000
+_MAX_SHOWN = 2_000
 """How many characters of a call's arguments a person gets to read."""
 
 _SCHEMA = {
@@ -56,92 +55,102 @@ class PendingRequests:
     def server_gone(self, reason: str) -> None:
         """Answer what the server will never answer."""
         self.gone = reason
-        for asked in self.asked.take_all():
-            line = error_frame(asked.id, SERVER_GONE, reason)
-            self.give(asked, line)
+        for request in self.asked.take_all():
+            give(request, error_frame(request.id, SERVER_GONE, reason))
 
     def client_gone(self) -> None:
         """Let nobody wait for the client any more."""
-        for asked in self.elicited.take_all():
-            self.give(asked, error_frame(asked.id, REFUSED, "the client is gone"))
+        for request in self.elicited.take_all():
+            give(request, error_frame(request.id, REFUSED, "the client is gone"))
 
     def take_elicited(self, frame: Frame, line: bytes) -> bool:
         """Take an answer of the client, if the proxy has asked for it."""
-        asked = self.elicited.take(frame.id)
-        if asked is not None:
-            self.give(asked, line, frame)
-        return asked is not None
+        request = self.elicited.take(frame.id)
+        if request is not None:
+            give(request, line, frame)
+        return request is not None
 
     async def ask(
-        self, own: Any, line: bytes, method: str = CALL, *, to_server: Send
+        self, request_id: Any, line: bytes, to_server: Send, method: str = CALL
     ) -> RpcResponse:
-        """Send a request to the server in the place of the client; return the answer."""
+        """Send the server a request in the place of the client; return the answer."""
+        return await self._ask(self.asked, request_id, method, line, to_server)
+
+    async def ask_list(self, params: dict[str, Any], to_server: Send) -> RpcResponse:
+        """Ask the server for its tools."""
+        request_id = f"toolbus-{new_id()}"
+        line = write_frame(id=request_id, method=LIST, params=params)
+        return await self.ask(request_id, line, to_server, LIST)
+
+    async def elicit(
+        self, to_client: Send, ask: Ask, call: ToolCall | None, _scope: Scope
+    ) -> bool | Deny:
+        """Put what a guard asks to the person in front of the client, one question at a time.
+
+        See MCP 2025-11-25, client/elicitation, "Form Mode".
+        """
+        request_id = f"toolbus-{new_id()}"
+        line = write_frame(id=request_id, method=_ELICIT, params=_question(ask, call))
+        async with self._one_question.here():
+            return _verdict(await self._ask(self.elicited, request_id, _ELICIT, line, to_client))
+
+    async def _ask(
+        self, table: RequestTable, request_id: Any, method: str, line: bytes, send: Send
+    ) -> RpcResponse:
+        """Write *line* with *send*, and return its answer; cancelling this cancels the request."""
         future: asyncio.Future[RpcResponse] = asyncio.get_running_loop().create_future()
-        asked = OpenRequest(own, method, _nobody, future)
-        if self.gone is not None:
-            self.give(asked, error_frame(own, SERVER_GONE, self.gone))
+        request = OpenRequest(request_id, method, send, future)
+        if table is self.asked and self.gone is not None:
+            give(request, error_frame(request_id, SERVER_GONE, self.gone))
         else:
-            self.asked.add(asked)
-            to_server(line)
+            table.add(request)
+            send(line)
         try:
             return await future
         except asyncio.CancelledError:
-            if self.asked.abandon(own) is not None:
-                params = {"requestId": own, "reason": "nobody waits for it any more"}
-                to_server(write_frame(method=CANCELLED, params=params))
+            # MCP 2025-11-25, basic/utilities/cancellation: whoever asked says so.
+            if table.abandon(request_id) is not None:
+                params = {"requestId": request_id, "reason": "nobody waits for it any more"}
+                send(write_frame(method=CANCELLED, params=params))
             raise
 
-    async def ask_list(self, params: dict[str, Any], *, to_server: Send) -> RpcResponse:
-        """Ask the server for its tools."""
-        own = f"toolbus-{new_id()}"
-        line = write_frame(id=own, method=LIST, params=params)
-        return await self.ask(own, line, LIST, to_server=to_server)
 
-    async def elicit(
-        self, to_client: Send, ask: Ask, call: ToolCall | None, scope: Scope
-    ) -> bool | Deny:
-        """Put what a guard asks to the person in front of the client, after other questions."""
-        async with self._one_question.here():
-            return await self._elicit(to_client, ask, call, scope)
+def give(request: OpenRequest, line: bytes, frame: Frame | None = None) -> None:
+    """Give the answer in *line* to whoever waits for it; *frame* is what *line* says."""
+    if request.future is None:
+        request.send(line)
+    elif not request.future.done() and (answer := frame or read_frame(line)) is not None:
+        request.future.set_result(RpcResponse(answer, line))
 
-    async def _elicit(
-        self, to_client: Send, ask: Ask, call: ToolCall | None, scope: Scope
-    ) -> bool | Deny:
-        own = f"toolbus-{new_id()}"
-        future: asyncio.Future[RpcResponse] = asyncio.get_running_loop().create_future()
-        self.elicited.add(OpenRequest(own, ELICIT, _nobody, future))
-        to_client(write_frame(id=own, method=ELICIT, params=question(ask, call, scope)))
-        try:
-            return verdict(await future)
-        except asyncio.CancelledError:
-            if self.elicited.abandon(own) is not None:
-                params = {"requestId": own, "reason": "the tool call has ended"}
-                to_client(write_frame(method=CANCELLED, params=params))
+
+async def run_or_fail(work: Awaitable[None], fail: Callable[[BaseException], object]) -> None:
+    """Await *work*; if it dies, give *fail* the reason: whoever waits for an answer gets one."""
+    try:
+        await work
+    except asyncio.CancelledError as error:
+        # A handler, or a future of a handler's, may say so though nobody cancels this task.
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
             raise
-
-    def give(self, asked: OpenRequest, line: bytes, frame: Frame | None = None) -> None:
-        """Give an answer to whoever waits for it; *frame* is the one in *line*."""
-        if asked.future is None:
-            asked.send(line)
-        elif not asked.future.done() and (said := frame or read_frame(line)) is not None:
-            asked.future.set_result(RpcResponse(said, line))
+        fail(error)
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        fail(error)
 
 
-def _nobody(_line: bytes) -> None:
-    """Take the answer to a request whose future takes it."""
+# --- what a guard asks, put to the person in front of the client ---------------------------------
 
 
-def question(ask: Ask, call: ToolCall | None, _scope: Scope) -> dict[str, Any]:
+def _question(ask: Ask, call: ToolCall | None) -> dict[str, Any]:
     """Return the params of an elicitation that asks for *call*."""
     text = ask.prompt
     if call is not None:
         arguments = encode(call.arguments).decode()
-        cut = arguments if len(arguments) <= _LONGEST else arguments[:_LONGEST] + " … (cut)"
-        text = f"{text}\n\n{call.name} {cut}"
+        shown = arguments if len(arguments) <= _MAX_SHOWN else arguments[:_MAX_SHOWN] + " … (cut)"
+        text = f"{text}\n\n{call.name} {shown}"
     return {"message": text, "requestedSchema": _SCHEMA}
 
 
-def verdict(answer: RpcResponse) -> bool | Deny:
+def _verdict(answer: RpcResponse) -> bool | Deny:
     """Return what the person said: only a filled-in form that approves is a yes."""
     if answer.frame.failed or answer.frame.result is UNSET:
         return Deny("approval is needed, and the client could not ask")

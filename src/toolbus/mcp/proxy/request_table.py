@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import UNSET
 
@@ -11,24 +12,36 @@ from toolbus.mcp.proxy.jsonrpc import read_json
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from msgspec import Raw, UnsetType
 
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.messages.records import ToolCall
 
-_MOST_ABANDONED = 1_000
+_MAX_ABANDONED = 1_000
 """How many cancelled requests are remembered, whose answers may still come."""
 
-_MOST_TOKENS = 10_000
+_MAX_TOKENS = 10_000
+
+Send: TypeAlias = Callable[[bytes], object]
+"""Takes one line: a JSON-RPC frame, or a batch of them, with its line end."""
 
 
 class Directions(NamedTuple):
-    """Where lines of a session go: *to_client* and *to_server* each take one line."""
+    """Where the lines go that come of one message of either side.
 
-    to_client: Callable[[bytes], object]
-    to_server: Callable[[bytes], object]
+    *to_client* takes the server's notifications and requests, and the proxy's own; *answer* takes
+    what answers the client, if that is another place: over HTTP each of its requests has streams
+    of its own.
+    """
+
+    to_client: Send
+    to_server: Send
+    answer: Send | None = None
+
+    def reply(self, line: bytes) -> None:
+        """Send the client the answer to what it asked."""
+        (self.answer or self.to_client)(line)
 
 
 class RpcResponse(NamedTuple):
@@ -46,7 +59,7 @@ class OpenRequest(NamedTuple):
 
     id: Any
     method: str
-    send: Callable[[bytes], object]
+    send: Send
     future: asyncio.Future[RpcResponse] | None = None
     params: Any = UNSET
     call: ToolCall | None = None
@@ -60,55 +73,55 @@ class RequestTable:
         self._open: dict[Any, deque[OpenRequest]] = {}
         self._abandoned: OrderedDict[Any, OpenRequest] = OrderedDict()
 
-    def add(self, asked: OpenRequest) -> None:
+    def add(self, request: OpenRequest) -> None:
         """Remember a request until its answer comes."""
-        self._open.setdefault(asked.id, deque()).append(asked)
+        self._open.setdefault(request.id, deque()).append(request)
 
-    def take(self, own: Any) -> OpenRequest | None:
-        """Return the request that is answered with the id *own*, and forget it; None: nobody's."""
-        return self._take(own) or self._abandoned.pop(own, None)
+    def take(self, request_id: Any) -> OpenRequest | None:
+        """Return the request that an answer with *request_id* is for, and forget it, or None."""
+        return self._take(request_id) or self._abandoned.pop(request_id, None)
 
-    def is_open(self, own: Any) -> bool:
-        """Tell whether a request *own* waits for its answer."""
-        return own in self._open
+    def is_open(self, request_id: Any) -> bool:
+        """Tell whether a request *request_id* waits for its answer."""
+        return request_id in self._open
 
-    def method_of(self, own: Any) -> str | None:
-        """Return the method of the request that an answer with the id *own* would answer."""
-        waiting = self._open.get(own)
-        asked = waiting[0] if waiting else self._abandoned.get(own)
-        return None if asked is None else asked.method
+    def method_of(self, request_id: Any) -> str | None:
+        """Return the method of the request that an answer with *request_id* would answer."""
+        waiting = self._open.get(request_id)
+        request = waiting[0] if waiting else self._abandoned.get(request_id)
+        return None if request is None else request.method
 
-    def abandon(self, own: Any, late: OpenRequest | None = None) -> OpenRequest | None:
+    def abandon(self, request_id: Any, instead: OpenRequest | None = None) -> OpenRequest | None:
         """Expect no answer any more to a request, though one may still come; return it.
 
-        An answer that comes all the same is one to *late*, if that is given.
+        An answer that comes all the same is one to *instead*, if that is given.
         """
-        if (asked := self._take(own)) is not None:
-            self._abandoned[own] = late or asked
-            if len(self._abandoned) > _MOST_ABANDONED:
+        if (request := self._take(request_id)) is not None:
+            self._abandoned[request_id] = instead or request
+            if len(self._abandoned) > _MAX_ABANDONED:
                 self._abandoned.popitem(last=False)
-        return asked
+        return request
 
-    def _take(self, own: Any) -> OpenRequest | None:
-        waiting = self._open.get(own)
+    def _take(self, request_id: Any) -> OpenRequest | None:
+        waiting = self._open.get(request_id)
         if not waiting:
             return None
-        asked = waiting.popleft()
+        request = waiting.popleft()
         if not waiting:
-            del self._open[own]
-        return asked
+            del self._open[request_id]
+        return request
 
     def take_all(self) -> list[OpenRequest]:
         """Return all requests, and forget them."""
-        asked = [one for waiting in self._open.values() for one in waiting]
+        requests = [request for waiting in self._open.values() for request in waiting]
         self._open.clear()
-        return asked
+        return requests
 
 
 class ProgressTokens:
-    """The last texts by which the client wants to be told of progress: no others are its business.
+    """The latest texts by which the client wants to be told of progress: it gets no others.
 
-    Numbers say nothing to anybody.
+    Numbers are no secret to anybody. See MCP 2025-11-25, basic/utilities/progress.
     """
 
     def __init__(self) -> None:
@@ -121,7 +134,7 @@ class ProgressTokens:
         match read_json(params):
             case {"_meta": {"progressToken": str(token)}}:
                 self._known[token] = None
-                if len(self._known) > _MOST_TOKENS:
+                if len(self._known) > _MAX_TOKENS:
                     self._known.popitem(last=False)
 
     def holds(self, params: Raw | UnsetType) -> bool:
@@ -133,9 +146,12 @@ class ProgressTokens:
 
 
 class BatchResponse:
-    """The answers to the *count* requests of a batch, sent as one array when all are there."""
+    """The answers to the *count* requests of a batch, sent as one array when all are there.
 
-    def __init__(self, count: int, send: Callable[[bytes], object]) -> None:
+    See JSON-RPC 2.0, section 6.
+    """
+
+    def __init__(self, count: int, send: Send) -> None:
         self._count, self._send = count, send
         self._answers: list[bytes] = []
 

@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
 from toolbus.mcp.proxy.jsonrpc import read_json
-from toolbus.mcp.proxy.texts import CALL, see
-from toolbus.mcp.proxy.words import HANDSHAKES, LIST
+from toolbus.mcp.proxy.prose import HANDSHAKES, LIST
+from toolbus.mcp.proxy.texts import CALL, ERROR, DecodedBody, decode_body
 from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY, thaw
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import JsonObject
     from toolbus.transcript.transcript import Transcript
+
+    Append = Callable[[ToolMessage], Awaitable[Message]]
 
 logger = logging.getLogger("toolbus")
 
@@ -49,24 +51,26 @@ def is_withheld(response: ToolResponse) -> bool:
     return response.is_error and response.error_type in _WITHHELD
 
 
-def is_same(one: ToolResponse, other: ToolResponse) -> bool:
+def is_same(response: ToolResponse, other: ToolResponse) -> bool:
     """Tell whether both say the same: then the bytes that said the one say the other as well."""
     return (
-        one.structured is other.structured
-        and one.is_error == other.is_error
-        and one.content == other.content
+        response.structured is other.structured
+        and response.is_error == other.is_error
+        and response.content == other.content
     )
 
 
-def response_of(message: Message) -> ToolResponse:
-    """Return what *message* says, also if a handler took its response away."""
-    if isinstance(message, ToolMessage) and message.tool_response is not None:
-        return message.tool_response
-    return ToolResponse.from_text(message.text)
+def lost_structure(seen: DecodedBody, response: ToolResponse) -> bool:
+    """Tell whether handlers left nothing in *response* of the structure that *seen* had."""
+    return seen.response.structured is not None and response.structured is None
 
 
 class ResponseFilter:
-    """Shows what a server says to the handlers of *bus*, as the result of a tool."""
+    """Shows what a server says to the handlers of *bus*, as the result of a tool.
+
+    What handlers leave is returned as the value of a JSON-RPC member, or as `UNCHANGED` if that is
+    the same. All raise `Refused` for what must not be read, also if it could not be judged.
+    """
 
     def __init__(self, bus: EventBus, scope: Scope) -> None:
         self.bus, self._scope = bus, scope
@@ -76,47 +80,50 @@ class ResponseFilter:
         method: str,
         body: Any,
         *,
-        name: str | None = None,
         call: ToolCall | None = None,
-        append: Callable[[ToolMessage], Awaitable[Message]] | None = None,
+        append: Append | None = None,
         params: bool = False,
     ) -> Any:
-        """Return *body*, the result of *method* or its *params*, as handlers leave it.
+        """Return what handlers leave of *body*, the result of *method* or its *params*.
 
-        They see it as the response of a tool *name*, else of one that is called like the method.
-        It is JSON as it came, or free to change. `UNCHANGED` stands for the same. Raises `Refused`.
+        They see it as the response to *call*, else to one of a tool that is called like the
+        method. It is JSON as it came, or free to change.
         """
-        name = name or method
-        with _closed(name):
-            seen = see(method, read_json(body) if isinstance(body, Raw) else body, params=params)
+        call = call or _call(method)
+        with refusing_failures(call.name):
+            seen = decode_body(
+                method, read_json(body) if isinstance(body, Raw) else body, params=params
+            )
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
-            left = await self._show(call or _call(name), seen.response, append)
-            if is_same(left, seen.response):
+            response = await self._show(call, seen.response, append)
+            if is_same(response, seen.response):
                 return UNCHANGED
-            lost = seen.response.structured is not None and left.structured is None
-            if lost and (seen.layout.kind == "whole" or method not in _LOSSLESS):
+            lossless = seen.layout.kind != "whole" and method in _LOSSLESS
+            if lost_structure(seen, response) and not lossless:
                 raise Refused("a handler left nothing of it but text")
-            return seen.body(left, left.structured)
+            return seen.body(response, response.structured)
+
+    async def error(self, method: str, raw: Raw, call: ToolCall | None) -> Any:
+        """Return what handlers leave of the error *raw*, which answers *method* or *call*."""
+        return await self.body(ERROR, raw, call=call or _call(method))
 
     async def result(self, call: ToolCall, raw: Raw) -> Any:
-        """Return the result *raw* of *call* as handlers leave it, or `UNCHANGED`.
+        """Return what handlers leave of the result *raw* of *call*.
 
-        For one that comes when nothing waits for it any more. Raises `Refused`.
+        For one that comes when nothing waits for it any more.
         """
-        with _closed(call.name):
-            seen = see(CALL, read_json(raw))
-            left = await self._show(call, seen.response, None)
-            rest = UNCHANGED
-            if seen.rest is not None and not seen.bare:
-                rest = await self.rest(call.name, seen.rest, call.arguments)
-            if rest is UNCHANGED and is_same(left, seen.response):
+        with refusing_failures(call.name):
+            seen = decode_body(CALL, read_json(raw))
+            response = await self._show(call, seen.response)
+            rest = await self.rest(call, seen)
+            if rest is UNCHANGED and is_same(response, seen.response):
                 return UNCHANGED
-            return seen.result(left, seen.rest if rest is UNCHANGED else rest)
+            return seen.result(response, seen.rest if rest is UNCHANGED else rest)
 
     async def recorded(self, transcript: Transcript, method: str, raw: Raw, params: Any) -> Any:
         """Do as `body` does, and append it to *transcript* as the answer to a call of *method*."""
-        with _closed(method):
+        with refusing_failures(method):
             call = _call(method, params)
             asking = AssistantMessage(id=new_id(), tool_calls=(call,))
             await transcript.enter(asking, self._scope, later=True)
@@ -126,20 +133,19 @@ class ResponseFilter:
 
         return await self.body(method, raw, call=call, append=append)
 
-    async def rest(self, name: str, rest: Any, parameters: JsonObject) -> Any:
-        """Return what handlers leave of *rest*, which stands beside a result; else `UNCHANGED`."""
-        with _closed(name):
-            given = ToolResponse(structured=rest)
-            left = await self._show(_call(name, parameters), given, None)
-            if left.structured is given.structured:
+    async def rest(self, call: ToolCall, seen: DecodedBody) -> Any:
+        """Return what handlers leave of the rest of *seen*, which stands beside its texts."""
+        if seen.rest is None or seen.bare:
+            return UNCHANGED
+        with refusing_failures(call.name):
+            shown = ToolResponse(structured=seen.rest)
+            response = await self._show(_call(call.name, call.arguments), shown)
+            if response.structured is shown.structured:
                 return UNCHANGED
-            return thaw(left.structured)
+            return thaw(response.structured)
 
     async def _show(
-        self,
-        call: ToolCall,
-        response: ToolResponse,
-        append: Callable[[ToolMessage], Awaitable[Message]] | None,
+        self, call: ToolCall, response: ToolResponse, append: Append | None = None
     ) -> ToolResponse:
         message = ToolMessage(
             id=new_id(),
@@ -149,13 +155,15 @@ class ResponseFilter:
                 response, tool_name=call.name, tool_call_id=call.id, parameters=call.arguments
             ),
         )
-        shown = (
-            await admit(self.bus, message, self._scope) if append is None else await append(message)
-        )
-        left = response_of(shown)
-        if is_withheld(left):
-            raise Refused(left.text)
-        return left
+        shown = await (append(message) if append else admit(self.bus, message, self._scope))
+        if isinstance(shown, ToolMessage) and shown.tool_response is not None:
+            response = shown.tool_response
+        else:
+            # A handler took the response away.
+            response = ToolResponse.from_text(shown.text)
+        if is_withheld(response):
+            raise Refused(response.text)
+        return response
 
 
 def _call(name: str, arguments: JsonObject = EMPTY) -> ToolCall:
@@ -168,7 +176,7 @@ _LOSSLESS = frozenset(
 """What can be said with the text alone, as a handler left it."""
 
 
-class _closed:  # noqa: N801 - used as a function
+class refusing_failures:  # noqa: N801 - used as a function
     """Turns every failure on the way into a refusal: what was not judged does not pass."""
 
     def __init__(self, name: str) -> None:
@@ -183,7 +191,7 @@ class _closed:  # noqa: N801 - used as a function
         raise Refused(explain(self._name, error)) from error
 
 
-def explain(name: str, error: Exception) -> str:
+def explain(name: str, error: BaseException) -> str:
     """Return what the client may know of *error*, and log the rest."""
     match error:
         case MessageDenied():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,12 @@ from toolbus.mcp.proxy.jsonrpc import (
     Frame,
     error_frame,
 )
+from toolbus.mcp.proxy.pending_requests import run_or_fail
 from toolbus.mcp.proxy.response_filter import ResponseFilter, explain
 from toolbus.mcp.proxy.server_tools import ServerTools
-from toolbus.tasks.eager import Begun
 from toolbus.tools.calls.approvals import Approvals
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.proxy.pending_requests import PendingRequests
     from toolbus.mcp.proxy.proxy import Proxy
@@ -32,13 +30,11 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.session_log import SessionLog
     from toolbus.mcp.proxy.tool_list import ToolList
 
-    Send = Callable[[bytes], object]
-
 logger = logging.getLogger("toolbus")
 
 
 class RunningCalls:
-    """Takes each call past the handlers; if it *can_elicit*, the client is put what guards ask."""
+    """Takes each call past the handlers; a client that *elicits* is put what guards ask."""
 
     def __init__(
         self,
@@ -52,7 +48,7 @@ class RunningCalls:
     ) -> None:
         self._proxy, self._scope, self._pending = proxy, scope, pending
         self._tool_list, self._filter, self._log = tool_list, response_filter, log
-        self.can_elicit, self._nobody_to_ask = False, Approvals()
+        self.elicits, self._nobody = False, Approvals()
         # All that are under way, and by the client's ids, of which it may use one twice.
         self._under_way: set[ProxiedCall] = set()
         self._by_id: dict[Any, ProxiedCall] = {}
@@ -62,55 +58,57 @@ class RunningCalls:
         """The tasks of all that are under way."""
         return [call.task for call in self._under_way]
 
-    def take(self, frame: Frame, line: bytes, send: Send, directions: Directions) -> None:
-        """Begin the call in *line*; *send* takes its answer, all else goes in *directions*."""
+    def take(self, frame: Frame, line: bytes, directions: Directions) -> None:
+        """Begin the call in *line*."""
         if frame.id is UNSET or frame.id is None:
             logger.warning("the client sent a tool call without an id; it is dropped")
             if frame.id is None:
-                send(error_frame(None, INVALID_REQUEST, "a tool call needs an id"))
+                problem = error_frame(None, INVALID_REQUEST, "a tool call needs an id")
+                directions.reply(problem)
             return
         try:
-            request = CallRequest(frame, line)
+            request = CallRequest(frame, line, directions)
         except ValueError as error:
-            send(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
+            directions.reply(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return
         call = self._by_id[frame.id] = ProxiedCall(
-            request,
-            partial(self._pending.ask, to_server=directions.to_server),
-            self._filter,
-            self._log,
-            self._proxy.timeout,
+            request, self._pending, self._filter, self._log, self._proxy.timeout
         )
-        call.send = send
         self._under_way.add(call)
-        call.task = Begun(self._run(call, directions), alone=True).task
+        call.task = asyncio.create_task(self._run(call))
+        # Not in its `finally`, which a task that is cancelled before it begins never enters.
+        call.task.add_done_callback(lambda _: self._end(call))
 
-    def pop(self, own: Any) -> ProxiedCall | None:
-        """Return the call with the client's id *own*, which is not to be found by it any more."""
-        return self._by_id.pop(own, None)
+    def pop(self, request_id: Any) -> ProxiedCall | None:
+        """Return the call of the client's *request_id*, which no longer finds it, or None."""
+        return self._by_id.pop(request_id, None)
 
     def stop(self) -> None:
         """Cancel all."""
         for call in tuple(self._under_way):
             call.stop()
 
-    async def _run(self, call: ProxiedCall, directions: Directions) -> None:
-        request, send = call.request, call.send
-        try:
-            ask_list = partial(self._pending.ask_list, to_server=directions.to_server)
-            offer = await self._tool_list.offer(request, ask_list)
-            tools = ServerTools(self._tool_list.specs, offer, call, self._proxy.tools)
-            approvals = self._nobody_to_ask
-            if self.can_elicit:
-                approvals = Approvals(partial(self._pending.elicit, directions.to_client))
-            line = await call.answer(tools, offer, self._scope, approvals)
-            if line is not None:
-                send(line)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+    async def _run(self, call: ProxiedCall) -> None:
+        request = call.request
+
+        def fail(error: BaseException) -> None:
             reason = explain(f"tool {request.call.name!r}", error)
-            send(error_frame(request.id, INTERNAL_ERROR, reason))
-        finally:
-            # Not by a callback of the task: that would take a turn of the loop for each call.
-            self._under_way.discard(call)
-            if self._by_id.get(request.id) is call:
-                del self._by_id[request.id]
+            request.directions.reply(error_frame(request.id, INTERNAL_ERROR, reason))
+
+        await run_or_fail(self._answer(call), fail)
+
+    def _end(self, call: ProxiedCall) -> None:
+        self._under_way.discard(call)
+        if self._by_id.get(call.request.id) is call:
+            del self._by_id[call.request.id]
+
+    async def _answer(self, call: ProxiedCall) -> None:
+        directions = call.request.directions
+        advertised = await self._tool_list.advertise(call.request, self._pending.ask_list)
+        tools = ServerTools(self._tool_list.specs, advertised, call, self._proxy.tools)
+        approvals = self._nobody
+        if self.elicits:
+            approvals = Approvals(partial(self._pending.elicit, directions.to_client))
+        line = await call.answer(tools, advertised, self._scope, approvals)
+        if line is not None:
+            directions.reply(line)

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from toolbus.mcp.proxy.calls import answer_member
 from toolbus.mcp.proxy.jsonrpc import REFUSED, Frame, error_frame, read_json, write_frame
 from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused
-from toolbus.mcp.proxy.texts import ERROR
 from toolbus.mcp.proxy.tool_list import LIST
 
 if TYPE_CHECKING:
@@ -32,41 +31,37 @@ class ServerMessageFilter:
     ) -> None:
         self._filter, self._tool_list, self._log = response_filter, tool_list, log
 
-    async def answer(self, asked: OpenRequest, frame: Frame, line: bytes) -> None:
-        """Send an answer to the client as handlers leave it."""
+    async def answer(self, request: OpenRequest, frame: Frame, line: bytes) -> None:
+        """Send the client the answer *frame* to its *request* as handlers leave it."""
         kind, raw = answer_member(frame)
         try:
-            if kind == "error":
-                body = await self._filter.body(ERROR, raw, name=asked.method, call=asked.call)
-            elif asked.call is not None:
-                body = await self._filter.result(asked.call, raw)
-            elif asked.method == LIST:
-                body = await self._relisted(asked, raw)
-            elif asked.method in _RECORDED:
-                body = await self._recorded(asked, raw)
-            else:
-                body = await self._filter.body(asked.method, raw)
+            body = await self._judge(request, kind, raw)
         except Refused as error:
-            asked.send(error_frame(asked.id, REFUSED, error.reason))
+            request.send(error_frame(request.id, REFUSED, error.reason))
             return
-        if body is UNCHANGED:
-            asked.send(line)
-        else:
-            asked.send(write_frame(id=asked.id, **{kind: body}))
+        same = body is UNCHANGED
+        request.send(line if same else write_frame(id=request.id, **{kind: body}))
 
-    async def _relisted(self, asked: OpenRequest, raw: Any) -> Any:
-        """Return what handlers leave of a list of tools: of the tools, and of what it says."""
-        listed = await self._tool_list.relist(raw, first=_first(asked.params))
-        body = await self._filter.body(LIST, raw if listed is UNCHANGED else listed)
-        return listed if body is UNCHANGED else body
+    async def _judge(self, request: OpenRequest, kind: str, raw: Any) -> Any:
+        if kind == "error":
+            return await self._filter.error(request.method, raw, request.call)
+        if request.call is not None:
+            return await self._filter.result(request.call, raw)
+        params = read_json(request.params) if request.params is not UNSET else {}
+        if request.method == LIST:
+            # Handlers see the tools, and then what the list says of them.
+            first = not (isinstance(params, dict) and params.get("cursor"))
+            listed = await self._tool_list.relist(raw, first=first)
+            body = await self._filter.body(LIST, raw if listed is UNCHANGED else listed)
+            return listed if body is UNCHANGED else body
+        if request.method in _RECORDED:
+            # The model will read it.
+            transcript = self._log.transcript()
+            return await self._filter.recorded(transcript, request.method, raw, params)
+        return await self._filter.body(request.method, raw)
 
-    async def _recorded(self, asked: OpenRequest, raw: Any) -> Any:
-        """Return what handlers leave of a text that the model will read; it is kept as well."""
-        params = read_json(asked.params) if asked.params is not UNSET else {}
-        return await self._filter.recorded(self._log.transcript(), asked.method, raw, params)
-
-    async def words(self, frame: Frame, line: bytes, directions: Directions) -> None:
-        """Take a notification or a request of the server."""
+    async def pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:
+        """Send the client a notification or a request of the server as handlers leave it."""
         assert isinstance(frame.method, str)  # noqa: S101 - it has one
         if frame.method.endswith("list_changed"):
             self._tool_list.forget()
@@ -82,11 +77,5 @@ class ServerMessageFilter:
         if body is UNCHANGED:
             directions.to_client(line)
             return
-        own = {"id": frame.id} if frame.is_request else {}
-        directions.to_client(write_frame(**own, method=frame.method, params=body))
-
-
-def _first(params: Any) -> bool:
-    """Tell whether *params* ask for the first page of a list."""
-    found = read_json(params) if params is not UNSET else None
-    return not (isinstance(found, dict) and found.get("cursor"))
+        request_id = {"id": frame.id} if frame.is_request else {}
+        directions.to_client(write_frame(**request_id, method=frame.method, params=body))

@@ -8,9 +8,18 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST, FrameTooLongError, LineSplitter, error_frame
+from msgspec import UNSET
+
+from toolbus.mcp.proxy.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    FrameTooLongError,
+    LineSplitter,
+    error_frame,
+    outline,
+)
 from toolbus.mcp.proxy.pipes import open_sink, read_loop
-from toolbus.mcp.proxy.processes import adopt, explain_end, start
+from toolbus.mcp.proxy.processes import FAILED, adopt, explain_end, start
 from toolbus.mcp.proxy.session import ProxySession
 
 if TYPE_CHECKING:
@@ -73,7 +82,8 @@ class _StdioRun:
         """Pass lines on until one side or a signal ends it; return the exit code."""
         session, server, limit = self._session, self._server, self._limits.frame
         asking = asyncio.create_task(pass_requests(session, self._output, server.drain, limit))
-        answering = asyncio.create_task(server.lines(limit, session.hear, self._output.drain))
+        take = session.begin_from_server
+        answering = asyncio.create_task(server.lines(limit, take, self._output.drain))
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop(number: int) -> None:
@@ -131,7 +141,7 @@ async def pass_requests(
 
     def take(data: bytes) -> Coroutine[Any, Any, None] | None:
         for line in lines.feed(data):
-            session.from_client(line)
+            _take_line(session, line, output)
         return drain()
 
     try:
@@ -140,7 +150,18 @@ async def pass_requests(
         output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return
     if lines.left:
-        session.from_client(lines.left)
+        _take_line(session, lines.left, output)
+
+
+def _take_line(session: ProxySession, line: bytes, output: ByteSink) -> None:
+    try:
+        session.from_client(line)
+    except Exception:
+        # The next line may be a sound one, and whoever waits for an answer to this one gets it.
+        logger.exception("a frame of the client could not be taken")
+        request_id, names = outline(line)
+        if request_id is not UNSET and "method" in names:
+            output.write(error_frame(request_id, INTERNAL_ERROR, FAILED))
 
 
 @contextmanager

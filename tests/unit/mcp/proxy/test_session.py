@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolSpec, events, guard, on
 from toolbus.mcp.proxy.proxy import Proxy
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 from toolbus.store.memory import MemoryStore
 
@@ -30,16 +31,19 @@ def read(line):
         return line
 
 
+def directions(client, server):
+    """Return what reads lines into the lists *client* and *server*."""
+    return Directions(
+        lambda line: client.append(read(line)), lambda line: server.append(read(line))
+    )
+
+
 class Wires:
     """Both sides of a session: the frames that each got."""
 
     def __init__(self, proxy):
         self.client, self.server = [], []
-        self.session = ProxySession(
-            proxy,
-            lambda line: self.client.append(read(line)),
-            lambda line: self.server.append(read(line)),
-        )
+        self.session = ProxySession(proxy, *directions(self.client, self.server)[:2])
 
     def ask(self, **frame):
         self.session.from_client(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
@@ -187,9 +191,11 @@ async def test_a_call_takes_one_task_and_leaves_nothing_behind():
         await wires.listed("echo")
         before = asyncio.all_tasks()
         wires.call(1)
-        await asyncio.sleep(0)  # What has ended at once is a task until its turn.
+        await turns()
         calls = asyncio.all_tasks() - before
-        rest = wires.session.hear(json.dumps({"id": 1, "result": {"content": []}}).encode())
+        rest = wires.session.begin_from_server(
+            json.dumps({"id": 1, "result": {"content": []}}).encode()
+        )
         await turns()
 
         assert (len(calls), rest) == (1, None)
@@ -208,8 +214,8 @@ async def test_a_call_that_is_denied_at_once_leaves_nothing_behind():
         wires.call(0)
         await wires.listed("echo")
         wires.call(1)
+        await turns()
 
-        # In the very turn in which it came.
         assert [one["id"] for one in wires.client] == [0, 1]
         assert not wires.session._calls._by_id
         assert not wires.session._calls._under_way
@@ -511,5 +517,101 @@ async def test_an_answer_that_cannot_be_handled_is_an_error(caplog):
         await turns()
 
     assert [one["id"] for one in wires.client] == [1]
-    assert "failed" in wires.client[0]["error"]["message"]
+    assert "LookupError" in wires.client[0]["error"]["message"]
     assert "unforeseen" in caplog.text
+
+
+class Dying(AgentComponent):
+    """Somebody in whose handlers a future is cancelled: no `Exception`, and nobody's wish."""
+
+    @on(events.TOOLS_PROVIDE)
+    async def list_tools(self, ctx):
+        await self.die()
+
+    @on(events.MESSAGE_APPEND_BEFORE)
+    async def read(self, ctx):
+        await self.die()
+
+    async def die(self):
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("tools/list", {"result": {"tools": [{"name": "echo"}]}}),
+        ("tools/call", {"result": {"tools": [{"name": "echo"}]}}),
+    ],
+)
+async def test_a_request_whose_task_dies_is_answered(method, answer):
+    async with wired(Dying()) as wires:
+        wires.ask(id=1, method=method, params={"name": "echo"})
+        await turns()
+        await wires.tell(id=wires.server[0]["id"], **answer)
+        await turns()
+
+    assert [one["id"] for one in wires.client] == [1]
+    assert "CancelledError" in wires.client[0]["error"]["message"]
+
+
+async def test_a_request_of_the_server_whose_task_dies_is_answered():
+    async def die(*_):
+        await Dying().die()
+
+    async with wired(Watcher()) as wires:
+        wires.session._server_messages.pass_on = die
+        await wires.tell(id="s", method="sampling/createMessage", params={"text": "x"})
+
+    assert wires.client == []
+    assert [one["id"] for one in wires.server] == ["s"]
+    assert "CancelledError" in wires.server[0]["error"]["message"]
+
+
+async def test_a_cancelled_task_answers_nothing():
+    async def wait(*_):
+        await asyncio.get_running_loop().create_future()
+
+    async with wired(Watcher()) as wires:
+        wires.session._server_messages.answer = wait
+        wires.ask(id=1, method="ping")
+        await wires.tell(id=1, result={})
+
+    assert wires.client == []
+
+
+async def test_what_comes_of_a_message_goes_where_that_message_says():
+    class Asking(AgentComponent):
+        @guard(events.TOOL_CALL_BEFORE)
+        def ask(self, ctx):
+            return Ask("really?")
+
+    streams = {name: ([], []) for name in ("call", "answers")}
+    places = {name: directions(*ends) for name, ends in streams.items()}
+
+    async with wired(Asking()) as wires:
+        wires.ask(id=0, method="initialize", params={"capabilities": {"elicitation": {}}})
+        session = wires.session
+        call = {"id": 1, "method": "tools/call", "params": {"name": "echo"}}
+        session.from_client(json.dumps(call).encode(), None, places["call"])
+        await turns()
+        (listing,) = streams["call"][1]
+        page = {"id": listing["id"], "result": {"tools": [{"name": "echo"}]}}
+        await session.from_server(json.dumps(page).encode(), places["answers"])
+        await turns()
+        (question,) = streams["call"][0]
+        yes = {"action": "accept", "content": {"approve": True}}
+        approval = json.dumps({"id": question["id"], "result": yes}).encode()
+        session.from_client(approval, None, places["answers"])
+        await turns()
+        told = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
+        await session.from_server(json.dumps(told).encode(), places["answers"])
+        done = json.dumps({"id": 1, "result": {"content": []}}).encode()
+        await session.from_server(done, places["answers"])
+        await turns()
+
+    assert [one.get("method") for one in streams["call"][1]] == ["tools/list", "tools/call"]
+    assert [one.get("id") for one in streams["call"][0]] == [question["id"], 1]
+    assert [one.get("method") for one in streams["answers"][0]] == ["notifications/message"]
+    assert streams["answers"][1] == wires.client == []

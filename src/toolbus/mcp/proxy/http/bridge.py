@@ -6,10 +6,11 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
-from toolbus.mcp.proxy.http.hosted import Hosted
-from toolbus.mcp.proxy.http.shared import Shared
-from toolbus.mcp.proxy.http.streams import joined
-from toolbus.mcp.proxy.http.visits import JSON, STREAM, RefusedVisitError
+from toolbus.mcp.proxy.http.failures import HttpError
+from toolbus.mcp.proxy.http.http_request import JSON, STREAM
+from toolbus.mcp.proxy.http.session_process import SessionProcess
+from toolbus.mcp.proxy.http.session_table import SessionTable
+from toolbus.mcp.proxy.http.shared_process import SharedProcess
 from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, read_batch, read_frame
 from toolbus.mcp.proxy.processes import start
 from toolbus.mcp.proxy.revisions import REVISION, SESSION, is_stateless
@@ -17,8 +18,9 @@ from toolbus.mcp.proxy.revisions import REVISION, SESSION, is_stateless
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.mcp.proxy.http.streams import Stream
-    from toolbus.mcp.proxy.http.visits import Visit
+    from toolbus.mcp.proxy.http.answer_streams import AnswerStream
+    from toolbus.mcp.proxy.http.http_request import HttpRequest
+    from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.stdio import ProxyLimits
 
@@ -26,175 +28,131 @@ _ENDED = "the proxy has ended"
 
 
 class Bridge:
-    """Starts *command* for each of at most *most* sessions; who is *idle* for so long loses it."""
+    """Starts *command* for each of at most *limit* sessions, which end when *idle* for so long."""
 
     def __init__(
-        self, proxy: Proxy, command: Sequence[str], limits: ProxyLimits, *, most: int, idle: float
+        self, proxy: Proxy, command: Sequence[str], limits: ProxyLimits, *, limit: int, idle: float
     ) -> None:
-        self._proxy, self._command, self._limits = proxy, command, limits
-        self._most, self._idle = most, idle
-        self._sessions: dict[str, Hosted] = {}
-        self._alive: set[Hosted] = set()
+        self._proxy, self._command, self._limits, self._limit = proxy, command, limits, limit
+        self._sessions: SessionTable[SessionProcess] = SessionTable(idle)
+        self._alive: set[SessionProcess] = set()
         self._starting = 0
-        self._shared = Shared(proxy, command, limits, idle)
-        self._visits: set[asyncio.Task[None] | None] = set()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._shared = SharedProcess(proxy, command, limits, idle)
 
-    async def take(self, visit: Visit) -> None:
-        """Answer *visit*; being cancelled means that the client has gone."""
-        task = asyncio.current_task()
-        self._visits.add(task)
-        try:
-            if is_stateless(visit.headers):
-                await self._shared.take(visit)
-            else:
-                await self._route(visit)
-        finally:
-            self._visits.discard(task)
-
-    async def close(self, grace: float) -> None:
-        """End all sessions; give what is under way *grace* seconds."""
-        for one in self._sessions.values():
-            one.standing.end()
-        self._shared.end_streams()
-        if self._visits:
-            await asyncio.wait([*filter(None, self._visits)], timeout=grace)
-        ending = [one.end(_ENDED) for one in self._alive]
-        await asyncio.gather(*ending, self._shared.close(_ENDED), *self._ending)
-
-    # --- by method -----------------------------------------------------------------------------
-
-    async def _route(self, visit: Visit) -> None:
-        match visit.method:
+    async def take(self, request: HttpRequest) -> None:
+        """Answer *request*; being cancelled means that the client has gone."""
+        if is_stateless(request.headers):
+            await self._shared.take(request)
+            return
+        match request.method:
             case "POST":
-                await self._post(visit)
+                await self._post(request)
             case "GET":
-                await self._get(visit)
+                await self._get(request)
             case "DELETE":
-                self.end(self._session(visit)[0])
-                await visit.answer(200)
+                self._sessions.end(self._session(request))
+                await request.answer(200)
             case _:
                 allowed = [("allow", "GET, POST, DELETE")]
-                raise RefusedVisitError(405, "this is for GET, POST and DELETE", allowed)
+                raise HttpError(405, "this is for GET, POST and DELETE", allowed)
 
-    async def _post(self, visit: Visit) -> None:
-        visit.check_post()
-        frame = read_frame(visit.body)
-        if frame is None and read_batch(visit.body) is None:
-            raise RefusedVisitError(400, "the body is no JSON-RPC")
-        if frame is not None and frame.method == "initialize" and SESSION not in visit.headers:
-            await self._begin(visit)
+    def end_streams(self) -> None:
+        """End the answers that would go on as long as their clients like."""
+        for session in self._sessions:
+            session.standing.end()
+        self._shared.end_streams()
+
+    async def close(self) -> None:
+        """Answer what is still under way with an error, and end all sessions."""
+        ending = [session.end(_ENDED) for session in self._alive]
+        await asyncio.gather(*ending, self._shared.close(_ENDED))
+        await self._sessions.close(_ENDED)
+
+    async def _post(self, request: HttpRequest) -> None:
+        request.check_post()
+        frame = read_frame(request.body)
+        if frame is None and read_batch(request.body) is None:
+            raise HttpError(400, "the body is no JSON-RPC")
+        if frame is not None and frame.method == "initialize" and SESSION not in request.headers:
+            await self._begin(request, frame)
             return
-        _, hosted = self._session(visit)
-        with _Stay(self, visit.headers[SESSION], hosted):
-            stream = hosted.ask(visit.body)
-            await hosted.drain()
+        session = self._session(request)
+        with self._sessions.using(session):
+            stream = session.ask(request.body)
+            await session.drain()
             if stream is None:
-                await visit.answer(202)
+                await request.answer(202)
             else:
-                await _send(visit, stream)
+                await _send(request, stream)
 
-    async def _get(self, visit: Visit) -> None:
-        own, hosted = self._session(visit)
-        if not visit.accepts(STREAM) or "accept" not in visit.headers:
-            raise RefusedVisitError(406, f"what answers a GET is {STREAM}")
-        stream, after = hosted.standing, hosted.standing.sent
-        if (last := visit.headers.get("last-event-id")) is not None:
-            found = hosted.resume(last)
-            if found is None:
-                raise RefusedVisitError(400, "the events after that one are not there any more")
-            stream, after = found
-        with _Stay(self, own, hosted):
-            await stream.follow(visit, after=after)
+    async def _get(self, request: HttpRequest) -> None:
+        session = self._session(request)
+        if not request.accepts(STREAM) or "accept" not in request.headers:
+            raise HttpError(406, f"what answers a GET is {STREAM}")
+        stream, after = session.standing, session.standing.written
+        if (event_id := request.headers.get("last-event-id")) is not None:
+            resumed = session.resume(event_id)
+            if resumed is None:
+                raise HttpError(400, "the events after that one are not there any more")
+            stream, after = resumed
+        with self._sessions.using(session):
+            await stream.follow(request, after=after)
 
-    # --- sessions ------------------------------------------------------------------------------
+    def _session(self, request: HttpRequest) -> SessionProcess:
+        """Return the session of *request*: MCP 2025-11-25, Transports, "Session Management"."""
+        if SESSION not in request.headers:
+            raise HttpError(400, "a session begins with initialize, and then has an id")
+        session = self._sessions.get(request.headers[SESSION])
+        if session is None or session.task.done():
+            raise HttpError(404, "there is no such session, or it has ended")
+        if not session.takes(request.headers.get(REVISION)):
+            raise HttpError(400, "this revision of MCP is not known")
+        return session
 
-    def _session(self, visit: Visit) -> tuple[str, Hosted]:
-        own = visit.headers.get(SESSION)
-        if own is None:
-            raise RefusedVisitError(400, "a session begins with initialize, and then has an id")
-        hosted = self._sessions.get(own)
-        if hosted is None or hosted.life.done():
-            raise RefusedVisitError(404, "there is no such session, or it has ended")
-        if not hosted.takes(visit.headers.get(REVISION)):
-            raise RefusedVisitError(400, "this revision of MCP is not known")
-        return own, hosted
-
-    async def _begin(self, visit: Visit) -> None:
+    async def _begin(self, request: HttpRequest, frame: Frame) -> None:
         """Start a process, and keep it if it takes the handshake."""
-        frame = read_frame(visit.body)
-        if len(self._sessions) + self._starting >= self._most:
-            raise RefusedVisitError(503, "too many sessions are open", [("retry-after", "30")])
+        if len(self._sessions) + self._starting >= self._limit:
+            raise HttpError(503, "too many sessions are open", [("retry-after", "30")])
         self._starting += 1
-        hosted = None
+        session = None
         try:
-            hosted = await self._start()
-            stream = hosted.ask(visit.body)
+            session = await self._start()
+            stream = session.ask(request.body)
             assert stream is not None  # noqa: S101 - it is a request
             async with asyncio.timeout(self._limits.silence):
-                answer = await stream.last()
-            if hosted.began(answer):
-                own = secrets.token_urlsafe(24)
-                self._sessions[own] = hosted
-                hosted.life.add_done_callback(lambda _: self._sessions.pop(own, None))
-                with _Stay(self, own, hosted):
-                    hosted, fields = None, [(SESSION, own)]
-                    await _send(visit, stream, fields)
-            else:
-                await _send(visit, stream)
+                answer = await stream.last_line()
+            fields = []
+            if session.take_handshake(answer):
+                session_id = secrets.token_urlsafe(24)
+                self._sessions.add(session_id, session)
+                fields = [(SESSION, session_id)]
+            with self._sessions.using(session):
+                await _send(request, stream, fields)
         except (OSError, TimeoutError) as error:
             reason = f"the server cannot be started: {type(error).__name__}"
-            said = error_frame(None if frame is None else frame.id, SERVER_GONE, reason)
-            await visit.answer(502, [("content-type", JSON)], said.strip())
+            line = error_frame(frame.id, SERVER_GONE, reason)
+            await request.answer(502, [("content-type", JSON)], line.strip())
         finally:
             self._starting -= 1
-            if hosted is not None:
-                self._end_soon(hosted)
+            if session is not None and session.id is None:
+                self._sessions.end(session)
 
-    async def _start(self) -> Hosted:
-        hosted = Hosted(self._proxy, await start(self._command), self._limits)
-        self._alive.add(hosted)
-        hosted.life.add_done_callback(lambda _: self._alive.discard(hosted))
-        return hosted
+    async def _start(self) -> SessionProcess:
+        session = SessionProcess(self._proxy, await start(self._command), self._limits)
+        self._alive.add(session)
+        session.task.add_done_callback(lambda _: self._forget(session))
+        return session
 
-    def end(self, own: str) -> None:
-        """End the session *own*, if it is there."""
-        hosted = self._sessions.pop(own, None)
-        if hosted is not None:
-            self._end_soon(hosted)
-
-    def _end_soon(self, hosted: Hosted) -> None:
-        task = asyncio.create_task(hosted.end("the session has ended"))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-
-    @property
-    def idle(self) -> float:
-        """Seconds after which a session that nobody uses is over."""
-        return self._idle
+    def _forget(self, session: SessionProcess) -> None:
+        self._alive.discard(session)
+        self._sessions.remove(session)
 
 
-class _Stay:
-    """A visit to a session: while there is one, it is not idle."""
-
-    def __init__(self, bridge: Bridge, own: str, hosted: Hosted) -> None:
-        self._bridge, self._own, self._hosted = bridge, own, hosted
-
-    def __enter__(self) -> None:
-        self._hosted.visits += 1
-        if self._hosted.timer is not None:
-            self._hosted.timer.cancel()
-
-    def __exit__(self, *_: object) -> None:
-        self._hosted.visits -= 1
-        if not self._hosted.visits:
-            loop = asyncio.get_running_loop()
-            self._hosted.timer = loop.call_later(self._bridge.idle, self._bridge.end, self._own)
-
-
-async def _send(visit: Visit, stream: Stream, fields: Sequence[tuple[str, str]] = ()) -> None:
-    lines = await stream.whole(visit)
-    if lines is None:
-        await stream.follow(visit, fields)
+async def _send(
+    request: HttpRequest, stream: AnswerStream, fields: Sequence[tuple[str, str]] = ()
+) -> None:
+    body = await stream.body(request)
+    if body is None:
+        await stream.follow(request, fields)
     else:
-        await visit.answer(200, [("content-type", JSON), *fields], joined(lines))
+        await request.answer(200, [("content-type", JSON), *fields], body)

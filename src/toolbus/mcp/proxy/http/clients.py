@@ -7,107 +7,111 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET
 
+from toolbus.mcp.proxy.http.session_table import ClientSession
 from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame
 from toolbus.mcp.proxy.revisions import SESSION, cancelled_id
+from toolbus.mcp.proxy.session import ProxySession
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
-    from toolbus.mcp.proxy.http.visits import Visit
+    from toolbus.mcp.proxy.http.http_request import HttpRequest
     from toolbus.mcp.proxy.http_client import HttpReply
     from toolbus.mcp.proxy.jsonrpc import Frame
-    from toolbus.mcp.proxy.session import ProxySession
+    from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.sse import Event
 
-_MOST_ANSWERS, _MOST_BYTES = 100, 2**24
+_ANSWER_LIMIT, _BYTE_LIMIT = 100, 2**24
 """Answers that a client may ask for again, because it did not get them."""
 
 
-class Errand(Protocol):
-    """A request of a client, *frame*, under way; *own* are the ids of what wants an answer."""
+class Relayed(Protocol):
+    """A request of a client under way, which is *frame*; *ids* are those that want an answer."""
 
-    visit: Visit
+    request: HttpRequest
     frame: Frame | None
-    own: list[Any]
+    ids: list[Any]
 
     def cancel(self) -> None:
         """Expect no answer any more."""
         ...
 
-    def bequeath(self, heir: Any, event: Event) -> None:
-        """Have *heir* send the answer that came with *event*."""
+    def reattach(self, successor: Any, event: Event) -> None:
+        """Have *successor* send the answer that came with *event*."""
         ...
 
 
-class Client:
-    """The other end of a session; *keep* is called with the id that the server gives it.
+class Client(ClientSession):
+    """The other end of a session; *add* is called with the id that the server gives it.
 
     Without such an id, each request is a session of its own.
     """
 
-    def __init__(self, session: ProxySession, keep: Callable[[Client, str], None]) -> None:
-        self.session, self._keep = session, keep
-        self.id: str | None = None
-        self.errands: set[Errand] = set()
-        self.orphans: dict[Any, Errand] = {}
-        self.forgotten = False
-        self._timer: asyncio.TimerHandle | None = None
+    def __init__(self, proxy: Proxy, add: Callable[[str, Client], None]) -> None:
+        self.session, self._add = ProxySession(proxy, _drop, _drop), add
+        self._requests: set[Relayed] = set()
+        self.detached: dict[Any, Relayed] = {}
         self._answers: OrderedDict[Any, bytes] = OrderedDict()
         self._size = 0
 
     @property
-    def kept(self) -> bool:
+    def is_known(self) -> bool:
         """Whether it has a session that goes on."""
         return self.id is not None
 
-    def expect(self, timer: asyncio.TimerHandle | None) -> None:
-        """Have *timer* end it, and no earlier one."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = timer
-
-    def enter(self, errand: Errand) -> None:
+    def enter(self, request: Relayed) -> None:
         """Take note of a request; if it cancels another one, nobody waits for that any more."""
-        self.errands.add(errand)
-        self.expect(None)
-        own = cancelled_id(errand.frame)
-        for one in self.errands:
-            if own is not UNSET and own in one.own:
-                one.cancel()
+        self._requests.add(request)
+        cancelled = cancelled_id(request.frame)
+        if cancelled is not UNSET:
+            for other in self._requests:
+                if cancelled in other.ids:
+                    other.cancel()
 
-    async def left(self, errand: Errand, *, resumable: bool) -> None:
+    async def leave(self, request: Relayed, *, resumable: bool) -> None:
         """Forget a request; what is open of it may be asked for again if it is *resumable*."""
-        self.errands.discard(errand)
-        if not self.kept:
+        self._requests.discard(request)
+        if not self.is_known:
             await self.session.close()
             return
-        for own in filter(self.session.is_open, errand.own):
+        for request_id in filter(self.session.is_open, request.ids):
             if resumable:
-                self.orphans[own] = errand
+                self.detached[request_id] = request
             else:
                 reason = "the client has closed the connection on which it would get its answer"
-                await self.session.from_server(error_frame(own, SERVER_GONE, reason))
+                await self.session.from_server(error_frame(request_id, SERVER_GONE, reason))
 
-    def met(self, errand: Errand, reply: HttpReply) -> None:
-        """Learn from the head of the server's answer whether there is a session."""
-        given, asked = reply.headers.get(SESSION), errand.visit.headers.get(SESSION)
-        begins = errand.frame is not None and errand.frame.method == "initialize"
-        fails = reply.status >= 400  # noqa: PLR2004 - HTTP's
-        if begins and given is not None and not fails:
-            self._keep(self, given)
-        elif asked is not None and not self.kept and not fails:
-            self._keep(self, asked)
+    def learn_id(self, request: Relayed, reply: HttpReply) -> None:
+        """Learn from the head of the server's *reply* to *request* whether there is a session.
+
+        See MCP 2025-11-25, Transports, "Session Management".
+        """
+        assigned, named = reply.headers.get(SESSION), request.request.headers.get(SESSION)
+        begins = request.frame is not None and request.frame.method == "initialize"
+        if reply.status >= 400:  # noqa: PLR2004 - HTTP's
+            return
+        if begins and assigned is not None:
+            self._add(assigned, self)
+        elif named is not None and not self.is_known:
+            self._add(named, self)
+
+    async def end(self, reason: str) -> None:  # noqa: ARG002 - the server goes on
+        """Close the session."""
+        await self.session.close()
 
     def remember(self, frame: Frame | None, line: bytes) -> None:
         """Keep an answer as the client was sent it."""
-        if frame is None or len(line) > _MOST_BYTES:
+        if frame is None or len(line) > _BYTE_LIMIT:
             return
         self._size += len(line) - len(self._answers.pop(frame.id, b""))
         self._answers[frame.id] = line
-        while len(self._answers) > _MOST_ANSWERS or self._size > _MOST_BYTES:
+        while len(self._answers) > _ANSWER_LIMIT or self._size > _BYTE_LIMIT:
             self._size -= len(self._answers.popitem(last=False)[1])
 
-    def recall(self, own: Any) -> bytes | None:
-        """Return the answer to the request *own*, if it is still known."""
-        return self._answers.get(own)
+    def recall(self, request_id: Any) -> bytes | None:
+        """Return the answer to the request *request_id*, if it is still known."""
+        return self._answers.get(request_id)
+
+
+def _drop(_line: bytes) -> None:
+    """Take a line that belongs to no request: there is no stream for it."""

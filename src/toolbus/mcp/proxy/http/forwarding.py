@@ -24,19 +24,26 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.proxy.http.visits import Visit
+    from toolbus.mcp.proxy.http.http_request import HttpRequest
     from toolbus.mcp.proxy.http_client import HttpClient, HttpReply
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.stdio import ProxyLimits
 
 _HOPS = frozenset(
-    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"}
+    {
+        "connection",
+        "content-length",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+    }
     | {"te", "trailer", "transfer-encoding", "upgrade"}
 )
 """What is about a connection and not about what it carries: RFC 9110, 7.6.1."""
 
 _SINGLE = frozenset({METHOD, NAME, "content-length", "traceparent", "tracestate", "x-request-id"})
-"""What is said of one request and not of who asks."""
+"""What is said of field request and not of who asks."""
 
 _OURS = frozenset({"accept-encoding", "content-length", "expect", "host"})
 """What the proxy says by itself.
@@ -61,39 +68,36 @@ class Upstream(NamedTuple):
 
     async def send(
         self,
-        visit: Visit,
+        request: HttpRequest,
         frame: Frame | None,
         line: bytes,
         schema: Mapping[str, Any] | None,
         *,
         judged: bool,
     ) -> HttpReply:
-        """Send *line*, *frame*, in the place of *visit*; raises `WireError`.
+        """Send *line*, *frame*, in the place of *request*; raises `TransportError`.
 
         *schema* is that of the tool which it calls, if that is known; *judged* says that the server
         must not be able to read anything else in it.
         """
-        headers = [*self._headers(visit), ("accept-encoding", "identity")]
-        headers = upward(headers) if judged else headers
-        if line is not visit.body and is_stateless(visit.headers):
-            headers = _mirroring(headers, frame, schema)
-        elif judged and not is_stateless(visit.headers):
+        fields = self._headers(request)
+        fields = upward(fields) if judged else fields
+        if line is not request.body and is_stateless(request.headers):
+            fields = _repeating(fields, frame, schema)
+        elif judged and not is_stateless(request.headers):
             # They mean nothing there, and handlers may have rewritten what they repeat.
-            headers = [one for one in headers if not _repeats(one[0])]
+            fields = [(name, value) for name, value in fields if not _repeats(name)]
+        queries = filter(None, (self.url.query, request.query))
+        url = self.url._replace(query="&".join(queries))
         waits = Timeouts(head=None if is_patient(frame) else self.limits.silence)
-        return await self.wire.send(self._url(visit), visit.method, headers, line, waits)
+        return await self.wire.send(url, request.method, fields, line, waits)
 
-    def _url(self, visit: Visit) -> SplitResult:
-        queries = [one for one in (self.url.query, visit.query) if one]
-        return self.url._replace(query="&".join(queries))
-
-    def _headers(self, visit: Visit) -> list[tuple[str, str]]:
-        fields = [one for one in passed(visit.fields) if one[0].lower() not in _OURS]
-        if self.guarded:
-            fields = [one for one in fields if one[0].lower() != "authorization"]
-        if self.token is not None and (self.guarded or "authorization" not in visit.headers):
+    def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
+        dropped = _OURS | {"authorization"} if self.guarded else _OURS
+        fields = [field for field in end_to_end(request.fields) if field[0].lower() not in dropped]
+        if self.token is not None and (self.guarded or "authorization" not in request.headers):
             fields.append(("authorization", f"Bearer {self.token}"))
-        return fields
+        return [*fields, ("accept-encoding", "identity")]
 
 
 def identity(fields: Iterable[tuple[str, str]]) -> Hashable:
@@ -103,7 +107,7 @@ def identity(fields: Iterable[tuple[str, str]]) -> Hashable:
     requests of two clients.
     """
     return frozenset(
-        [one for one in fields if one[0] not in _SINGLE and not one[0].startswith(PARAM)]
+        [field for field in fields if field[0] not in _SINGLE and not field[0].startswith(PARAM)]
     )
 
 
@@ -111,28 +115,32 @@ def _repeats(name: str) -> bool:
     return name in {METHOD, NAME} or name.startswith(PARAM)
 
 
-def _mirroring(
-    headers: list[tuple[str, str]], frame: Frame | None, schema: Mapping[str, Any] | None
+def _repeating(
+    fields: list[tuple[str, str]], frame: Frame | None, schema: Mapping[str, Any] | None
 ) -> list[tuple[str, str]]:
-    """Return *headers* in which those that repeat the body say what *frame* says."""
-    said = routing(frame)
+    """Return *fields* in which those that repeat the body say what *frame* says.
+
+    See MCP 2026-07-28, Transports, "Standard Headers" and "Custom Headers".
+    """
+    repeated = routing(frame)
+    method = repeated.get(METHOD, CALL)
     if schema is not None:
         arguments = params_of(frame).get("arguments")
-        said |= header_params(find_header_params(schema), arguments)
-    kept = [one for one in headers if one[0] not in {REVISION, METHOD, NAME}]
-    if schema is not None or (METHOD in said and said[METHOD] != CALL):
-        kept = [one for one in kept if not one[0].startswith(PARAM)]
-    return [*kept, *said.items()]
+        repeated |= header_params(find_header_params(schema), arguments)
+    kept = [field for field in fields if field[0] not in {REVISION, METHOD, NAME}]
+    if schema is not None or method != CALL:
+        kept = [field for field in kept if not field[0].startswith(PARAM)]
+    return [*kept, *repeated.items()]
 
 
-def passed(fields: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return those of *fields* that are not about one connection alone, nor about its length."""
+def end_to_end(fields: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return those of *fields* that are not about one connection alone, nor about its length.
+
+    See RFC 9110, 7.6.1.
+    """
     fields = list(fields)
-    named = {
-        one.strip().lower()
-        for name, value in fields
-        if name.lower() == "connection"
-        for one in value.split(",")
-    }
-    dropped = _HOPS | named | {"content-length"}
-    return [one for one in fields if one[0].lower() not in dropped]
+    dropped = _HOPS
+    for name, value in fields:
+        if name.lower() == "connection":
+            dropped = dropped | {option.strip().lower() for option in value.split(",")}
+    return [field for field in fields if field[0].lower() not in dropped]

@@ -33,7 +33,7 @@ _OVERRIDES = frozenset({"x-http-method", "x-original-url", "x-rewrite-url"})
 """What makes some servers read a request as another one."""
 
 _CHALLENGE = re.compile(r'([!#-\'*+.^_`|~0-9A-Za-z-]+)(?:\s*=\s*("(?:[^"\\]|\\.)*"|[^\s,"]+))?')
-_SAID = {
+_PARAMS = {
     "error": re.compile(r"[a-z_]{1,50}"),
     "resource_metadata": re.compile(r"https?://[\x21\x23-\x5b\x5d-\x7e]{1,1000}"),
     "scope": re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,1000}"),
@@ -43,13 +43,13 @@ _SAID = {
 
 def upward(fields: Fields) -> list[tuple[str, str]]:
     """Return those of a client's *fields* that make no other request of it than was judged."""
-    return [one for one in fields if not _overrides(one[0].lower())]
+    return [field for field in fields if not _overrides(field[0].lower())]
 
 
 def back(fields: Fields) -> list[tuple[str, str]]:
     """Return those of a server's *fields* that are known and say what they should."""
     lower = [(name.lower(), value) for name, value in fields]
-    kept = [one for one in lower if _is_known(*one)]
+    kept = [field for field in lower if _is_known(*field)]
     asked = [("www-authenticate", challenge(value)) for name, value in lower if name == _ASKS]
     return [*kept, *asked]
 
@@ -59,22 +59,20 @@ _ASKS = "www-authenticate"
 
 def challenge(value: str) -> str:
     """Return the challenge *value* without the texts in it."""
-    said: list[str] = []
-    for name, given in _CHALLENGE.findall(value):
-        text = given.removeprefix('"').removesuffix('"')
-        if not given:
-            said.append(name)
-        elif name.lower() in _SAID and _SAID[name.lower()].fullmatch(text):
-            said.append(f'{name.lower()}="{text}"')
-    return _joined(said)
-
-
-def _joined(said: list[str]) -> str:
-    """Return a list of schemes and parameters; only the first one of a scheme has no comma."""
-    text = ""
-    for before, one in zip(["", *said], said, strict=False):
-        first = "=" in one and "=" not in before
-        text += one if not before else f" {one}" if first else f", {one}"
+    text, previous = "", ""
+    for name, quoted in _CHALLENGE.findall(value):
+        param = name.lower()
+        content = quoted.removeprefix('"').removesuffix('"')
+        if not quoted:
+            item = name
+        elif param in _PARAMS and _PARAMS[param].fullmatch(content):
+            item = f'{param}="{content}"'
+        else:
+            continue
+        # RFC 9110, 11.6.1: a list, in which the first parameter follows its scheme without a comma.
+        is_first_param = "=" in item and "=" not in previous
+        text += item if not previous else f" {item}" if is_first_param else f", {item}"
+        previous = item
     return text
 
 

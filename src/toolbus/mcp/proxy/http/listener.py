@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
+from toolbus.mcp.proxy.http.asgi_app import Rules
 from toolbus.mcp.proxy.http.bridge import Bridge
 from toolbus.mcp.proxy.http.forwarding import Upstream
-from toolbus.mcp.proxy.http.front import Rules
 from toolbus.mcp.proxy.http.relay import Relay
 from toolbus.mcp.proxy.http.serving import bind, serve
 from toolbus.mcp.proxy.http_client import HttpClient
@@ -27,25 +27,25 @@ async def run_listener(
     listening: Listening,
     *,
     token: str | None = None,
-    shown: str | None = None,
+    client_token: str | None = None,
 ) -> int:
     """Let HTTP clients in to *server*, an address or a command, until a signal; return 0.
 
-    *token* is what the server is shown, *shown* what clients must show. Raises `OSError`.
+    *token* is what the server is shown, *client_token* what clients must show. Raises `OSError`.
     """
-    most, idle = listening.sessions, listening.idle
-    back: Bridge | Relay
+    limit, idle = listening.sessions, listening.idle
+    backend: Bridge | Relay
     if isinstance(server, SplitResult):
-        upstream = Upstream(HttpClient(), server, limits, token, guarded=shown is not None)
-        back = Relay(proxy, upstream, most=most, idle=idle)
+        upstream = Upstream(HttpClient(), server, limits, token, guarded=client_token is not None)
+        backend = Relay(proxy, upstream, limit=limit, idle=idle)
     else:
-        back = Bridge(proxy, server, limits, most=most, idle=idle)
+        backend = Bridge(proxy, server, limits, limit=limit, idle=idle)
     rules = Rules(
         path=listening.path,
-        hosts=frozenset([one.lower() for one in (listening.host, *listening.hosts)]),
-        origins=frozenset([one.lower() for one in listening.origins]),
-        token=shown,
+        hosts=frozenset([name.lower() for name in (listening.host, *listening.hosts)]),
+        origins=frozenset([name.lower() for name in listening.origins]),
+        token=client_token,
         body=limits.frame,
         seconds=listening.seconds,
     )
-    return await serve(bind(listening.host, listening.port), back, rules, limits.grace)
+    return await serve(bind(listening.host, listening.port), backend, rules, limits.grace)

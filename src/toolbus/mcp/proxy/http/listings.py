@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.session import ProxySession
     from toolbus.mcp.proxy.tool_list import ToolList
 
-_MOST, _SECONDS = 100, 60.0
+_LIMIT, _SECONDS = 100, 60.0
 
 
 class _Listing(NamedTuple):
@@ -28,22 +28,22 @@ class Listings:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: OrderedDict[Hashable, _Listing] = OrderedDict()
+        self._listings: OrderedDict[Hashable, _Listing] = OrderedDict()
 
-    def lend(self, key: Hashable, session: ProxySession) -> None:
+    def get(self, key: Hashable, session: ProxySession) -> None:
         """Tell *session* what another one with the same *key* was told."""
-        found = self._kept.get(key)
-        if found is not None and found.until > self._clock():
-            session.tool_list.adopt(found.tool_list)
+        listing = self._listings.get(key)
+        if listing is not None and listing.until > self._clock():
+            session.tool_list.adopt(listing.tool_list)
 
-    def keep(self, key: Hashable, session: ProxySession) -> None:
-        """Keep what *session* was told itself."""
+    def put(self, key: Hashable, session: ProxySession) -> None:
+        """Keep what *session* was told itself, if handlers judge and it was told all."""
         if session.judging and session.tool_list.listed:
-            self._kept[key] = _Listing(session.tool_list, self._clock() + _SECONDS)
-            self._kept.move_to_end(key)
-            if len(self._kept) > _MOST:
-                self._kept.popitem(last=False)
+            self._listings[key] = _Listing(session.tool_list, self._clock() + _SECONDS)
+            self._listings.move_to_end(key)
+            if len(self._listings) > _LIMIT:
+                self._listings.popitem(last=False)
 
     def forget(self) -> None:
         """Forget all: the tools have changed."""
-        self._kept.clear()
+        self._listings.clear()

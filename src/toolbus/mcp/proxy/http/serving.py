@@ -12,7 +12,7 @@ import termios
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.proxy.http.front import Front
+from toolbus.mcp.proxy.http.asgi_app import AsgiApp
 from toolbus.mcp.proxy.stdio import calling_on_signals
 
 try:
@@ -25,7 +25,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from toolbus.mcp.proxy.http.front import Back, Rules
+    from toolbus.mcp.proxy.http.asgi_app import Backend, Rules
 
 logger = logging.getLogger("toolbus")
 
@@ -52,14 +52,14 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def serve(bound: socket.socket, back: Back, rules: Rules, grace: float) -> int:
+async def serve(bound: socket.socket, backend: Backend, rules: Rules, grace: float) -> int:
     """Let clients in at *bound* until a signal ends it; return 0.
 
     What is under way then has *grace* seconds. A second signal does not wait.
     """
     _allow_connections()
-    front = Front(back, rules)
-    server = _Server(_config(front, rules, grace), lambda: _tell(bound, rules.path))
+    app = AsgiApp(backend, rules)
+    server = _UvicornServer(_config(app, rules, grace), lambda: _print_address(bound, rules.path))
     stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     ending: asyncio.Task[None] | None = None
 
@@ -72,15 +72,14 @@ async def serve(bound: socket.socket, back: Back, rules: Rules, grace: float) ->
     with calling_on_signals(stop):
         serving = asyncio.create_task(server.serve(sockets=[bound]))
         await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        front.closing = True
-        ending = asyncio.create_task(back.close(grace))
+        ending = asyncio.create_task(app.close(grace))
         await asyncio.wait({ending})
         server.should_exit = True
         await serving
     return 0
 
 
-def _tell(bound: socket.socket, path: str) -> None:
+def _print_address(bound: socket.socket, path: str) -> None:
     host, port = bound.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     print(f"toolbus: listening on http://{name}:{port}{path}", file=sys.stderr, flush=True)  # noqa: T201
@@ -93,12 +92,11 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _config(front: Front, rules: Rules, grace: float) -> uvicorn.Config:
-    app: Any = front
+def _config(app: Any, rules: Rules, grace: float) -> uvicorn.Config:
     seconds: Any = rules.seconds
     return uvicorn.Config(
         app,
-        http=_Protocol,
+        http=_HttpProtocol,
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -114,7 +112,7 @@ def _config(front: Front, rules: Rules, grace: float) -> uvicorn.Config:
     )
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """A server that leaves signals to us, and calls *ready* when it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
@@ -130,7 +128,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-class _Protocol(H11Protocol):
+class _HttpProtocol(H11Protocol):
     """A connection that is closed if a request takes too long to come, or an answer to be read."""
 
     _flush: Callable[[], None]
@@ -138,9 +136,9 @@ class _Protocol(H11Protocol):
     _reads: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        gathering: Any = _Gathering(transport, self.loop)
-        self._flush = gathering.flush
-        super().connection_made(gathering)
+        joiner: Any = _WriteJoiner(transport, self.loop)
+        self._flush = joiner.flush
+        super().connection_made(joiner)
         # So we are told of the first byte that the system does not take, not of the 65,536th.
         transport.set_write_buffer_limits(0)
         self._timer = self.loop.call_later(self.timeout_keep_alive, self._close_silent)
@@ -174,14 +172,14 @@ class _Protocol(H11Protocol):
                 timer.cancel()
         super().connection_lost(exc)
 
-    def _watch(self, left: int) -> None:
-        self._reads = self.loop.call_later(self.timeout_keep_alive, self._close_unread, left)
+    def _watch(self, unread: int) -> None:
+        self._reads = self.loop.call_later(self.timeout_keep_alive, self._close_unread, unread)
 
     def _close_unread(self, before: int) -> None:
-        """Give up a client that has read nothing since *before* bytes were left."""
-        left = _unread(self.transport)
-        if left < before:
-            self._watch(left)
+        """Give up a client that has read nothing since *before* bytes were unread."""
+        unread = _unread(self.transport)
+        if unread < before:
+            self._watch(unread)
         else:
             self.transport.abort()
 
@@ -191,7 +189,7 @@ class _Protocol(H11Protocol):
             self.transport.close()
 
 
-class _Gathering:
+class _WriteJoiner:
     """A transport that sends at once what is written in one turn: a head, a body and their end."""
 
     def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -222,10 +220,10 @@ class _Gathering:
 
 def _unread(transport: Any) -> int:
     """Return how many bytes have not come to the other end, for all that we know."""
-    left: int = transport.get_write_buffer_size()
+    waiting: int = transport.get_write_buffer_size()
     try:
         # The system may hold megabytes for a client that reads slowly, and asks for more seldom.
         held = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
     except OSError:
-        return left
-    return left + int.from_bytes(held, sys.byteorder)
+        return waiting
+    return waiting + int.from_bytes(held, sys.byteorder)

@@ -19,21 +19,21 @@ class Told:
         self.tool_list.listed = bool(names)
 
 
-def lent(listings, key):
+def got(listings, key):
     session = Told()
-    listings.lend(key, session)
+    listings.get(key, session)
     return tuple(session.tool_list.specs)
 
 
-def test_a_list_is_lent_for_a_minute_to_its_like():
+def test_a_list_is_given_for_a_minute_to_its_like():
     now = [0.0]
     listings = Listings(lambda: now[0])
-    listings.keep("a", Told("echo"))
-    listings.keep("b", Told())
+    listings.put("a", Told("echo"))
+    listings.put("b", Told())
 
-    found = [lent(listings, "a"), lent(listings, "b"), lent(listings, "c")]
+    found = [got(listings, "a"), got(listings, "b"), got(listings, "c")]
     now[0] = 61.0
-    later = lent(listings, "a")
+    later = got(listings, "a")
 
     assert found == [("echo",), (), ()]
     assert later == ()
@@ -42,10 +42,10 @@ def test_a_list_is_lent_for_a_minute_to_its_like():
 def test_lists_are_few_and_may_change():
     listings = Listings(lambda: 0.0)
     for number in range(101):
-        listings.keep(number, Told("echo"))
+        listings.put(number, Told("echo"))
 
-    known = [bool(lent(listings, number)) for number in (0, 1, 100)]
+    known = [bool(got(listings, number)) for number in (0, 1, 100)]
     listings.forget()
 
     assert known == [False, True, True]
-    assert lent(listings, 100) == ()
+    assert got(listings, 100) == ()

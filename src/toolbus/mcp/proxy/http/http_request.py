@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from toolbus.errors import ToolbusError
-from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST, error_frame
+from toolbus.mcp.proxy.http.failures import HttpError
+from toolbus.mcp.proxy.jsonrpc import error_frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -23,34 +22,9 @@ STREAM_FIELDS = (
     ("cache-control", "no-cache, no-transform"),
     ("x-accel-buffering", "no"),
 )
-_ROOM = 2**20
-"""How many bytes wait at most for a slow client, before who writes them has to wait."""
 
 
-class RefusedVisitError(ToolbusError):
-    """A request gets the HTTP *status* and a *reason*, and goes no further.
-
-    *own* is its JSON-RPC id, if that is known, and *code* that of the error.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        reason: str,
-        fields: Fields = (),
-        *,
-        own: Any = None,
-        code: int = INVALID_REQUEST,
-    ) -> None:
-        self.status, self.reason, self.fields = status, reason, tuple(fields)
-        self.own, self.code = own, code
-        super().__init__(status, reason)
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-class Visit:
+class HttpRequest:
     """A request: *method*, *fields* as they came, *headers* by lower-case name, and *body*."""
 
     def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -65,16 +39,12 @@ class Visit:
         self.begun = self.ended = False
         self._more = True
         self._receive, self._send = receive, send
-        self._waiting: deque[bytes] = deque()
-        self._size, self._last = 0, False
-        self._wake, self._room = asyncio.Event(), asyncio.Event()
-        self._room.set()
 
     @property
     def is_preflight(self) -> bool:
         """Whether a browser asks what a page of another origin may do."""
-        asked = {"origin", "access-control-request-method"}
-        return self.method == "OPTIONS" and asked <= self.headers.keys()
+        named = {"origin", "access-control-request-method"}
+        return self.method == "OPTIONS" and named <= self.headers.keys()
 
     def accepts(self, kind: str) -> bool:
         """Tell whether the client takes *kind*, a media type."""
@@ -82,39 +52,39 @@ class Visit:
 
     def prefers_stream(self) -> bool:
         """Tell whether the client takes a stream of events, and names it before JSON."""
-        kinds = [one for one in self._accepted() if one in {JSON, STREAM}]
+        kinds = [kind for kind in self._accepted() if kind in {JSON, STREAM}]
         return kinds[:1] == [STREAM]
 
     def _accepted(self) -> list[str]:
-        given = self.headers.get("accept", "*/*").lower()
-        return [one.partition(";")[0].strip() for one in given.split(",")]
+        accept = self.headers.get("accept", "*/*").lower()
+        return [kind.partition(";")[0].strip() for kind in accept.split(",")]
 
     def check_post(self) -> None:
-        """Raise `RefusedVisitError` if the client cannot mean a request of MCP."""
+        """Raise `HttpError` if the client cannot mean a request of MCP."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
-            raise RefusedVisitError(415, f"a body is {JSON}")
+            raise HttpError(415, f"a body is {JSON}")
         if not (self.accepts(JSON) or self.accepts(STREAM)):
-            raise RefusedVisitError(406, f"what answers is {JSON} or {STREAM}")
+            raise HttpError(406, f"what answers is {JSON} or {STREAM}")
 
     async def read(self, limit: int, seconds: float) -> None:
-        """Read the body; raises `RefusedVisitError` for one that is too long or too slow."""
+        """Read the body; raises `HttpError` for one that is too long or too slow."""
         if int(self.headers.get("content-length", 0)) > limit:
-            raise RefusedVisitError(413, f"a body may have {limit} bytes")
-        # One buffer that grows: what many pieces held, the system would not get back.
+            raise HttpError(413, f"a body may have {limit} bytes")
+        # One buffer that grows: what many parts held, the system would not get back.
         whole = bytearray()
         try:
             async with asyncio.timeout(seconds):
                 while self._more:
-                    whole += await self._piece()
+                    whole += await self._body_part()
                     if len(whole) > limit:
-                        raise RefusedVisitError(413, f"a body may have {limit} bytes")
+                        raise HttpError(413, f"a body may have {limit} bytes")
         except TimeoutError:
-            raise RefusedVisitError(408, f"the body took more than {seconds:g} s") from None
+            raise HttpError(408, f"the body took more than {seconds:g} s") from None
         self.body = bytes(whole)
 
-    async def _piece(self) -> bytes:
-        """Return the next piece of the body."""
+    async def _body_part(self) -> bytes:
+        """Return the next part of the body."""
         message = await self._receive()
         if message["type"] != "http.request":
             raise ConnectionResetError
@@ -122,7 +92,7 @@ class Visit:
         body: bytes = message.get("body", b"")
         return body
 
-    async def left(self) -> None:
+    async def wait_until_gone(self) -> None:
         """Wait until the client has gone; its body has been read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -133,20 +103,20 @@ class Visit:
         await self.begin(status, [*fields, *sized])
         await self.write(body, more=False)
 
-    async def refuse(self, error: RefusedVisitError, linger: float = 0.0) -> None:
+    async def refuse(self, error: HttpError, linger: float = 0.0) -> None:
         """Send *error*, as JSON-RPC says it.
 
-        What is left of the body is read for *linger* seconds: a connection that is closed with
+        The rest of the body is read for *linger* seconds: a connection that is closed with
         something unread is reset, and the client may never see the answer.
         """
-        said = error_frame(error.own, error.code, error.reason).strip()
-        length = ("content-length", str(len(said)))
+        body = error_frame(error.request_id, error.code, error.reason).strip()
+        length = ("content-length", str(len(body)))
         await self.begin(error.status, [("content-type", JSON), length, *error.fields])
-        await self.write(said)
+        await self.write(body)
         with suppress(TimeoutError, ConnectionResetError):
             async with asyncio.timeout(linger):
                 while linger and self._more:
-                    await self._piece()
+                    await self._body_part()
         await self.write(b"", more=False)
 
     async def begin(self, status: int, fields: Fields) -> None:
@@ -158,39 +128,7 @@ class Visit:
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
-        """Send a piece of the body, the last one if there is no *more*."""
+        """Send a part of the body, the last one if there is no *more*."""
         if data or not more:
             self.ended = not more
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
-
-    def put(self, data: bytes) -> None:
-        """Have *data* written to the stream that `flow` writes."""
-        self._waiting.append(data)
-        self._size += len(data)
-        if self._size > _ROOM:
-            self._room.clear()
-        self._wake.set()
-
-    def finish(self) -> None:
-        """Have the stream end after what was put."""
-        self._last = True
-        self._wake.set()
-
-    async def room(self) -> None:
-        """Wait until the client has read most of what was put."""
-        await self._room.wait()
-
-    async def flow(self) -> None:
-        """Write what is put, until it is finished."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._waiting:
-                data = b"".join(self._waiting)
-                self._waiting.clear()
-                self._size = 0
-                await self.write(data)
-                self._room.set()
-            if self._last:
-                await self.write(b"", more=False)
-                return

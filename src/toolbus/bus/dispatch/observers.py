@@ -6,10 +6,10 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.dispatch.contexts import shown
-from toolbus.bus.dispatch.details import OVER, SKIPPED, Failed
+from toolbus.bus.dispatch.contexts import observer_context
+from toolbus.bus.dispatch.details import OVER, QUEUED, SKIPPED, Failed
 from toolbus.bus.dispatch.failures import detail_of, explain, log, log_failure, passes
-from toolbus.bus.ledger.tracing import Why
+from toolbus.bus.ledger.tracing import NO_WHY, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,42 +21,39 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import ObserveEvent
 
 
-class Disregarding:
-    """Tells an observer of *event* once that nobody uses what it gave, and logs its failures."""
+class ObserverResult:
+    """Tells an observer of *event* once that nobody uses its result, and logs its failures."""
 
     __slots__ = ("_event",)
 
     def __init__(self, event: ObserveEvent[Any]) -> None:
         self._event = event
 
-    def settle(
-        self,
-        binding: Binding,
-        context: EventContext[Any],
-        result: Any,
-        trace: Trace | None,
-        since: int,
+    def apply_result(
+        self, binding: Binding, context: EventContext[Any], result: Any, trace: Trace | None
     ) -> EventContext[Any]:
         """Return *context* for the next observer, after *result* of this one."""
         status: HandlerStatus
-        status, reason, error = "ran", None, None
+        status, why, error = "ran", NO_WHY, None
         if type(result) is Failed:
             error = result.error
             status, reason = explain(self._event.name, binding.name, error)
+            why = Why(reason, detail_of(error))
         elif result is SKIPPED:
             status = "skipped"
+        elif result is QUEUED:
+            status = "queued"
         if trace is not None:
-            detail = None if error is None else detail_of(error)
-            trace.add(binding, status, since, why=Why(reason, detail))
+            trace.add(binding, status, why=why)
         if error is not None:
             if passes(error):
                 raise error
-            log_failure(self._event.name, binding.name, error, reason or "")
+            log_failure(self._event.name, binding.name, error, why.reason or "")
         elif status == "ran":
-            _tell_once(binding, result)
+            _warn_once(binding, result)
         # What timed out may still write.
-        context._mine = OVER
-        return shown(context)
+        context._assigned = OVER
+        return observer_context(context)
 
 
 async def show(binding: Binding, context: EventContext[Any]) -> None:
@@ -67,16 +64,16 @@ async def show(binding: Binding, context: EventContext[Any]) -> None:
         event = binding.event.name
         log_failure(event, binding.name, error, explain(event, binding.name, error)[1])
     else:
-        if result is not None or context._mine is not None:
-            _tell_once(binding, result)
+        if result is not None or context._assigned is not None:
+            _warn_once(binding, result)
 
 
-def tell(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) -> None:
+def notify(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) -> None:
     """Show the end of a dispatch to plain blinker *receivers*; their failures are logged."""
     for receiver in receivers:
         event, name = context.event.name, name_of(receiver)
         try:
-            result = receiver(context.scope.agent_id, ctx=shown(context))
+            result = receiver(context.scope.agent_id, ctx=observer_context(context))
         except Exception as error:
             if passes(error):
                 raise
@@ -87,12 +84,12 @@ def tell(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) ->
                 log("receiver %r of %r is async, so it was not run; use `bus.on`", name, event)
 
 
-def _tell_once(binding: Binding, result: object) -> None:
+def _warn_once(binding: Binding, result: object) -> None:
     """Drop what an observer gave back, and say so once."""
     if iscoroutine(result):
         result.close()
-    if not binding.told:
-        binding.told = True
+    if not binding.warned:
+        binding.warned = True
         log(
             "observer %r of %r gave an output, which changes nothing; to change values, "
             "subscribe to a transform event",

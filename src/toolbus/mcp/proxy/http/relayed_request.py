@@ -1,0 +1,319 @@
+"""One request of a client on its way through a relay: to the server, and its answer back."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import UNSET
+
+from toolbus.mcp.proxy.http.failures import failure_of
+from toolbus.mcp.proxy.http.forwarding import end_to_end
+from toolbus.mcp.proxy.http.relayed_response import RelayedResponse, as_error
+from toolbus.mcp.proxy.http_connection import TransportError
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, Frame, error_frame, read_batch, read_frame
+from toolbus.mcp.proxy.request_table import Directions
+from toolbus.mcp.proxy.revisions import cancelled_id, is_stateless, params_of
+from toolbus.mcp.proxy.sse import nameless
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolbus.mcp.proxy.http.clients import Client
+    from toolbus.mcp.proxy.http.forwarding import Upstream
+    from toolbus.mcp.proxy.http.http_request import HttpRequest
+    from toolbus.mcp.proxy.http_client import HttpReply
+    from toolbus.mcp.proxy.sse import Event
+
+_NO_ANSWER = "the server has ended its answer without one"
+_EXCHANGE_LIMIT = 16
+"""How many requests for one request of a client are under way at the server at the same time."""
+
+_OK, _ELSEWHERE, _BAD = 200, 300, 400
+
+
+class _Exchange(NamedTuple):
+    """A request to the server: *line*, which is *frame*, for an HTTP request of a client.
+
+    The answer to the *main* one gives the client status and headers. If it is *asked*, the client
+    wants its answer; otherwise the proxy does, or nobody.
+    """
+
+    frame: Frame | None
+    line: bytes
+    main: bool
+    asked: bool
+
+    @property
+    def request_id(self) -> Any:
+        """Its JSON-RPC id; `UNSET`: it is no single request."""
+        return self.frame.id if self.frame is not None and self.frame.is_request else UNSET
+
+
+class RelayedRequest:
+    """Takes *request* to the server for *client*, and what comes of it back.
+
+    It may become several requests to the server: those of a batch that is judged, and what the
+    proxy asks in between, a list of tools or a call once more.
+    """
+
+    def __init__(
+        self, request: HttpRequest, frame: Frame | None, client: Client, server: Upstream
+    ) -> None:
+        self.request, self.frame, self.client, self._server = request, frame, client, server
+        self.ids = _request_ids(frame, request.body)
+        self._judged = client.session.judging
+        status = 400 if frame is None else 202
+        self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
+        self._directions = Directions(partial(self._to_client, None), self._to_server)
+        self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
+        self._tasks: dict[Any, asyncio.Task[None]] = {}
+        self._main: asyncio.Task[None] | None = None
+        self._answer_event: Event | None = None
+        self._successor: RelayedRequest | None = None
+        self._resumable = self._gone = self._has_main = False
+
+    @property
+    def listens(self) -> bool:
+        """Whether its answer goes on as long as the client likes."""
+        method = None if self.frame is None else self.frame.method
+        return self.request.method == "GET" or method == "subscriptions/listen"
+
+    async def run(self) -> None:
+        """Answer the request; being cancelled means that the client has gone."""
+        session = self.client.session
+        try:
+            if self.request.method == "POST":
+                # What goes on is compared by identity: it is this, if no handler changes it.
+                self.request.body = session.as_judged(self.request.body)
+                session.from_client(self.request.body, self.answer, self._directions)
+            else:
+                self._start(None, self.request.body)
+            self.response.check()
+            await self.response.send()
+        finally:
+            await self._leave()
+
+    def cancel(self) -> None:
+        """Expect no answer any more."""
+        self.response.pending = 0
+        self.response.check()
+
+    def end(self) -> None:
+        """Have the answer end as it is."""
+        self.cancel()
+        if self._main is not None:
+            self._main.cancel()
+
+    # --- what the session sends ----------------------------------------------------------------
+
+    def _to_server(self, line: bytes) -> None:
+        frame = read_frame(line)
+        cancelled = cancelled_id(frame)
+        if cancelled is not UNSET and is_stateless(self.request.headers):
+            # MCP 2026-07-28, Transports: the end of the connection is what cancels.
+            if (task := self._tasks.get(cancelled)) is not None:
+                task.cancel()
+        elif self.client.is_known or not self._gone:
+            self._start(frame, line)
+
+    def _to_client(self, event: Event | None, line: bytes) -> None:
+        self.response.say(line, event)
+
+    def answer(self, line: bytes) -> None:
+        """Send the client an answer to what it asked."""
+        if self._successor is not None:
+            self._successor.send_answer(line, self._answer_event)
+        elif not self._gone:
+            self.send_answer(line, self._answer_event)
+
+    def send_answer(self, line: bytes, event: Event | None) -> None:
+        """Send an answer that came with *event*; the client may ask for it again."""
+        if event is not None and event.id is not None:
+            self.client.remember(read_frame(line), line)
+        self.response.answer(line, event)
+
+    def reattach(self, successor: RelayedRequest, event: Event) -> None:
+        """Have *successor* send the answer, which came with *event*, in the place of this one.
+
+        MCP 2025-11-25, Transports, "Resumability and Redelivery": the client has lost the stream of
+        this request, and resumes it by a GET, the successor.
+        """
+        self._successor, self._answer_event = successor, event
+        successor.response.pending += 1
+
+    # --- what the server sends -----------------------------------------------------------------
+
+    def _start(self, frame: Frame | None, line: bytes) -> None:
+        """Send *line* to the server, in a task of its own."""
+        request_id = frame.id if frame is not None and frame.is_request else UNSET
+        # A batch that is not judged goes as one; what the proxy asks by itself is never the main.
+        is_part = frame is not None and bool(self.ids)
+        main = not self._has_main and (request_id in self.ids or not is_part)
+        asked = main or (frame is not None and frame.id in self.ids)
+        if main:
+            self._has_main, self.response.is_over = True, False
+        task = asyncio.create_task(self._exchange(_Exchange(frame, line, main, asked)))
+        self._tasks[object() if request_id is UNSET else request_id] = task
+        if main:
+            self._main = task
+            # Not in its `finally`, which a task that is cancelled before it begins never enters.
+            task.add_done_callback(self._end_main)
+
+    async def _exchange(self, exchange: _Exchange) -> None:
+        """Send a request to the server, take what it says, and answer what it leaves open."""
+        try:
+            async with self._slots:
+                problem = await failure_of(self._send(exchange))
+            await self._answer_open(exchange, problem)
+        except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
+            self.response.break_off(error)
+
+    def _end_main(self, _: asyncio.Task[None]) -> None:
+        self.response.is_over = True
+        self.response.check()
+
+    async def _send(self, exchange: _Exchange) -> str:
+        """Send a request, and take the answer; return why a request in it has none."""
+        try:
+            schema = None if exchange.line is self.request.body else self._schema(exchange.frame)
+            reply = await self._server.send(
+                self.request, exchange.frame, exchange.line, schema, judged=self._judged
+            )
+            try:
+                return await self._take(exchange, reply)
+            finally:
+                reply.close()
+        except Exception:
+            if exchange.main:
+                self.response.fail()
+            raise
+
+    def _schema(self, frame: Frame | None) -> Mapping[str, Any] | None:
+        name = params_of(frame).get("name")
+        return self.client.session.schema(name) if isinstance(name, str) else None
+
+    async def _take(self, exchange: _Exchange, reply: HttpReply) -> str:
+        if reply.is_coded and self._judged:
+            raise TransportError("the server compressed its answer, so nobody can judge it")
+        if exchange.main:
+            self.client.learn_id(self, reply)
+        if reply.is_coded:
+            await self._pass_coded(reply)
+        elif reply.is_stream and reply.status == _OK:
+            await self._take_stream(exchange, reply)
+        else:
+            return await self._take_body(exchange, reply)
+        return _NO_ANSWER
+
+    async def _pass_coded(self, reply: HttpReply) -> None:
+        """Pass on a body in which nobody can look for answers."""
+        self.response.pending = 0
+        self.response.begin_stream(reply.status, end_to_end(reply.fields))
+        async for part in reply.pieces():
+            self.response.put_bytes(part)
+            await self.response.wait_for_room()
+
+    async def _take_stream(self, exchange: _Exchange, reply: HttpReply) -> None:
+        if exchange.main:
+            self.response.begin_stream(reply.status, end_to_end(reply.fields))
+        async for event in reply.events(self._server.limits.frame):
+            self._resumable = self._resumable or (exchange.asked and event.id is not None)
+            # What the proxy has asked for by itself the client cannot resume.
+            await self._take_event(event if exchange.asked else nameless(event))
+            await self.response.wait_for_room()
+
+    async def _take_event(self, event: Event) -> None:
+        frame = read_frame(event.data) if event.data else None
+        if not event.data:
+            self.response.put(b"", event)
+        elif frame is not None and frame.is_answer:
+            await self._take_answer(frame, event)
+        else:
+            envelope: list[Event] = [event]
+
+            def to_client(line: bytes) -> None:
+                self._to_client(envelope.pop() if envelope else None, line)
+
+            await self.client.session.from_server(
+                event.data, Directions(to_client, self._to_server)
+            )
+            if envelope:
+                # It was withheld, but where the stream goes on the client has to know.
+                self.response.put(b"", event)
+
+    async def _take_answer(self, frame: Frame, event: Event) -> None:
+        client, session, data = self.client, self.client.session, event.data or b""
+        if frame.id in self.ids:
+            self._answer_event = event
+        elif session.is_open(frame.id):
+            detached = client.detached.pop(frame.id, None)
+            if detached is not None:
+                detached.reattach(self, event)
+        elif (line := client.recall(frame.id)) is not None:
+            self.response.put(line, event)
+            return
+        elif not session.judging:
+            self.response.put(data, event)
+            return
+        await session.from_server(data, self._directions)
+
+    async def _take_body(self, exchange: _Exchange, reply: HttpReply) -> str:
+        status, body = reply.status, await reply.body(self._server.limits.frame)
+        if _ELSEWHERE <= status < _BAD:
+            reason = "the server is elsewhere; give the proxy the address that it means"
+            raise TransportError(reason)
+        request_id, answer = exchange.request_id, read_frame(body)
+        is_answer = answer is not None and answer.is_answer and answer.id == request_id
+        wants_answer = request_id is not UNSET or (exchange.frame is None and bool(self.ids))
+        is_whole = is_answer or (wants_answer and status < _BAD)
+        line = body if is_whole else as_error(request_id, answer, body, status)
+        if exchange.main:
+            self.response.set_body(status, end_to_end(reply.fields), line, body)
+        if is_whole or body:
+            await self.client.session.from_server(line, self._directions)
+        if is_whole:
+            return _NO_ANSWER if is_answer else "the server's answer is no JSON-RPC"
+        return f"the server answered with HTTP status {status}"
+
+    async def _answer_open(self, exchange: _Exchange, problem: str) -> None:
+        """Answer what the server has left open, unless the client may resume it."""
+        session, response, request_id = self.client.session, self.response, exchange.request_id
+        if request_id is not UNSET:
+            if (
+                exchange.main
+                and self._resumable
+                and response.stream
+                and session.is_open(request_id)
+            ):
+                self.client.detached[request_id] = self
+                response.pending -= 1
+            elif session.is_open(request_id):
+                line = error_frame(request_id, SERVER_GONE, problem)
+                await session.from_server(line, self._directions)
+        elif exchange.main:
+            if exchange.frame is None and self.ids:
+                # What of a batch has no answer by now gets none.
+                response.pending = 0
+            if response.failed:
+                response.fail(error_frame(None, SERVER_GONE, problem))
+
+    async def _leave(self) -> None:
+        self._gone = True
+        running = [task for task in self._tasks.values() if not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        await self.client.leave(self, resumable=self._resumable)
+        # What is detached lives as long as its session.
+        self.request.body = b""
+
+
+def _request_ids(frame: Frame | None, body: bytes) -> list[Any]:
+    """Return the JSON-RPC ids of the requests in *body*, which is *frame* or a batch."""
+    if frame is not None:
+        return [frame.id] if frame.is_request else []
+    frames = [read_frame(part) for part in read_batch(body) or ()]
+    return [part.id for part in frames if part is not None and part.is_request]
