@@ -110,7 +110,7 @@ def frames_of(line):
 def lines_of(data):
     """Return *data* as the proxy cuts it."""
     cutter = LineSplitter(LIMIT)
-    return [*cutter.feed(data), *filter(None, [cutter.left])]
+    return [*cutter.feed(data), *filter(None, [cutter.remainder])]
 
 
 async def from_client(proxy, judge, data):

@@ -101,8 +101,8 @@ class _StdioRun:
                 await self._client_gone(answering)
             code = await self._server_gone(answering)
         ends.remove(stopped)
-        for one in ends:
-            one.cancel()
+        for end in ends:
+            end.cancel()
         await asyncio.wait(ends)
         await self._session.close()
         await self._output.close(self._limits.grace)
@@ -149,8 +149,8 @@ async def pass_requests(
     except FrameTooLongError as error:
         output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return
-    if lines.left:
-        _take_line(session, lines.left, output)
+    if lines.remainder:
+        _take_line(session, lines.remainder, output)
 
 
 def _take_line(session: ProxySession, line: bytes, output: ByteSink) -> None:
