@@ -196,7 +196,7 @@ class Agent(Participant):
     async def append(self, message: Message) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`."""
         await self._start()
-        return await self._work.do(self._session.append(message))
+        return await self._work.run(self._session.append(message))
 
     def enqueue(self, message: Message) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
@@ -213,7 +213,7 @@ class Agent(Participant):
         await self._start()
         given = {**(arguments or {}), **more}
         call = ToolCall(id=self._setting.ids(), name=name, arguments=given)
-        return await self._work.do(turns.call_tool(self._main, call))
+        return await self._work.run(turns.call_tool(self._main, call))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
         """Return a tool that runs this agent in a fresh session, below a caller on the same bus."""
@@ -223,7 +223,7 @@ class Agent(Participant):
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
         run = turns.run_below(self._setting, self.scope, prompt, caller, self._below)
-        return await self._work.do(run)
+        return await self._work.run(run)
 
     async def aclose(self) -> None:
         """Cancel runs, drain observers, release what components hold, close what is its own.
@@ -259,7 +259,7 @@ class Agent(Participant):
     async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
         """Return what *run* returns, or raise what it raises, when observers have seen it."""
         try:
-            result = await self._work.do(run)
+            result = await self._work.run(run)
         except Exception:
             await self._show()
             raise
@@ -282,7 +282,7 @@ class Agent(Participant):
         """Read the stored session and start the components, once."""
         # A component may use the agent while it is installed.
         if not self._started and not self._starting.get():
-            await self._work.do(self._start_once())
+            await self._work.run(self._start_once())
 
     async def _start_once(self) -> None:
         self._starting.set(True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ from toolbus.events.catalogue import (
 from toolbus.messages.records import AssistantMessage, UserMessage
 from toolbus.models.answers import with_own_ids
 from toolbus.models.asking import ask
-from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.shielding import shield_until_done
 from toolbus.tasks.variables import holding
 from toolbus.tools.calls.advertised import AdvertisedTools
 
@@ -76,7 +77,7 @@ async def stream(
             yield piece
         yield work.result()
     finally:
-        await to_the_end(Begun(_stopped(work)))
+        await shield_until_done(partial(_stopped, work))
 
 
 async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
@@ -165,7 +166,7 @@ class AgentRun:
         try:
             return await self._turns(start)
         except asyncio.CancelledError:
-            await to_the_end(Begun(self._settle()))
+            await shield_until_done(self._settle)
             raise
         except Exception as error:
             failure = RunFailure(

@@ -7,7 +7,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -51,6 +51,6 @@ class WriteBehind:
         """Have *write* take what waits, if anything does; a failure is only logged, as *loss*."""
         if self._waiting:
             try:
-                await to_the_end(Begun(write()))
+                await shield_until_done(write)
             except Exception as error:  # noqa: BLE001 - the messages are safe
                 logger.warning("ledger records of the session %s: %s", loss, error)

@@ -42,7 +42,9 @@ async def admit(
     if not bus.hears(MESSAGE_APPEND_BEFORE):
         return message
     check = _check_of(message, tool)
-    dispatch = bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    dispatch = partial(
+        bus.apply, MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check
+    )
     try:
         context = await within_grace(dispatch)
     except DeadlineError:

@@ -17,7 +17,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
-from toolbus.tasks.eager import EXITS
+from toolbus.tasks.shielding import EXITS
 from toolbus.tools.calls.execution import execute, failure
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 from toolbus.tools.contexts import ToolContext

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,14 +16,14 @@ from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage
-from toolbus.tasks.eager import EXITS, Begun, to_the_end
+from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.environment import CallEnvironment
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import ToolCallOutcome, ToolSpec
@@ -147,14 +147,13 @@ class ToolRunner(CallEnvironment):
 
         grace = current_grace() or Grace()
 
-        def cancel() -> None:
+        def cancel(_: object) -> None:
             for one in under_way:
                 one.stop()
             grace.begin()
 
         with grace.here():
-            work = Begun(self._append_all(under_way))
-        return await to_the_end(work, cancel)
+            return await shield_until_done(partial(self._append_all, under_way), cancel)
 
     async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
         """Take a call to its end and tell the observers; it waits for nothing after its walk."""
@@ -171,13 +170,16 @@ class ToolRunner(CallEnvironment):
 
     async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         # A call that is alone needs no task of its own.
-        single = len(under_way) == 1
-        ends = [self._complete(one) if single else Begun(self._complete(one)) for one in under_way]
+        alone = len(under_way) == 1
+        tasks = [
+            None if alone else ContainedTask(partial(self._complete, one)) for one in under_way
+        ]
         outcomes: list[ToolCallOutcome] = []
         errors: list[BaseException] = []
-        for one, end in zip(under_way, ends, strict=True):
+        for one, running in zip(under_way, tasks, strict=True):
             try:
-                outcomes.append(await self._answer(one, await _end_of(end)))
+                outcome = await self._end_of(one, running)
+                outcomes.append(await self._answer(one, outcome))
             except GeneratorExit:
                 raise  # Its loop was closed: nothing can be waited for.
             except BaseException as error:  # noqa: BLE001 - its siblings are appended first
@@ -189,6 +191,22 @@ class ToolRunner(CallEnvironment):
                     other.stop()
         _raise_first(errors)
         return tuple(outcomes)
+
+    async def _end_of(
+        self, one: CallInProgress, running: ContainedTask[ToolCallOutcome] | None
+    ) -> ToolCallOutcome:
+        """Return the outcome of *one*, which is *running*, whatever is cancelled meanwhile."""
+        if running is None:
+            return await self._complete(one)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            # A call that has begun ends by itself, so it was this task that was cancelled.
+            if not running.task.cancelled():
+                return running.result()
+            # As the end of a program cancels all tasks, also one that has not begun.
+            one.stop()
+            return await self._complete(one)
 
     async def _answer(self, one: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
         """Append the message of *outcome*; return that with what the model reads."""
@@ -205,7 +223,7 @@ class ToolRunner(CallEnvironment):
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         one = CallInProgress(call, self, None)
         try:
-            outcome = await to_the_end(Begun(self._complete(one)), one.stop)
+            outcome = await shield_until_done(partial(self._complete, one), lambda _: one.stop())
         finally:
             self._told.discard(call.id)
         if one.error is not None:
@@ -220,18 +238,6 @@ class ToolRunner(CallEnvironment):
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
-
-
-async def _end_of(
-    end: Begun[ToolCallOutcome] | Coroutine[Any, Any, ToolCallOutcome],
-) -> ToolCallOutcome:
-    """Return what *end* brings, also if this very task is cancelled when it has ended."""
-    try:
-        return await end
-    except asyncio.CancelledError:
-        if isinstance(end, Begun):
-            return end.result()
-        raise
 
 
 def _raise_first(errors: list[BaseException]) -> None:
