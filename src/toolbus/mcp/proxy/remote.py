@@ -21,6 +21,7 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pipes import open_sink
 from toolbus.mcp.proxy.processes import FAILED
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import (
     REVISION,
     SESSION,
@@ -65,7 +66,7 @@ async def run_remote(
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
     remote = RemoteServer(url, limits, token)
-    session = ProxySession(proxy, sink.write, remote.write)
+    session = ProxySession(proxy, Directions(sink.write, remote.write))
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
     if await _ended(asking, sink.lost):

@@ -20,6 +20,7 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pipes import open_sink, read_loop
 from toolbus.mcp.proxy.processes import FAILED, adopt, explain_end, start
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ async def run_stdio(
     server = await (start(command) if launched is None else adopt(launched))
     try:
         sink = await open_sink(output)
-        session = ProxySession(proxy, sink.write, server.write)
+        session = ProxySession(proxy, Directions(sink.write, server.write))
         return await _StdioRun(session, server, sink, limits).to_its_end()
     finally:
         await server.kill()
