@@ -30,7 +30,7 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.inspect.listing import list_sessions  # noqa: PLC0415 - loads half of the house
+        from toolbus.inspect.sessions import list_sessions  # noqa: PLC0415 - loads half of the house
 
         return list_sessions(
             output, parsed.database, as_json=parsed.json, pager=not parsed.no_pager
