@@ -18,11 +18,9 @@ from toolbus.events.catalogue import (
     ToolCallPersist,
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock, give_back, holding
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.tasks.variables import give_back, holding
-from toolbus.transcript.admission import OVERDUE, admit, without_stale_content
-from toolbus.transcript.copies import check_calls, stub
+from toolbus.transcript.admission import OVERDUE, admit, check_calls, stub, without_stale_content
 from toolbus.transcript.pairing import flaw
 from toolbus.transcript.views import Messages
 
@@ -92,8 +90,8 @@ class Transcript:
     @property
     def appending(self) -> bool:
         """Whether this very context is inside an append, where another would wait for itself."""
-        visit = _appending.get()
-        return visit is not None and visit.holds(self)
+        guard = _appending.get()
+        return guard is not None and guard.holds(self)
 
     async def append(
         self,
@@ -208,8 +206,8 @@ class Transcript:
     def _remember(self, message: Message) -> None:
         self._items.append(message)
         match message:
-            case AssistantMessage(id=own, tool_calls=calls):
-                self._asked.update({call.id: RequestedCall(own, call) for call in calls})
+            case AssistantMessage(id=message_id, tool_calls=calls):
+                self._asked.update({call.id: RequestedCall(message_id, call) for call in calls})
                 self._open.update({call.id: call for call in calls})
             case ToolMessage(tool_call_id=call_id):
                 self._open.pop(call_id, None)
