@@ -58,14 +58,14 @@ class AgentConfig(NamedTuple):
 class AgentSession:
     """One session of an agent; `open` it before its first message, `close` it at its end."""
 
-    def __init__(self, setting: AgentConfig, scope: Scope) -> None:
-        self.scope, self.setting = scope, setting
-        self.transcript = Transcript(setting.bus, scope.session_id, self._write)
-        self._writer = Writer(setting.store, scope.session_id, new_id())
+    def __init__(self, config: AgentConfig, scope: Scope) -> None:
+        self.scope, self.config = scope, config
+        self.transcript = Transcript(config.bus, scope.session_id, self._write)
+        self._writer = Writer(config.store, scope.session_id, new_id())
         self.records: deque[DispatchRecord] = deque(maxlen=_KEPT_RECORDS)
         self._unsaved = WriteBehind()
         self._waiting: deque[Message] = deque()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._beginning = LoopLock()
         self._opened = self._stale = self._closed = False
         self._worker: asyncio.Task[Any] | None = None
@@ -117,7 +117,7 @@ class AgentSession:
 
     def new_id(self) -> str:
         """Return an id that no message of the session has."""
-        made = self.setting.ids()
+        made = self.config.ids()
         # One that counts from 1 in each process finds the ids of the one before.
         return new_id() if self.transcript.has(made) else made
 
@@ -131,14 +131,14 @@ class AgentSession:
         async with self._beginning.here():
             if settle or self._is_stale():
                 await self.settle(scope)
-            system = self.setting.system
+            system = self.config.system
             if system is not None and not self.transcript.messages:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
     async def append(self, message: Message) -> Message:
         """Append *message* as the program, and return it as it was appended."""
-        await self.setting.bus.catch_up()
+        await self.config.bus.catch_up()
         async with self.hold():
             # The program may give the answer to an open call itself.
             if not isinstance(message, ToolMessage):
@@ -181,7 +181,8 @@ class AgentSession:
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
-        if self.transcript.has(message.id) or message.id in [one.id for one in self._waiting]:
+        waiting_ids = [waiting.id for waiting in self._waiting]
+        if self.transcript.has(message.id) or message.id in waiting_ids:
             raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
@@ -197,22 +198,22 @@ class AgentSession:
             except MessageDenied as error:
                 logger.warning("enqueued %s", error)
             except BaseException:
-                if message.id not in [one.id for one in self.transcript.messages[before:]]:
+                if message.id not in [other.id for other in self.transcript.messages[before:]]:
                     self._waiting.appendleft(message)
                 raise
 
     def runner(self, scope: Scope) -> ToolRunner:
         """Return what runs the tool calls of one turn."""
-        setting = self.setting
+        config = self.config
         return ToolRunner(
-            setting.bus,
-            setting.tools,
+            config.bus,
+            config.tools,
             scope,
-            approver=setting.approvals,
+            approver=config.approvals,
             append=self._answer,
-            told=self._told,
+            reported=self._reported,
             ids=self.new_id,
-            clock=setting.clock,
+            clock=config.clock,
         )
 
     async def _answer(
@@ -228,7 +229,7 @@ class AgentSession:
             return await append()
         except asyncio.CancelledError:
             entered = self.transcript.messages[known:]
-            written = next((one for one in entered if one.id == message.id), None)
+            written = next((other for other in entered if other.id == message.id), None)
             return written or await append()
 
     async def flush(self) -> None:
@@ -237,16 +238,16 @@ class AgentSession:
 
     async def _write(self, message: Message | None = None) -> None:
         with self._unsaved.taking() as records:
-            originals = originals_of(records) if self.setting.keep_originals else ()
+            originals = originals_of(records) if self.config.keep_originals else ()
             stored = Stored(message=message, records=records, originals=originals)
             if message is None:
-                await self.setting.store.append(self.scope.session_id, stored)
+                await self.config.store.append(self.scope.session_id, stored)
             else:
                 await self._writer.append(stored, len(self.transcript.messages))
 
     async def _read(self) -> None:
-        messages = await self.setting.store.read(self.scope.session_id)
-        self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
+        messages = await self.config.store.read(self.scope.session_id)
+        self.transcript = Transcript(self.config.bus, self.scope.session_id, self._write, messages)
         self._stale = bool(self.transcript.unanswered)
 
     async def _catch_up(self, length: int) -> None:
@@ -257,15 +258,15 @@ class AgentSession:
     def _tap(self) -> None:
         """Keep the records of this session's dispatches, as long as there is the session."""
         self._end_tap()
-        own = weakref.WeakMethod(self._log)
+        method = weakref.WeakMethod(self._log)
 
         def log(record: DispatchRecord) -> None:
-            if (method := own()) is not None:
-                method(record)
+            if (log_record := method()) is not None:
+                log_record(record)
 
-        end = self.setting.bus.tap(
+        end = self.config.bus.tap(
             log,
-            values=self.setting.keep_originals,
+            values=self.config.keep_originals,
             idle=False,
             without=(MODEL_CALL_DELTA,),
             session_id=self.scope.session_id,
@@ -275,5 +276,5 @@ class AgentSession:
 
     def _log(self, record: DispatchRecord) -> None:
         self.records.append(record.without_values())
-        if self.setting.store.durable:
+        if self.config.store.durable:
             self._unsaved.add(record)

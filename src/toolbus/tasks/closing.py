@@ -54,9 +54,9 @@ class Closing:
         """Wait until *task* has ended; being cancelled cancels it, and sets its time."""
         loop = asyncio.get_running_loop()
         while not task.done():
-            left = None if self._deadline is None else max(0.0, self._deadline - loop.time())
+            seconds = None if self._deadline is None else max(0.0, self._deadline - loop.time())
             try:
-                await asyncio.wait({task}, timeout=left)
+                await asyncio.wait({task}, timeout=seconds)
             except asyncio.CancelledError as error:
                 self._errors.append(error)
                 self._deadline = self._deadline or loop.time() + self._grace

@@ -92,8 +92,8 @@ class Transcript:
     @property
     def appending(self) -> bool:
         """Whether this very context is inside an append, where another would wait for itself."""
-        visit = _appending.get()
-        return visit is not None and visit.holds(self)
+        guard = _appending.get()
+        return guard is not None and guard.holds(self)
 
     async def append(
         self,
@@ -208,8 +208,8 @@ class Transcript:
     def _remember(self, message: Message) -> None:
         self._items.append(message)
         match message:
-            case AssistantMessage(id=own, tool_calls=calls):
-                self._asked.update({call.id: RequestedCall(own, call) for call in calls})
+            case AssistantMessage(id=message_id, tool_calls=calls):
+                self._asked.update({call.id: RequestedCall(message_id, call) for call in calls})
                 self._open.update({call.id: call for call in calls})
             case ToolMessage(tool_call_id=call_id):
                 self._open.pop(call_id, None)

@@ -95,12 +95,7 @@ class DecodedBody(NamedTuple):
             if response.content:
                 body[member] = join_text(response.content)
         elif response.content or isinstance(body.get(member), list):
-            bases = body.get(member)
-            items = bases if isinstance(bases, list) else []
-            body[member] = [
-                _lower(kind, items[index] if index < len(items) else None, part)
-                for index, part in enumerate(response.content)
-            ]
+            body[member] = _lower_all(kind, body.get(member), response.content)
         return {**body, **self.unshown}
 
     def _reworded(self, response: ToolResponse) -> Any:
@@ -142,14 +137,7 @@ def decode_body(method: str, body: Any, *, params: bool = False) -> DecodedBody:
     if layout.kind == "prose":
         return _decode_prose(method, layout, body)
     unshown = {name: body.pop(name) for name in layout.hidden if _is_plain(name, body.get(name))}
-    if layout.kind == "text":
-        texts = isinstance(body.get(layout.member), str)
-        parts: tuple[Part, ...] = (TextPart(text=body.pop(layout.member)),) if texts else ()
-    else:
-        items = body.get(layout.member)
-        parts = tuple(
-            [_lift(layout.kind, item) for item in (items if isinstance(items, list) else ())]
-        )
+    parts = _lift_all(layout, body)
     if method == CALL:
         structured, failed = body.pop("structuredContent", None), body.get("isError") is True
         response = ToolResponse(content=parts, structured=structured, is_error=failed)
@@ -193,6 +181,16 @@ def _is_bare(item: Any) -> bool:
     return isinstance(item, dict) and item.keys() <= {"type"} and item.get("type") in _BARE
 
 
+def _lift_all(layout: Layout, body: dict[str, Any]) -> tuple[Part, ...]:
+    """Return the parts that the member of *layout* holds, and take their texts out of there."""
+    items = body.get(layout.member)
+    if isinstance(items, list):
+        return () if layout.kind == "text" else tuple([_lift(layout.kind, item) for item in items])
+    if layout.kind == "text" and isinstance(items, str):
+        return (TextPart(text=body.pop(layout.member)),)
+    return ()
+
+
 def _lift(kind: Kind, item: Any) -> Part:
     """Return the text or data of *item* as a part, and take it out of there."""
     match kind, item:
@@ -221,6 +219,12 @@ def _mime_type(item: dict[str, Any]) -> str | None:
     return mime_type if isinstance(mime_type, str) else None
 
 
+def _lower_all(kind: Kind, bases: Any, parts: tuple[Part, ...]) -> list[Any]:
+    items = bases if isinstance(bases, list) else []
+    padded = [*items, *[None] * (len(parts) - len(items))]
+    return [_lower(kind, base, part) for base, part in zip(padded, parts, strict=False)]
+
+
 def _lower(kind: Kind, base: Any, part: Part) -> Any:
     """Return the item that says *part*; what else it says comes from *base*, if that is alike."""
     if part == _FOREIGN:
@@ -228,19 +232,22 @@ def _lower(kind: Kind, base: Any, part: Part) -> Any:
     if kind == "messages":
         message = base if isinstance(base, dict) else {"role": "user"}
         return {**message, "content": _lower("blocks", message.get("content"), part)}
-    whole = to_builtins(part)
     if kind == "resources":
-        if isinstance(part, ResourcePart):
-            return _laid_over(base, whole["resource"])
-        uri = base.get("uri") if isinstance(base, dict) else None
-        return {
-            "uri": uri if isinstance(uri, str) else "toolbus:answer",
-            "text": join_text((part,)),
-        }
-    alike = isinstance(base, dict) and base.get("type") == part.type
-    if alike and "resource" in whole:
+        return _lower_resource(base, part)
+    whole = to_builtins(part)
+    if not isinstance(base, dict) or base.get("type") != part.type:
+        return whole
+    if "resource" in whole:
         whole["resource"] = _laid_over(base.get("resource"), whole["resource"])
-    return _laid_over(base if alike else None, whole)
+    return _laid_over(base, whole)
+
+
+def _lower_resource(base: Any, part: Part) -> dict[str, Any]:
+    """Return the resource that says *part*, which is one, or a text that a handler left of one."""
+    if isinstance(part, ResourcePart):
+        return _laid_over(base, to_builtins(part.resource))
+    uri = base.get("uri") if isinstance(base, dict) else None
+    return {"uri": uri if isinstance(uri, str) else "toolbus:answer", "text": join_text((part,))}
 
 
 def _laid_over(base: Any, whole: dict[str, Any]) -> dict[str, Any]:

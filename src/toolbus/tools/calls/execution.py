@@ -68,6 +68,13 @@ async def execute(
             return ending
         # A decorator's sync wrapper around an async function.
         function = partial(_same, ending.value)
+    return await _end_in_task(what, function, seconds)
+
+
+async def _end_in_task(
+    what: str, function: Callable[[], Awaitable[Any]], seconds: float | None
+) -> Ending:
+    """Return how *function* ends, in a task of its own, which may be left behind."""
     running = ContainedTask(partial(_end, function))
     task = running.task
     try:

@@ -224,21 +224,21 @@ async def test_a_refusal_keeps_the_question_for_operators():
     assert details == ["may I?", "may I?", "ValueError: no terminal", "timed out after 0.01 s"]
 
 
-def test_an_offer_knows_what_each_adapter_was_given():
+def test_advertised_tools_know_what_each_adapter_was_given():
     inner, outer, first = object(), object(), ToolSpec(name="count")
     second = ToolSpec(name="count", description="of the inner one")
     context = EventContext(TOOLS_PROVIDE, (first,))
     context.step("inner", (second,), actor=inner)
     context.step("outer", (second,), actor=outer)
 
-    offer = AdvertisedTools.of(context)
+    advertised = AdvertisedTools.of(context)
 
     call, other = calls_of("count", "erase")
-    assert offer.given(inner, call) is first
-    assert offer.given(outer, call) is second
-    assert offer.given(inner, other) is None
-    assert offer.given(object(), call) is None
-    assert AdvertisedTools([first]).given(inner, call) is None
+    assert advertised.spec_for(inner, call) is first
+    assert advertised.spec_for(outer, call) is second
+    assert advertised.spec_for(inner, other) is None
+    assert advertised.spec_for(object(), call) is None
+    assert AdvertisedTools([first]).spec_for(inner, call) is None
 
 
 def test_a_spec_of_another_tool_judges_nothing():
