@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
 from toolbus.config.loading import Found, Stage
-from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import (
     AssistantMessage,
     TextPart,
@@ -84,7 +84,7 @@ def exported(messages: list[Message]) -> bytes:
     """Return *messages* as `toolbus export` writes them."""
     body = [MessageLine(message=one) for one in messages]
     end = EndLine(messages=len(messages), records=0)
-    return b"".join(map(encode_line, [Header(), SessionLine(id="s"), *body, end]))
+    return b"".join(map(encode_line, [HeaderLine(), SessionLine(id="s"), *body, end]))
 
 
 def coded(messages: list[Message]) -> Contender:

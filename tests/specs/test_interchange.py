@@ -12,7 +12,7 @@ from toolbus.events import Scope
 from toolbus.formats import FORMATS, Aside, Noted, Problem, Said, read
 from toolbus.formats.native import (
     EndLine,
-    Header,
+    HeaderLine,
     MessageLine,
     RecordLine,
     SessionLine,
@@ -43,7 +43,7 @@ def problems(items):
 
 
 def native(*spoken, records=()):
-    body = [Header(), SessionLine(id="s")]
+    body = [HeaderLine(), SessionLine(id="s")]
     body += [MessageLine(message=one) for one in spoken]
     body += [RecordLine(record=one) for one in records]
     body += [EndLine(messages=len(spoken), records=len(records))]
@@ -240,7 +240,7 @@ def test_missing_lines_are_counted():
 
 
 def test_a_newer_version_is_refused():
-    data = encode_line(Header(version=99)) + good("toolbus", "one")
+    data = encode_line(HeaderLine(version=99)) + good("toolbus", "one")
 
     first, *others = problems(found(data))
 

@@ -26,7 +26,7 @@ from toolbus import (
 from toolbus.config.loading import load_configuration
 from toolbus.errors import ConfigurationError, RegistrationError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
-from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import AudioPart, ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_personal_data import RedactPersonalData
@@ -452,7 +452,7 @@ def test_a_rehearsal_shows_what_it_would_replace(command, tmp_path):
     call = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="get"),))
     response = ToolResponse.from_text(f"of {JANE}")
     result = ToolMessage(id="t", tool_call_id="c", tool_name="get", tool_response=response)
-    lines = [Header(), SessionLine(id="s")]
+    lines = [HeaderLine(), SessionLine(id="s")]
     lines += [MessageLine(message=one) for one in (call, result)]
     lines += [EndLine(messages=2, records=0)]
     (tmp_path / "here" / "log.jsonl").write_bytes(b"".join([encode_line(one) for one in lines]))

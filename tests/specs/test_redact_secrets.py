@@ -30,7 +30,7 @@ from toolbus import (
 from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
-from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import ImagePart, Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -826,7 +826,7 @@ def test_a_replay_shows_what_would_change(tmp_path, command):
     (here / "toolbus.toml").write_text('[[component]]\nuse = "redact-secrets"\n')
     asked = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="read"),))
     messages = UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t")
-    lines = [Header(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
+    lines = [HeaderLine(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
     lines.append(EndLine(messages=3, records=0))
     (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
 

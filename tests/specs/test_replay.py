@@ -19,7 +19,7 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.formats.native import EndLine, Header, MessageLine, SessionLine, encode_line
+from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
@@ -57,7 +57,7 @@ def recording(here):
     """Return a function that writes messages as an export of one session."""
 
     def write(*messages, name="log.jsonl", session="s"):
-        lines = [Header(), SessionLine(id=session)]
+        lines = [HeaderLine(), SessionLine(id=session)]
         lines += [MessageLine(message=one) for one in messages]
         lines.append(EndLine(messages=len(messages), records=0))
         (here / name).write_bytes(b"".join(map(encode_line, lines)))

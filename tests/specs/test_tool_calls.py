@@ -7,6 +7,8 @@ import subprocess
 import threading
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from itertools import permutations
 from typing import get_args
 
 import pytest
@@ -43,7 +45,10 @@ from toolbus.events import (
     TOOL_CALL_ERROR,
     TOOL_CALL_PERSIST_AFTER,
     TOOLS_PROVIDE,
+    ToolCallOutcome,
+    ToolCallPersist,
     ToolStatus,
+    by_name,
 )
 from toolbus.messages import UserMessage, encode
 from toolbus.messages.immutable import thaw
@@ -66,6 +71,7 @@ SEQUENCE = [
     "tool:call:persist:after",
     "message:append:after",
 ]
+UNAWAITED = {"tool:call:after", "message:append:after"}
 
 
 class Boom(BaseException):
@@ -1681,18 +1687,6 @@ async def test_a_tool_may_time_itself():
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_never_waiting_takes_no_turn():
-    bus, messages, turns = EventBus(), [], []
-    for event in (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE):
-        bus.on(event, looks_on)
-    runner = runner_of(bus, never_waits, append=keeps(messages))
-
-    asyncio.get_running_loop().call_soon(turns.append, "another's")
-    outcome = await runner.call("never_waits")
-
-    assert (outcome.status, len(messages), turns) == ("ok", 1, [])
-
-
 async def test_a_long_row_lets_others_run():
     runner, turns = runner_of(EventBus(), never_waits), []
 
@@ -1779,6 +1773,76 @@ async def test_messages_keep_the_order_of_calls():
     await agent.aclose()
 
 
+@pytest.mark.parametrize("waits", list(permutations([0, 1, 7])))
+@pytest.mark.parametrize("handlers", [(0, 0, 0), (0, 3, 6), (6, 3, 0)])
+async def test_the_events_of_parallel_calls_are_ordered(waits, handlers):
+    told = []
+
+    async def wait(turns: int) -> str:
+        """Wait for so many turns of the loop."""
+        await turns_of(turns)
+        return str(turns)
+
+    def note(ctx):
+        if call_id := id_of_call(ctx.value):
+            told.append((ctx.event.name, call_id))
+
+    async def note_and_wait(ctx):
+        note(ctx)
+        if call_id := id_of_call(ctx.value):
+            await turns_of(handlers[int(call_id[-1])])
+
+    calls = [
+        ToolCall(id=f"c-{number}", name="wait", arguments={"turns": turns})
+        for number, turns in enumerate(waits)
+    ]
+    agent = agent_of(asks(*calls), tools=[wait])
+    for name in SEQUENCE:
+        # An async handler of what nobody waits for has a queue of its own.
+        agent.on(by_name(name), note if name in UNAWAITED else note_and_wait)
+
+    await agent.run("go")
+    await agent.aclose()
+
+    for call in calls:
+        assert [name for name, call_id in told if call_id == call.id] == SEQUENCE
+    of_messages = [(name, call_id) for name, call_id in told if name in SEQUENCE[2:]]
+    assert of_messages == [(name, call.id) for call in calls for name in SEQUENCE[2:]]
+
+
+async def test_each_call_has_a_context_of_its_own():
+    user, read, caller = ContextVar("user", default="nobody"), [], asyncio.Event()
+
+    async def look(name: str) -> str:
+        """Look who calls."""
+        read.append(("tool", name, user.get()))
+        user.set(name)
+        await caller.wait()
+        return user.get()
+
+    runner = runner_of(EventBus(), look)
+
+    @runner.bus.on(TOOL_CALL_BEFORE)
+    async def handle(ctx):
+        name = ctx.value.arguments["name"]
+        read.append(("handler", name, user.get()))
+        await asyncio.sleep(0)
+        user.set(f"handler of {name}")
+
+    user.set("caller")
+    names = ["a", "b", "c"]
+    calls = [ToolCall(id=name, name="look", arguments={"name": name}) for name in names]
+    asyncio.get_running_loop().call_later(0.01, caller.set)
+    outcomes = await runner.call_all(calls)
+
+    assert [one.response.text for one in outcomes] == names
+    assert sorted(read) == [
+        *[("handler", name, "caller") for name in names],
+        *[("tool", name, f"handler of {name}") for name in names],
+    ]
+    assert user.get() == "caller"
+
+
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_cancelled_run_answers_its_calls(times):
     begun, released, blocked = asyncio.Event(), threading.Event(), threading.Event()
@@ -1825,6 +1889,28 @@ async def test_a_cancelled_run_answers_its_calls(times):
     }
     assert await store.read("s-1") == tuple(agent.messages)
     await agent.aclose()
+
+
+@pytest.mark.parametrize("turns", range(24))
+def test_calls_that_have_not_begun_are_answered(turns):
+    calls = [call_of("hang", number) for number in range(3)]
+    store, outcomes = MemoryStore(), []
+
+    async def main():
+        agent = agent_of(asks(*calls), tools=[hangs(asyncio.Event())], store=store)
+        agent.on(TOOL_CALL_AFTER, lambda ctx: outcomes.append(ctx.value.requested.id))
+        running.append(asyncio.ensure_future(agent.run("go")))
+        await turns_of(turns)
+
+    # The end of `asyncio.run` cancels every task.
+    running = []
+    asyncio.run(main())
+
+    stored = asyncio.run(store.read("s-1"))
+    asked = [call.id for one in stored for call in getattr(one, "tool_calls", ())]
+    assert running[0].cancelled()
+    assert [one.tool_call_id for one in tool_messages(stored)] == asked
+    assert sorted(outcomes) == asked
 
 
 async def test_a_write_is_not_cancelled():
@@ -2249,8 +2335,22 @@ def redact(text):
     return text.replace("s3cret", "***")
 
 
-async def looks_on(ctx):
-    """Leave all as it is."""
+async def turns_of(number):
+    """Wait for *number* turns of the loop."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def id_of_call(value):
+    """Return the id of the call that the value of an event is about, or None."""
+    match value:
+        case ToolCall(id=call_id):
+            return call_id
+        case ToolCallOutcome(requested=requested):
+            return requested.id
+        case ToolMessage(tool_call_id=call_id) | ToolCallPersist(tool_call_id=call_id):
+            return call_id
+    return None
 
 
 async def never_waits() -> str:

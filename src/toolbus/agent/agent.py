@@ -10,11 +10,12 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.agent import turns
-from toolbus.agent.arguments import check_bus, check_model, check_store, check_texts
+from toolbus.agent.arguments import check_parts, check_texts
 from toolbus.agent.sessions import AgentConfig, AgentSession
 from toolbus.agent.subagents import AgentTool, AgentTools
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.bus import EventBus
+from toolbus.bus.dispatch.deadlines import running_loop
 from toolbus.bus.grace import GRACE, Grace, check_grace
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError, DispatchError
@@ -96,13 +97,11 @@ class Agent(Participant):
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
         store = MemoryStore() if store is None else store
-        check_model(model)
-        check_bus(bus)
-        check_store(store)
+        check_parts(model, bus, store)
         check_texts(session_id=session_id, agent_id=agent_id, system=system)
         scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
         toolset = AgentTools(bus, tools)
-        self._setting = AgentConfig(
+        self._config = AgentConfig(
             model=model,
             bus=bus,
             tools=toolset,
@@ -115,7 +114,7 @@ class Agent(Participant):
             clock=clock,
             keep_originals=keep_originals,
         )
-        self._main = AgentSession(self._setting, scope)
+        self._main = AgentSession(self._config, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
@@ -160,7 +159,7 @@ class Agent(Participant):
 
     def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
-        if _in_loop():
+        if running_loop() is not None:
             reason = "an event loop runs here; use `await agent.run(prompt)`"
             raise AppendError(self.scope.session_id, reason)
 
@@ -189,31 +188,31 @@ class Agent(Participant):
         def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
             return self._observed(turns.run(self._main, prompt, context, on_delta))
 
-        async with aclosing(turns.stream(run)) as pieces:
-            async for piece in pieces:
-                yield piece
+        async with aclosing(turns.stream(run)) as deltas:
+            async for delta in deltas:
+                yield delta
 
     async def append(self, message: Message) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`."""
         await self._start()
-        return await self._work.do(self._session.append(message))
+        return await self._work.run(self._session.append(message))
 
     def enqueue(self, message: Message) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
         self._session.enqueue(message)
 
     async def call_tool(
-        self, name: str, arguments: JsonObject | None = None, /, **more: Any
+        self, name: str, arguments: JsonObject | None = None, /, **named: Any
     ) -> ToolCallOutcome:
         """Call a tool as the program, through all handlers; return what became of it.
 
-        The history pairs: an assistant message with this one call is appended first. *more*
+        The history pairs: an assistant message with this one call is appended first. *named*
         is laid over *arguments*. Raises `AppendError` while a run is under way.
         """
         await self._start()
-        given = {**(arguments or {}), **more}
-        call = ToolCall(id=self._setting.ids(), name=name, arguments=given)
-        return await self._work.do(turns.call_tool(self._main, call))
+        merged = {**(arguments or {}), **named}
+        call = ToolCall(id=self._config.ids(), name=name, arguments=merged)
+        return await self._work.run(turns.call_tool(self._main, call))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
         """Return a tool that runs this agent in a fresh session, below a caller on the same bus."""
@@ -222,8 +221,8 @@ class Agent(Participant):
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
-        run = turns.run_below(self._setting, self.scope, prompt, caller, self._below)
-        return await self._work.do(run)
+        run = turns.run_below(self._config, self.scope, prompt, caller, self._below)
+        return await self._work.run(run)
 
     async def aclose(self) -> None:
         """Cancel runs, drain observers, release what components hold, close what is its own.
@@ -247,7 +246,7 @@ class Agent(Participant):
             limit = 0.0 if closing.is_cancelled else None
             await closing.step(partial(self.bus.aclose, limit))
         if self._own_store:
-            await closing.step(self._setting.store.close)
+            await closing.step(self._config.store.close)
         closing.end()
 
     async def _close_session(self) -> None:
@@ -259,7 +258,7 @@ class Agent(Participant):
     async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
         """Return what *run* returns, or raise what it raises, when observers have seen it."""
         try:
-            result = await self._work.do(run)
+            result = await self._work.run(run)
         except Exception:
             await self._show()
             raise
@@ -282,7 +281,7 @@ class Agent(Participant):
         """Read the stored session and start the components, once."""
         # A component may use the agent while it is installed.
         if not self._started and not self._starting.get():
-            await self._work.do(self._start_once())
+            await self._work.run(self._start_once())
 
     async def _start_once(self) -> None:
         self._starting.set(True)
@@ -292,11 +291,3 @@ class Agent(Participant):
             await self._main.open()
             await self._install()
             self._started = True
-
-
-def _in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -11,8 +11,15 @@ from toolbus.errors import FreezeError, RegistrationError
 from toolbus.messages.immutable import check_text
 
 
-def check_model(model: Any) -> None:
-    """Raise `RegistrationError` for what is no `Model`."""
+def check_parts(model: Any, bus: Any, store: Any) -> None:
+    """Raise `RegistrationError` for a model, bus or store that is none."""
+    _check_model(model)
+    if not isinstance(bus, EventBus):
+        raise RegistrationError(f"bus {bus!r}", "expected an `EventBus`")
+    _check_store(store)
+
+
+def _check_model(model: Any) -> None:
     check_no_class("model", model)
     what = f"model {model!r}"
     # Who never streams, or does nothing else, may have but one of the two.
@@ -23,8 +30,7 @@ def check_model(model: Any) -> None:
         raise RegistrationError(what, "it has no `name` that is text")
 
 
-def check_store(store: Any) -> None:
-    """Raise `RegistrationError` for what is no `Store`."""
+def _check_store(store: Any) -> None:
     if isinstance(store, str | PathLike):
         reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
         raise RegistrationError(f"store {str(store)!r}", reason)
@@ -33,12 +39,6 @@ def check_store(store: Any) -> None:
         if not callable(getattr(store, method, None)):
             reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
             raise RegistrationError(f"store {store!r}", reason)
-
-
-def check_bus(bus: Any) -> None:
-    """Raise `RegistrationError` for what is no bus."""
-    if not isinstance(bus, EventBus):
-        raise RegistrationError(f"bus {bus!r}", "expected an `EventBus`")
 
 
 def check_texts(**texts: object) -> None:

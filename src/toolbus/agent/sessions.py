@@ -14,10 +14,9 @@ from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import AssistantMessage, Message, SystemMessage, ToolMessage
-from toolbus.store.originals import originals_of
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import Stored, originals_of
+from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
-from toolbus.tasks.eager import Begun, to_the_end
 from toolbus.tasks.locks import LoopLock
 from toolbus.tools.calls.runner import ToolRunner
 from toolbus.transcript.pairing import known
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-KEPT_RECORDS = 1_000
+_KEPT_RECORDS = 1_000
 
 
 class AgentConfig(NamedTuple):
@@ -59,14 +58,14 @@ class AgentConfig(NamedTuple):
 class AgentSession:
     """One session of an agent; `open` it before its first message, `close` it at its end."""
 
-    def __init__(self, setting: AgentConfig, scope: Scope) -> None:
-        self.scope, self.setting = scope, setting
-        self.transcript = Transcript(setting.bus, scope.session_id, self._write)
-        self._writer = Writer(setting.store, scope.session_id, new_id())
-        self.records: deque[DispatchRecord] = deque(maxlen=KEPT_RECORDS)
-        self._unsaved: deque[DispatchRecord] = deque()
+    def __init__(self, config: AgentConfig, scope: Scope) -> None:
+        self.scope, self.config = scope, config
+        self.transcript = Transcript(config.bus, scope.session_id, self._write)
+        self._writer = Writer(config.store, scope.session_id, new_id())
+        self.records: deque[DispatchRecord] = deque(maxlen=_KEPT_RECORDS)
+        self._unsaved = WriteBehind()
         self._waiting: deque[Message] = deque()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._beginning = LoopLock()
         self._opened = self._stale = self._closed = False
         self._worker: asyncio.Task[Any] | None = None
@@ -118,7 +117,7 @@ class AgentSession:
 
     def new_id(self) -> str:
         """Return an id that no message of the session has."""
-        made = self.setting.ids()
+        made = self.config.ids()
         # One that counts from 1 in each process finds the ids of the one before.
         return new_id() if self.transcript.has(made) else made
 
@@ -132,14 +131,14 @@ class AgentSession:
         async with self._beginning.here():
             if settle or self._is_stale():
                 await self.settle(scope)
-            system = self.setting.system
+            system = self.config.system
             if system is not None and not self.transcript.messages:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
     async def append(self, message: Message) -> Message:
         """Append *message* as the program, and return it as it was appended."""
-        await self.setting.bus.catch_up()
+        await self.config.bus.catch_up()
         async with self.hold():
             # The program may give the answer to an open call itself.
             if not isinstance(message, ToolMessage):
@@ -182,7 +181,8 @@ class AgentSession:
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
-        if self.transcript.has(message.id) or message.id in [one.id for one in self._waiting]:
+        waiting_ids = [waiting.id for waiting in self._waiting]
+        if self.transcript.has(message.id) or message.id in waiting_ids:
             raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
@@ -198,22 +198,22 @@ class AgentSession:
             except MessageDenied as error:
                 logger.warning("enqueued %s", error)
             except BaseException:
-                if message.id not in [one.id for one in self.transcript.messages[before:]]:
+                if message.id not in [other.id for other in self.transcript.messages[before:]]:
                     self._waiting.appendleft(message)
                 raise
 
     def runner(self, scope: Scope) -> ToolRunner:
         """Return what runs the tool calls of one turn."""
-        setting = self.setting
+        config = self.config
         return ToolRunner(
-            setting.bus,
-            setting.tools,
+            config.bus,
+            config.tools,
             scope,
-            approver=setting.approvals,
+            approver=config.approvals,
             append=self._answer,
-            told=self._told,
+            reported=self._reported,
             ids=self.new_id,
-            clock=setting.clock,
+            clock=config.clock,
         )
 
     async def _answer(
@@ -229,36 +229,25 @@ class AgentSession:
             return await append()
         except asyncio.CancelledError:
             entered = self.transcript.messages[known:]
-            written = next((one for one in entered if one.id == message.id), None)
+            written = next((other for other in entered if other.id == message.id), None)
             return written or await append()
 
     async def flush(self) -> None:
         """Write the ledger records that no message has taken along; a failure is only logged."""
-        if self._unsaved:
-            try:
-                await to_the_end(Begun(self._write()))
-            except Exception as error:  # noqa: BLE001 - the messages are safe, and the run is over
-                logger.warning("ledger records of the session wait on: %s", error)
+        await self._unsaved.flush(self._write, "wait on")
 
     async def _write(self, message: Message | None = None) -> None:
-        records: list[DispatchRecord] = []
-        while self._unsaved:
-            records.append(self._unsaved.popleft())
-        originals = originals_of(records) if self.setting.keep_originals else ()
-        stored = Stored(message=message, records=tuple(records), originals=originals)
-        try:
+        with self._unsaved.taking() as records:
+            originals = originals_of(records) if self.config.keep_originals else ()
+            stored = Stored(message=message, records=records, originals=originals)
             if message is None:
-                await self.setting.store.append(self.scope.session_id, stored)
+                await self.config.store.append(self.scope.session_id, stored)
             else:
                 await self._writer.append(stored, len(self.transcript.messages))
-        except Exception:
-            # Of a store that goes on failing, no more is kept than memory keeps anyway.
-            self._unsaved.extendleft(reversed(records[-KEPT_RECORDS:]))
-            raise
 
     async def _read(self) -> None:
-        messages = await self.setting.store.read(self.scope.session_id)
-        self.transcript = Transcript(self.setting.bus, self.scope.session_id, self._write, messages)
+        messages = await self.config.store.read(self.scope.session_id)
+        self.transcript = Transcript(self.config.bus, self.scope.session_id, self._write, messages)
         self._stale = bool(self.transcript.unanswered)
 
     async def _catch_up(self, length: int) -> None:
@@ -269,15 +258,15 @@ class AgentSession:
     def _tap(self) -> None:
         """Keep the records of this session's dispatches, as long as there is the session."""
         self._end_tap()
-        own = weakref.WeakMethod(self._log)
+        method = weakref.WeakMethod(self._log)
 
         def log(record: DispatchRecord) -> None:
-            if (method := own()) is not None:
-                method(record)
+            if (log_record := method()) is not None:
+                log_record(record)
 
-        end = self.setting.bus.tap(
+        end = self.config.bus.tap(
             log,
-            values=self.setting.keep_originals,
+            values=self.config.keep_originals,
             idle=False,
             without=(MODEL_CALL_DELTA,),
             session_id=self.scope.session_id,
@@ -287,5 +276,5 @@ class AgentSession:
 
     def _log(self, record: DispatchRecord) -> None:
         self.records.append(record.without_values())
-        if self.setting.store.durable:
-            self._unsaved.append(record)
+        if self.config.store.durable:
+            self._unsaved.add(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ from toolbus.events.catalogue import (
 from toolbus.messages.records import AssistantMessage, UserMessage
 from toolbus.models.answers import with_own_ids
 from toolbus.models.asking import ask
-from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.shielding import shield_until_done
 from toolbus.tasks.variables import holding
 from toolbus.tools.calls.advertised import AdvertisedTools
 
@@ -56,7 +57,7 @@ async def run(
 ) -> RunResult:
     """Run *session* on *prompt* to its end; see `Agent.run`."""
     with session.work():
-        scope = replace(session.scope, run_id=session.setting.ids(), context=context)
+        scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
             async with session.hold():
                 return await AgentRun(session, scope, on_delta).to_its_end(prompt)
@@ -72,11 +73,11 @@ async def stream(
     work = asyncio.ensure_future(start(pieces.put_nowait))
     work.add_done_callback(lambda _: pieces.put_nowait(None))
     try:
-        while (piece := await pieces.get()) is not None:
-            yield piece
+        while (delta := await pieces.get()) is not None:
+            yield delta
         yield work.result()
     finally:
-        await to_the_end(Begun(_stopped(work)))
+        await shield_until_done(partial(_stopped, work))
 
 
 async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
@@ -84,14 +85,14 @@ async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
     with session.work():
         scope = session.scope
         try:
-            await session.setting.bus.catch_up()
+            await session.config.bus.catch_up()
             async with session.hold():
                 await session.begin(scope)
                 outcomes = await _called(session, call)
                 await session.take_waiting(scope)
         finally:
             await session.flush()
-    return next(one for one in outcomes if one.requested.id == call.id)
+    return next(outcome for outcome in outcomes if outcome.requested.id == call.id)
 
 
 async def _called(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOutcome]:
@@ -100,32 +101,32 @@ async def _called(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOut
     asking = AssistantMessage(id=session.new_id(), tool_calls=(call,))
     asked = await session.transcript.append(asking, scope)
     calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
-    if call.id not in [one.id for one in calls]:
+    if call.id not in [other.id for other in calls]:
         raise MessageDenied(asked.role, asked.id, "a handler took the call out of it")
     return await session.runner(scope).call_all(calls)
 
 
 async def run_below(
-    setting: AgentConfig,
-    own: Scope,
+    config: AgentConfig,
+    agent_scope: Scope,
     prompt: str,
     caller: ToolContext,
     current: ContextVar[AgentSession | None],
 ) -> RunResult:
-    """Run the agent *own* in a fresh session, for *caller*; meanwhile that is the *current* one.
+    """Run the agent of *agent_scope* in a fresh session, which is *current* meanwhile.
 
-    An agent without an approver asks that of its caller.
+    An agent without an approver asks that of its *caller*.
     """
     above = caller.scope
     scope = replace(
-        own,
+        agent_scope,
         # Models may give the ids of calls twice, and a call may be run again.
-        session_id=f"{above.session_id}/{caller.call_id}/{setting.ids()}",
+        session_id=f"{above.session_id}/{caller.call_id}/{config.ids()}",
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
         root_session_id=above.root_session_id or above.session_id,
     )
-    approvals = setting.approvals.below(caller.approvals)
-    session = AgentSession(setting._replace(approvals=approvals), scope)
+    approvals = config.approvals.below(caller.approvals)
+    session = AgentSession(config._replace(approvals=approvals), scope)
     await session.open()
     try:
         with holding(current, session):
@@ -140,11 +141,11 @@ class AgentRun:
     def __init__(
         self, session: AgentSession, scope: Scope, on_delta: Callable[[ModelDelta], None] | None
     ) -> None:
-        self._session, self._setting, self._scope = session, session.setting, scope
-        self._bus, self._on_delta = session.setting.bus, on_delta
+        self._session, self._config, self._scope = session, session.config, scope
+        self._bus, self._on_delta = session.config.bus, on_delta
         self._usage: Counter[str] = Counter()
         self._first = len(session.transcript.messages)
-        self._last: AssistantMessage | None = None
+        self._latest: AssistantMessage | None = None
 
     async def to_its_end(self, prompt: str) -> RunResult:
         """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
@@ -165,7 +166,7 @@ class AgentRun:
         try:
             return await self._turns(start)
         except asyncio.CancelledError:
-            await to_the_end(Begun(self._settle()))
+            await shield_until_done(self._settle)
             raise
         except Exception as error:
             failure = RunFailure(
@@ -180,14 +181,14 @@ class AgentRun:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
-            denied = await self._setting.approvals.refusal(context.asked, None, self._scope)
+            denied = await self._config.approvals.refusal(context.asked, None, self._scope)
         if denied is not None:
             return self._result("denied", denied.reason)
         await self._session.begin(self._scope, settle=True)
         await self._session.take_waiting(self._scope)
         prompt = UserMessage(id=self._session.new_id(), content=context.value.prompt)
         await self._session.transcript.append(prompt, self._scope)
-        for turn in range(1, self._setting.max_turns + 1):
+        for turn in range(1, self._config.max_turns + 1):
             self._scope = replace(self._scope, turn=turn)
             await self._bus.catch_up()
             if (end := await self._turn()) is not None:
@@ -197,14 +198,16 @@ class AgentRun:
     async def _turn(self) -> RunResult | None:
         """Call the model, then the tools that it asked for; None if the run goes on."""
         session = self._session
-        offer = AdvertisedTools.of(
-            await self._bus.apply(TOOLS_PROVIDE, self._setting.tools.specs, scope=self._scope)
+        advertised = AdvertisedTools.of(
+            await self._bus.apply(TOOLS_PROVIDE, self._config.tools.specs, scope=self._scope)
         )
-        context = await self._bus.apply(MODEL_CALL_BEFORE, self._request(offer), scope=self._scope)
+        context = await self._bus.apply(
+            MODEL_CALL_BEFORE, self._request(advertised), scope=self._scope
+        )
         if context.denied is not None:
             return self._result("denied", context.denied.reason)
         # What the model was not told of, it cannot call.
-        offer.specs = {spec.name: spec for spec in context.value.tools}
+        advertised.specs = {spec.name: spec for spec in context.value.tools}
         message = context.answer or await self._call_model(context.value)
         self._usage.update(_counts(message.usage))
         message = with_own_ids(message, session.transcript.has, session.new_id)
@@ -213,26 +216,26 @@ class AgentRun:
         except MessageDenied as error:
             return self._result("denied", error.reason)
         assert isinstance(answer, AssistantMessage)  # noqa: S101 - a replacement keeps the role
-        self._last = answer
+        self._latest = answer
         if answer.tool_calls:
-            await session.runner(self._scope).call_all(answer.tool_calls, offer)
+            await session.runner(self._scope).call_all(answer.tool_calls, advertised)
         await session.take_waiting(self._scope)
         return None if answer.tool_calls else self._result("ok")
 
-    def _request(self, offer: AdvertisedTools) -> ModelRequest:
+    def _request(self, advertised: AdvertisedTools) -> ModelRequest:
         return ModelRequest(
-            model=self._setting.model.name,
+            model=self._config.model.name,
             messages=tuple(self._session.transcript.messages),
-            tools=tuple(offer.specs.values()),
-            settings=self._setting.model_settings,
+            tools=tuple(advertised.specs.values()),
+            settings=self._config.model_settings,
         )
 
     async def _call_model(self, request: ModelRequest) -> AssistantMessage:
-        clock = self._setting.clock
+        clock = self._config.clock
         since = clock()
         try:
             on_delta = None if self._on_delta is None else self._show
-            message = await ask(self._setting.model, request, on_delta)
+            message = await ask(self._config.model, request, on_delta)
         except Exception as error:
             failure = ModelFailure(
                 request=request, error_type=type(error).__name__, error_text=str(error)
@@ -270,7 +273,7 @@ class AgentRun:
     def _result(self, status: RunStatus, reason: str | None = None) -> RunResult:
         return RunResult(
             status=status,
-            message=self._last,
+            message=self._latest,
             turns=self._scope.turn,
             usage=dict(self._usage),
             messages=self._session.transcript.messages[self._first :],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from blinker import Signal
 
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.details import Details
     from toolbus.events.catalogue import Event, Scope
 
 T = TypeVar("T")
@@ -44,12 +45,6 @@ class Channel:
     first dispatch after a change, and from then on the very thing that is called. Else it looks
     up the listeners of who speaks. *tapped* are the sessions with a tap of their own.
     """
-
-    __slots__ = (
-        *("_by_sender", "_ended", "_first", "_has_plain_receivers", "_joint", "_listeners"),
-        *("_lock", "_order", "_planner", "_tapped", "_version"),
-        *("apply", "apply_sync", "do", "event", "heard", "nesting", "observe", "signal", "verbs"),
-    )
 
     do: Callable[..., None]
     observe: Callable[..., Coroutine[Any, Any, None]]
@@ -89,9 +84,8 @@ class Channel:
     def has_plain_receivers(self) -> bool:
         """Whether there are plain blinker receivers, whomever they hear."""
         if self._has_plain_receivers:
-            self._has_plain_receivers = any(
-                not isinstance(receiver, Binding) for receiver in self._receivers()
-            )
+            receivers = list(self.signal.receivers.values())
+            self._has_plain_receivers = not all(isinstance(each, Binding) for each in receivers)
         return self._has_plain_receivers
 
     def add(self, binding: Binding) -> None:
@@ -122,13 +116,10 @@ class Channel:
         self._version = object()
         self.heard: bool | None = None
         if sender is None:
-            self._listeners: dict[str | None, Listeners] = {}
-            self._joint: dict[tuple[str, ...], Listeners] = {}
-        else:
-            self._listeners.pop(sender, None)
-            for senders in tuple(self._joint):
-                if sender in senders:
-                    self._joint.pop(senders, None)
+            self._listeners: dict[tuple[str, ...], Listeners] = {}
+        for senders in tuple(self._listeners):
+            if sender in senders:
+                self._listeners.pop(senders, None)
         for verb, first in self._first.items():
             setattr(self, verb, first)
 
@@ -143,21 +134,13 @@ class Channel:
 
     def listeners(self, scope: Scope) -> Listeners:
         """Return who hears a dispatch under *scope*."""
-        if scope.lineage:
-            return self._joint_listeners(scope)
-        known = self._listeners.get(scope.agent_id)
-        if known is None and scope.agent_id not in self._by_sender:
-            known = self._listeners.get(None)
-        return known or self._gather((scope.agent_id,))
-
-    def _joint_listeners(self, scope: Scope) -> Listeners:
         among = dict.fromkeys((*scope.lineage, scope.agent_id))
+        # Speakers without handlers of their own have the same listeners.
         senders = tuple([sender for sender in among if sender in self._by_sender])
-        known, key = self._place(senders)
-        return known.get(key) or self._gather(senders)
+        return self._listeners.get(senders) or self._gather(senders)
 
     def _gather(self, senders: tuple[str, ...]) -> Listeners:
-        """Return who hears *senders*, of which some may have no handlers, and keep that."""
+        """Return who hears *senders*, and keep that for the next dispatch."""
         with self._lock:
             self._forget_ended()
             senders = tuple([sender for sender in senders if sender in self._by_sender])
@@ -167,21 +150,13 @@ class Channel:
             made = Listeners(_ordered(groups), {}, {})
             # Without the lock, the garbage collector may have ended a weak handler meanwhile.
             if self._version is version:
-                known, key = self._place(senders)
-                known[key] = made
+                self._listeners[senders] = made
             return made
 
-    def _place(self, senders: tuple[str, ...]) -> tuple[dict[Any, Listeners], Any]:
-        """Return where the listeners of *senders* is kept, and under which key."""
-        if len(senders) > 1:
-            return self._joint, senders
-        return self._listeners, senders[0] if senders else None
-
-    def _route(self, verb: Verb, value: Any, scope: Scope, details: Any = None) -> Any:
+    def _route(self, verb: Verb, value: Any, scope: Scope, details: Details | None = None) -> Any:
         """Dispatch to the listeners of who speaks."""
-        listeners = None if scope.lineage else self._listeners.get(scope.agent_id)
-        if listeners is None:
-            listeners = self.listeners(scope)
+        known = None if scope.lineage else self._listeners.get((scope.agent_id,))
+        listeners = known or self.listeners(scope)
         tapped = scope.session_id in self._tapped
         plans = listeners.tapped if tapped else listeners.plain
         plan = plans.get(verb)
@@ -198,7 +173,7 @@ class Channel:
 
     def _dispatching(self, verb: Verb) -> Callable[..., Any]:
         self._forget_ended()
-        if self._tapped or len(self._by_sender) > (None in self._by_sender):
+        if self._tapped or self._by_sender.keys() - {None}:
             return partial(self._route, verb)
         return self._planner(self, verb, self._gather(()).bindings, tapped=False)
 
@@ -223,9 +198,6 @@ class Channel:
             if not mine:
                 self._by_sender.pop(binding.sender, None)
             self._disconnect(binding)
-
-    def _receivers(self) -> list[Callable[..., Any]]:
-        return list(self.signal.receivers.values())
 
     def _receiver_changed(self, _: object, /, receiver: Callable[..., Any], **__: object) -> None:
         if not isinstance(receiver, Binding):

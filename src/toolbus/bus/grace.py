@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
-from toolbus.tasks.eager import Begun
+from toolbus.tasks.shielding import ContainedTask
 from toolbus.tasks.variables import holding
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from contextlib import AbstractContextManager
 
 T = TypeVar("T")
@@ -47,12 +48,12 @@ class Grace:
         """Hold for what is dispatched in a block, also by tasks that begin in it."""
         return holding(_current, self)
 
-    async def wait(self, begun: Begun[T]) -> T:
-        """Return what *begun* returns, or raise `DeadlineError` if it is given up.
+    async def wait(self, running: ContainedTask[T]) -> T:
+        """Return what *running* returns, or raise `DeadlineError` if it is given up.
 
         Cancelling this cancels it, and waits for its end just as long.
         """
-        wait, cancelled = Wait(begun.task), None
+        wait, cancelled = Wait(running.task), None
         self._waits.add(wait)
         self._look_again()
         try:
@@ -61,15 +62,15 @@ class Grace:
                     await asyncio.wait({wait.over})
                 except asyncio.CancelledError as error:
                     cancelled = error
-                    begun.task.cancel()
+                    running.task.cancel()
                     self.begin()
         finally:
             self._waits.discard(wait)
         if cancelled is not None:
             raise cancelled
-        if not begun.task.done():
+        if not running.task.done():
             raise DeadlineError(self.seconds)
-        return begun.result()
+        return running.result()
 
     def _look_again(self) -> None:
         """Look after those that wait when the time is up, and as long as there are any."""
@@ -115,21 +116,18 @@ class Wait:
             self.over.set_result(None)
 
 
-async def within_grace(dispatch: Coroutine[Any, Any, T]) -> T:
+async def within_grace(dispatch: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return what *dispatch* returns; once the work around it is cancelled, its time is bounded.
 
     A handler that is ended by a cancellation of its own making has failed, as its policy says.
     Raises `DeadlineError` if its handlers do not even end when they are cut off.
     """
-    begun = Begun(_answerable(dispatch))
-    if begun.ended:
-        return begun.result()
-    return await (_current.get() or Grace()).wait(begun)
+    return await (_current.get() or Grace()).wait(ContainedTask(partial(_answerable, dispatch)))
 
 
-async def _answerable(dispatch: Coroutine[Any, Any, T]) -> T:
+async def _answerable(dispatch: Callable[[], Coroutine[Any, Any, T]]) -> T:
     answerable.set(True)
-    return await dispatch
+    return await dispatch()
 
 
 def current_grace() -> Grace | None:

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.channels import Channel
-from toolbus.bus.dispatch.bindings import (
-    Binding,
-    Policy,
-    SubscriptionOptions,
-    check_handler,
-    check_options,
-)
+from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.holding import Held
+from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler, check_options
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Taps
 from toolbus.bus.numbers import Numbers

@@ -20,8 +20,9 @@ from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from toolbus.bus.channels import Channel
-    from toolbus.bus.dispatch.bindings import Binding, Policy, Speaker
+    from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.holding import Held
+    from toolbus.bus.dispatch.options import Policy, Speaker
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
-from toolbus.bus.dispatch.bindings import SubscriptionOptions, check_options
+from toolbus.bus.dispatch.options import SubscriptionOptions, check_options
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.tools.toolset import FunctionTool
 

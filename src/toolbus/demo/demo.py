@@ -8,17 +8,14 @@ import tempfile
 from difflib import get_close_matches
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toolbus import Agent
 from toolbus.demo import handlers
 from toolbus.demo.account import Account
-from toolbus.demo.closing import Report, show
-from toolbus.demo.repository import check_programs, make_repository
-from toolbus.demo.session import prompt_of, write_session
-from toolbus.demo.timeline import Timeline
+from toolbus.demo.printing import DemoPrinter, show_report
+from toolbus.demo.repository import check_programs, make_repository, prompt_of, write_recording
 from toolbus.demo.tools import Workspace
-from toolbus.demo.verdict import count, judge
 from toolbus.demo.world import World, draw_world
 from toolbus.messages.records import encode
 from toolbus.models.replay import ReplayModel
@@ -28,25 +25,7 @@ from toolbus.terminal import Output, Span, UsageError, open_screen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus import AgentComponent
-    from toolbus.demo.account import Audience
     from toolbus.events.catalogue import RunResult
-
-
-class Place(NamedTuple):
-    """The files of one run."""
-
-    folder: Path
-
-    @property
-    def recording(self) -> Path:
-        """Where the model's side of the session is."""
-        return self.folder / "session.jsonl"
-
-    @property
-    def transcript(self) -> Path:
-        """The store's file."""
-        return self.folder / "transcript.db"
 
 
 def run_demo(
@@ -71,113 +50,92 @@ def run_demo(
     _check_names(without)
     check_programs()
     world = draw_world(random.randrange(1_000_000) if seed is None else seed)
-    place = Place(_empty_folder(folder))
+    root = _empty_folder(folder)
     screen = open_screen(output)
     if not as_json:
         screen.line(Span("toolbus demo", "strong"), right=[Span(f"--seed {world.seed}", "dim")])
-        screen.whole(f"an agent mends {world.service} in {place.folder}")
-        screen.line(Span("~ before │ after    ✗ refused    ? asked    ! failed", "dim"))
-    report = _report(world, place, without, None if as_json else Timeline(screen), program)
+        screen.whole(f"an agent mends {world.service} in {root}")
+        legend = "~ before │ after    = answered    ✗ denied    ? asked    ! failed"
+        screen.line(Span(legend, "dim"))
+    account = Account(None if as_json else DemoPrinter(screen))
+    report = {
+        **_run(world, root, account, without),
+        "seed": world.seed,
+        "without": without,
+        "folder": str(root),
+        "prompt": prompt_of(world),
+        "next": _next_commands(world.seed, root / "repo", without, program),
+    }
     if as_json:
         output.write(f"{encode(report).decode()}\n")
     else:
-        show(report, screen)
-    return 0 if report.ok else 1
+        show_report(report, screen)
+    return 0 if report["ok"] else 1
 
 
-def _report(
-    world: World,
-    place: Place,
-    without: Sequence[str],
-    audience: Audience | None,
-    program: Sequence[str],
-) -> Report:
-    repository = make_repository(world, place.folder)
-    write_session(world, place.recording)
-    account, since = Account(audience), perf_counter_ns()
-    components = [one for one in handlers.components(repository) if one.name not in without]
-    result = asyncio.run(_work(world, place, repository, components, account))
-    duration_ns = perf_counter_ns() - since
-    totals = count(account, world.credentials, place.transcript)
-    checks = judge(account.calls, totals)
-    missing = tuple([_named(one.expected, one.component) for one in checks if not one.happened])
-    return Report(
-        ok=not missing,
-        missing=missing,
-        seed=world.seed,
-        without=tuple(without),
-        folder=str(place.folder),
-        repository=str(repository),
-        recording=str(place.recording),
-        transcript=str(place.transcript),
-        session_id=_session_id(world),
-        prompt=prompt_of(world),
-        answer=result.text,
-        turns=result.turns,
-        duration_ns=duration_ns,
-        calls=tuple(account.calls),
-        checks=checks,
-        totals=totals,
-        next=_next(world, repository, without, program),
+def _run(world: World, folder: Path, account: Account, without: Sequence[str]) -> dict[str, Any]:
+    """Let the agent work in *folder*; return what came of it."""
+    repository = make_repository(world, folder)
+    recording, transcript = folder / "session.jsonl", folder / "transcript.db"
+    write_recording(world, recording)
+    components = [each for each in handlers.components(repository) if each.name not in without]
+    store = SqliteStore(transcript)
+    agent = Agent(
+        ReplayModel.from_file(recording),
+        components=[Workspace(repository), *components],
+        store=store,
+        session_id=f"demo-{world.seed}",
+        system="You look after services. Mend what is broken, and nothing else.",
+        approver=lambda *_: True,
     )
+    agent.bus.tap(account, values=True)
+    start_ns = perf_counter_ns()
+    result = asyncio.run(_work(agent, store, prompt_of(world)))
+    duration_ns = perf_counter_ns() - start_ns
+    totals = account.count(world.credentials, transcript)
+    checks = account.check(totals)
+    missing = [
+        f"{check['expected']} ({check['component']})" if check["component"] else check["expected"]
+        for check in checks
+        if not check["happened"]
+    ]
+    return {
+        "ok": not missing,
+        "missing": missing,
+        "repository": str(repository),
+        "recording": str(recording),
+        "transcript": str(transcript),
+        "session_id": agent.scope.session_id,
+        "answer": result.text,
+        "turns": result.turns,
+        "duration_ns": duration_ns,
+        "calls": account.calls,
+        "checks": checks,
+        "totals": totals,
+    }
 
 
-async def _work(
-    world: World,
-    place: Place,
-    repository: Path,
-    components: Sequence[AgentComponent],
-    account: Account,
-) -> RunResult:
-    async with (
-        SqliteStore(place.transcript) as store,
-        Agent(
-            ReplayModel.from_file(place.recording),
-            components=[Workspace(repository), *components],
-            store=store,
-            session_id=_session_id(world),
-            system="You look after services. Mend what is broken, and nothing else.",
-            approver=_approve,
-        ) as agent,
-    ):
-        agent.bus.tap(account, values=True)
-        return await agent.run(prompt_of(world))
+async def _work(agent: Agent, store: SqliteStore, prompt: str) -> RunResult:
+    async with store, agent:
+        return await agent.run(prompt)
 
 
-def _approve(*_: object) -> bool:
-    """Say yes in the place of a person."""
-    return True
-
-
-def _session_id(world: World) -> str:
-    return f"demo-{world.seed}"
-
-
-def _named(expected: str, component: str) -> str:
-    return f"{expected} ({component})" if component else expected
-
-
-def _next(
-    world: World, repository: Path, without: Sequence[str], program: Sequence[str]
+def _next_commands(
+    seed: int, repository: Path, without: Sequence[str], program: Sequence[str]
 ) -> tuple[tuple[str, ...], ...]:
     file = Path(handlers.__file__)
     if file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
+    again = () if without else ("--without", "Secrets")
     return (
-        (
-            *program,
-            "demo",
-            "--seed",
-            str(world.seed),
-            *([] if without else ["--without", "Secrets"]),
-        ),
+        (*program, "demo", "--seed", str(seed), *again),
         (*program, "wiring", f"{file}:components"),
         ("git", "-C", str(repository), "log", "-p", "-1"),
     )
 
 
 def _check_names(without: Sequence[str]) -> None:
-    known = [one.name for one in handlers.components()]
+    known = [component.name for component in handlers.components()]
     for name in without:
         if name not in known:
             near = get_close_matches(name, known, 1) or known
@@ -191,10 +149,9 @@ def _empty_folder(wanted: str | None) -> Path:
     folder = Path(wanted).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"--dir {wanted}: the folder is not empty; give an empty or a new one")
+        reason = "the folder is not empty" if any(folder.iterdir()) else None
     except OSError as error:
-        raise UsageError(
-            f"--dir {wanted}: {error.strerror}; give an empty or a new folder"
-        ) from None
+        reason = error.strerror
+    if reason:
+        raise UsageError(f"--dir {wanted}: {reason}; give an empty or a new folder") from None
     return folder

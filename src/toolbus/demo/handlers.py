@@ -100,8 +100,8 @@ class NoDestruction(AgentComponent):
 
     @guard(TOOL_CALL_BEFORE)
     def forbid(self, ctx: EventContext[ToolCall]) -> Deny | None:
-        if found := self.destructive.search(command_of(ctx.value)):
-            return Deny(f"`{found[0]}` cannot be undone; leave other people's files alone")
+        if match := self.destructive.search(command_of(ctx.value)):
+            return Deny(f"`{match[0]}` cannot be undone; leave other people's files alone")
         return None
 
 
@@ -126,7 +126,7 @@ class MissingFiles(AgentComponent):
             return None
         path = Path(str(ctx.value.call.arguments.get("path", "")))
         try:
-            there = sorted(one.name for one in (self.root / path.parent).glob("*"))
+            there = sorted(file.name for file in (self.root / path.parent).glob("*"))
         except (OSError, ValueError):  # A path that no system takes.
             return None
         return ToolResponse.from_text(f"no {path}; {path.parent} has: {', '.join(there)}")

@@ -44,16 +44,16 @@ class Workspace(AgentComponent):
             pattern: a regular expression.
             path: a file, or a folder to look through.
         """
-        found: list[str] = []
+        matches: list[str] = []
         for file in self._files(self._inside(path)):
             lines = file.read_text("utf-8", "replace").splitlines()
             name = file.relative_to(self._root)
-            found += [
-                f"{name}:{at}: {line}"
-                for at, line in enumerate(lines, 1)
+            matches += [
+                f"{name}:{number}: {line}"
+                for number, line in enumerate(lines, 1)
                 if re.search(pattern, line)
             ]
-        return "\n".join(found[:_MOST_MATCHES]) or "no line matches"
+        return "\n".join(matches[:_MOST_MATCHES]) or "no line matches"
 
     @tool
     def write_file(self, path: str, text: str) -> str:

@@ -23,7 +23,7 @@ VERSION = 1
 """The version of the format that is written, and the newest that is read."""
 
 
-class Header(Struct, frozen=True, kw_only=True, tag="toolbus"):
+class HeaderLine(Struct, frozen=True, kw_only=True, tag="toolbus"):
     """The first line."""
 
     version: int = VERSION
@@ -56,7 +56,7 @@ class EndLine(Struct, frozen=True, kw_only=True, tag="end"):
     records: int
 
 
-Line: TypeAlias = Header | SessionLine | MessageLine | RecordLine | EndLine
+Line: TypeAlias = HeaderLine | SessionLine | MessageLine | RecordLine | EndLine
 """A line of the format."""
 
 _decode = decoder(Line)
@@ -96,7 +96,7 @@ class Native:
                 return *closing, *self._opening()
             case EndLine():
                 return self._closing(number, line)
-            case Header(version=version):
+            case HeaderLine(version=version):
                 self._known = version <= VERSION
                 if not self._known:
                     reason = f"format version {version}, newer than {VERSION}; update toolbus"

@@ -12,8 +12,8 @@ from toolbus.terminal.screen import Screen, open_screen
 from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
-    from toolbus.store.inspection import Report
-    from toolbus.store.states import Lost, SessionState
+    from toolbus.store.inspection import CheckReport
+    from toolbus.store.states import SessionState
     from toolbus.terminal.output import Output
 
 _MAX_PROBLEMS = 20
@@ -44,7 +44,7 @@ def check_store(
     return 0 if report.is_whole else 1
 
 
-def _show(report: Report, screen: Screen) -> None:
+def _show(report: CheckReport, screen: Screen) -> None:
     facts = f"version {report.version}, {_count(report.pages, 'page')}, {report.bytes:,} bytes"
     screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
     if report.sessions:
@@ -60,7 +60,9 @@ def _show(report: Report, screen: Screen) -> None:
 
 
 def _row(state: SessionState) -> list[Span | str]:
-    lost = {kind: sum(map(_length, _of(state, kind))) for kind in ("message", "record")}
+    lost = {"message": 0, "record": 0}
+    for rows in state.lost:
+        lost[rows.kind] += rows.count
     open_ends = [
         _count(number, what)
         for number, what in (
@@ -78,15 +80,7 @@ def _row(state: SessionState) -> list[Span | str]:
     ]
 
 
-def _of(state: SessionState, kind: str) -> list[Lost]:
-    return [one for one in state.lost if one.kind == kind]
-
-
-def _length(lost: Lost) -> int:
-    return lost.last - lost.first + 1
-
-
-def _show_verdict(report: Report, screen: Screen) -> None:
+def _show_verdict(report: CheckReport, screen: Screen) -> None:
     if report.is_whole:
         screen.line(Span("✓ ", "good"), "no damage found")
     elif not report.sessions:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toolbus.errors import DecodeError
 from toolbus.formats.native import (
     EndLine,
-    Header,
+    HeaderLine,
     Line,
     MessageLine,
     RecordLine,
@@ -62,7 +62,7 @@ def run_export(
 def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
     with Archive(database, live=True) as archive:
         chosen = _chosen(list(archive.sessions()), wanted)
-        yield Header()
+        yield HeaderLine()
         for session in chosen:
             times = {"created_ns": session.created_ns, "updated_ns": session.updated_ns}
             yield SessionLine(id=session.id, **times)

@@ -84,8 +84,8 @@ def _no_utf8(data: bytes, text: bytes) -> int:
     start = max(data.find(text), 0)
     try:
         data[start:].decode()
-    except UnicodeDecodeError as found:
-        start += found.start
+    except UnicodeDecodeError as damage:
+        start += damage.start
     return start
 
 
@@ -93,8 +93,8 @@ def _refusal(error: msgspec.ValidationError) -> DecodeError:
     """Return *error* with one path: msgspec puts its own behind that of a `FreezeError`."""
     text, cause = str(error), error.__cause__
     outer = text.removeprefix(str(cause)) if isinstance(cause, FreezeError) else text
-    found = _PATH.search(outer)
-    key, path = found.groups() if found else (None, "")
+    place = _PATH.search(outer)
+    key, path = place.groups() if place else (None, "")
     if isinstance(cause, FreezeError):
         return DecodeError(cause.reason, f"${path}{cause.path.removeprefix('$')}")
     reason = _PATH.sub("", text)
@@ -102,8 +102,8 @@ def _refusal(error: msgspec.ValidationError) -> DecodeError:
 
 
 def _damage(text: str, data: bytes | str) -> DecodeError:
-    if found := _OFFSET.search(text):
-        return DecodeError(text[: found.start()], None, int(found[1]))
+    if offset := _OFFSET.search(text):
+        return DecodeError(text[: offset.start()], None, int(offset[1]))
     return DecodeError("input data was truncated", None, len(_raw(data)))
 
 

@@ -69,10 +69,10 @@ def check_texts(record: Struct, *fields: str, optional: bool = False) -> None:
                 force_setattr(record, field, plain(value))
 
 
-def check_kind(record: Struct, field: str, kind: type, *, optional: bool = False) -> None:
-    """Raise `FreezeError` unless *field* holds exactly a *kind*, or None if it is *optional*."""
+def check_kind(record: Struct, field: str, kind: type) -> None:
+    """Raise `FreezeError` unless *field* holds exactly a *kind*."""
     value = getattr(record, field)
-    if type(value) is not kind and not (optional and value is None):
+    if type(value) is not kind:
         reason = f"expected `{kind.__name__}`, got `{type(value).__name__}`"
         raise FreezeError(reason, f"$.{field}")
 

@@ -98,8 +98,8 @@ def check_text(value: Any, path: str) -> None:
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            code, at = ord(value[error.start]), error.start
-            raise FreezeError(f"lone surrogate U+{code:04X} at character {at}", path) from None
+            reason = f"lone surrogate U+{ord(value[error.start]):04X} at character {error.start}"
+            raise FreezeError(reason, path) from None
 
 
 def escape_surrogates(text: str) -> str:
@@ -160,14 +160,18 @@ def _freeze(value: Any, depth: int) -> Any:
         return _freeze_object(value, depth + 1)
     if kind is int and INT_MIN <= value <= INT_MAX:
         return value
+    if kind is FrozenDict:
+        _check_depth(depth + _height(value) if depth else 0)
+        return value
+    return _freeze_other(value, depth)
+
+
+def _freeze_other(value: Any, depth: int) -> Any:
     match value:
         case str():
             check_text(value, "")
             return plain(value)
-        # A subclass may bring mutators back, so it is copied like any other mapping.
-        case FrozenDict() if kind is FrozenDict:
-            _check_depth(depth + _height(value) if depth else 0)
-            return value
+        # A subclass of FrozenDict too: it may bring mutators back.
         case Mapping():
             return _freeze_object(value, depth + 1)
         case list() | tuple():

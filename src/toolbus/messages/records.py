@@ -86,8 +86,8 @@ class ToolCall(Record, frozen=True, kw_only=True):
 
     def without_arguments(self, *names: str) -> Self:
         """Return this call without the arguments *names*; names that it lacks are ignored."""
-        kept = {name: value for name, value in self.arguments.items() if name not in names}
-        return self.with_arguments(kept)
+        remaining = {name: value for name, value in self.arguments.items() if name not in names}
+        return self.with_arguments(remaining)
 
 
 class ToolResponse(Record, frozen=True, kw_only=True):

@@ -60,12 +60,12 @@ class _Spot(NamedTuple):
         return _Misfit(text, self.path)
 
 
-def _check(schema: Any, value: Any, at: _Spot, *step: str | int) -> _Misfit | None:
+def _check(schema: Any, value: Any, spot: _Spot, *step: str | int) -> _Misfit | None:
     if isinstance(schema, bool):
-        return None if schema else _Misfit("no value is allowed", at.path + step)
-    if not at.levels:
+        return None if schema else _Misfit("no value is allowed", spot.path + step)
+    if not spot.levels:
         raise RecursionError  # no misfit, lest `not` or `anyOf` take it for an answer
-    here = _Spot(at.root, schema, at.path + step, at.levels - 1)
+    here = _Spot(spot.root, schema, spot.path + step, spot.levels - 1)
     kinds = ("", _kind(value))
     for word, (kind, _, check) in _KEYWORDS.items():
         if word in schema and kind in kinds and (misfit := check(schema[word], value, here)):
@@ -91,9 +91,9 @@ def _frozen(value: Any) -> Any:
     return (bool, value) if isinstance(value, bool) else value
 
 
-def _line(text: object, room: int = 120) -> str:
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text)[: room + 1])
-    return line if len(line) <= room else f"{line[:room]}…"
+def _line(text: object, length: int = 120) -> str:
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text)[: length + 1])
+    return line if len(line) <= length else f"{line[:length]}…"
 
 
 def target(document: Any, reference: str) -> Any:
@@ -110,20 +110,22 @@ def target(document: Any, reference: str) -> Any:
     return target
 
 
-def _sound(what: str, text: str, at: _Spot) -> _Misfit | None:
+def _sound(what: str, text: str, spot: _Spot) -> _Misfit | None:
     try:
-        re.compile(text) if what == "pattern" else target(at.root["document"], text)
+        re.compile(text) if what == "pattern" else target(spot.root["document"], text)
     except (re.error, LookupError, OverflowError, RecursionError, TypeError, ValueError):
-        return at.wrong(f"unusable {what} `{_line(text)}`")
+        return spot.wrong(f"unusable {what} `{_line(text)}`")
     return None
 
 
-def _test(text: str, fits: Callable[..., Any], rule: Any, value: Any, at: _Spot) -> _Misfit | None:
+def _test(
+    text: str, fits: Callable[..., Any], rule: Any, value: Any, spot: _Spot
+) -> _Misfit | None:
     if fits(value, rule):
         return None
     import json  # noqa: PLC0415 - as above
 
-    return at.wrong(f"expected {text} {_line(json.dumps(rule, ensure_ascii=False, default=str))}")
+    return spot.wrong(f"expected {text} {_line(json.dumps(rule, ensure_ascii=False, default=str))}")
 
 
 def _is_among(value: Any, allowed: list[Any]) -> bool:
@@ -137,65 +139,65 @@ def _is_multiple(value: float, unit: float) -> bool:
     return abs(value) < inf and Fraction(str(value)) % Fraction(str(unit)) == 0
 
 
-def _type(names: str | list[str], value: Any, at: _Spot) -> _Misfit | None:
+def _type(names: str | list[str], value: Any, spot: _Spot) -> _Misfit | None:
     allowed, kind = [names] if isinstance(names, str) else names, _kind(value)
     fits = kind in allowed or (kind == "number" and "integer" in allowed and value % 1 == 0)
-    return None if fits else at.wrong(f"expected {' or '.join(allowed)}, got {kind}")
+    return None if fits else spot.wrong(f"expected {' or '.join(allowed)}, got {kind}")
 
 
-def _unique(wanted: bool, value: Any, at: _Spot) -> _Misfit | None:  # noqa: FBT001 - as in JSON
+def _unique(wanted: bool, value: Any, spot: _Spot) -> _Misfit | None:  # noqa: FBT001 - as in JSON
     repeats = wanted and len(set(map(_frozen, value))) < len(value)
-    return at.wrong("expected unique items") if repeats else None
+    return spot.wrong("expected unique items") if repeats else None
 
 
-def _prefix(rules: list[Any], value: Any, at: _Spot) -> _Misfit | None:
-    return _first(_check(rules[i], item, at, i) for i, item in enumerate(value[: len(rules)]))
+def _prefix(rules: list[Any], value: Any, spot: _Spot) -> _Misfit | None:
+    return _first(_check(rules[i], item, spot, i) for i, item in enumerate(value[: len(rules)]))
 
 
-def _items(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
-    start = len(at.schema.get("prefixItems", ()))
-    return _first(_check(rule, value[i], at, i) for i in range(start, len(value)))
+def _items(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
+    start = len(spot.schema.get("prefixItems", ()))
+    return _first(_check(rule, value[i], spot, i) for i in range(start, len(value)))
 
 
-def _required(names: list[str], value: Any, at: _Spot) -> _Misfit | None:
+def _required(names: list[str], value: Any, spot: _Spot) -> _Misfit | None:
     missing = (_line(name) for name in names if name not in value)
-    return _first(at.wrong(f"missing required property `{name}`") for name in missing)
+    return _first(spot.wrong(f"missing required property `{name}`") for name in missing)
 
 
-def _names(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
-    found = ((_line(name), _check(rule, name, at)) for name in value)
-    return _first(at.wrong(f"bad property name `{name}`: {m.text}") for name, m in found if m)
+def _names(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
+    checked = ((_line(name), _check(rule, name, spot)) for name in value)
+    return _first(spot.wrong(f"bad property name `{name}`: {m.text}") for name, m in checked if m)
 
 
-def _properties(rules: Any, value: Any, at: _Spot) -> _Misfit | None:
-    return _first(_check(rules[n], value[n], at, n) for n in rules if n in value)
+def _properties(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
+    return _first(_check(rules[n], value[n], spot, n) for n in rules if n in value)
 
 
-def _patterns(rules: Any, value: Any, at: _Spot) -> _Misfit | None:
+def _patterns(rules: Any, value: Any, spot: _Spot) -> _Misfit | None:
     pairs = ((p, name) for p in rules for name in value if re.search(p, name))
-    return _first(_check(rules[p], value[name], at, name) for p, name in pairs)
+    return _first(_check(rules[p], value[name], spot, name) for p, name in pairs)
 
 
-def _additional(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
-    known, patterns = (at.schema.get(k, ()) for k in ("properties", "patternProperties"))
+def _additional(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
+    known, patterns = (spot.schema.get(k, ()) for k in ("properties", "patternProperties"))
     extra = [n for n in value if n not in known and not any(re.search(p, n) for p in patterns)]
     if extra and rule is False:
-        return at.wrong(f"unknown property `{_line(extra[0])}`")
-    return _first(_check(rule, value[name], at, name) for name in extra)
+        return spot.wrong(f"unknown property `{_line(extra[0])}`")
+    return _first(_check(rule, value[name], spot, name) for name in extra)
 
 
-def _some_of(most: float, rules: list[Any], value: Any, at: _Spot) -> _Misfit | None:
-    """Let 1 to *most* schemas fit; if none does, those whose misfit lies deepest were meant."""
-    misfits = [misfit for rule in rules if (misfit := _check(rule, value, at))]
+def _some_of(limit: float, rules: list[Any], value: Any, spot: _Spot) -> _Misfit | None:
+    """Let 1 to *limit* schemas fit; if none does, those whose misfit lies deepest were meant."""
+    misfits = [misfit for rule in rules if (misfit := _check(rule, value, spot))]
     if fitting := len(rules) - len(misfits):
-        return at.wrong(f"fits {fitting} alternatives, not one") if fitting > most else None
+        return spot.wrong(f"fits {fitting} alternatives, not one") if fitting > limit else None
     path = max((misfit.path for misfit in misfits), key=len)
     return _Misfit("; or ".join({m.text: 0 for m in misfits if m.path == path}), path)
 
 
-def _if(rule: Any, value: Any, at: _Spot) -> _Misfit | None:
-    branch = "else" if _check(rule, value, at) else "then"
-    return _check(at.schema.get(branch, True), value, at)
+def _if(rule: Any, value: Any, spot: _Spot) -> _Misfit | None:
+    branch = "else" if _check(rule, value, spot) else "then"
+    return _check(spot.schema.get(branch, True), value, spot)
 
 
 _TYPES: dict[str, Any] = {"boolean": bool, "number": (int, float), "string": str}
@@ -242,11 +244,15 @@ _KEYWORDS: dict[str, tuple[str, Any, Callable[[Any, Any, _Spot], _Misfit | None]
     "properties": ("object", _NAMED, _properties),
     "patternProperties": ("object", _PATTERNS, _patterns),
     "additionalProperties": ("object", _PART, _additional),
-    "$ref": ("", _REFERENCE, lambda ref, v, at: _check(target(at.root, ref), v, at)),
-    "allOf": ("", _MANY, lambda rules, v, at: _first(_check(rule, v, at) for rule in rules)),
+    "$ref": ("", _REFERENCE, lambda ref, v, spot: _check(target(spot.root, ref), v, spot)),
+    "allOf": ("", _MANY, lambda rules, v, spot: _first(_check(rule, v, spot) for rule in rules)),
     "anyOf": ("", _MANY, partial(_some_of, inf)),
     "oneOf": ("", _MANY, partial(_some_of, 1)),
-    "not": ("", _PART, lambda no, v, at: None if _check(no, v, at) else at.wrong("excluded value")),
+    "not": (
+        "",
+        _PART,
+        lambda no, v, spot: None if _check(no, v, spot) else spot.wrong("excluded value"),
+    ),
     "if": ("", _PART, _if),
 }
 _RULES = {keyword: rule for keyword, (_, rule, _) in _KEYWORDS.items()}

@@ -90,20 +90,16 @@ def rewrite_message(
     message: Message, visitor: TextVisitor, *, leave: ToolResponse | None = None
 ) -> Message:
     """Return *message* rewritten; the response *leave* stays as it is."""
-    fields: dict[str, Any] = {"metadata": visitor.json(message.metadata)}
     content = message.content
-    fields["content"] = (
-        _rewrite_text(content, visitor)
-        if isinstance(content, str)
-        else rewrite_parts(content, visitor)
-    )
+    rewrite: Any = _rewrite_text if isinstance(content, str) else rewrite_parts
+    fields = {"content": rewrite(content, visitor), "metadata": visitor.json(message.metadata)}
     # The role tells the class: `records` imports this file.
     if message.role == "assistant":
         calls = [
             rewrite_call(call, visitor) if visitor.covers(call.name) else call
             for call in message.tool_calls
         ]
-        fields["tool_calls"] = _same_or(calls, message.tool_calls)
+        fields["tool_calls"] = _unless_same(calls, message.tool_calls)
         fields["reasoning"] = _rewrite_text(message.reasoning, visitor)
     elif message.role == "tool":
         response = message.tool_response
@@ -140,7 +136,7 @@ def rewrite_parts(parts: tuple[Part, ...], visitor: TextVisitor) -> tuple[Part, 
         return parts if new == parts[0].text else (TextPart(text=new),)
     texts = tuple([text for part in parts if (text := _text_of(part)) is not None])
     rewritten = iter(visitor.texts(texts) if texts else ())
-    return _same_or([_rewrite_part(part, visitor, rewritten) for part in parts], parts)
+    return _unless_same([_rewrite_part(part, visitor, rewritten) for part in parts], parts)
 
 
 def rewrite_json(
@@ -152,13 +148,13 @@ def rewrite_json(
     """
     kind = type(value)
     if kind is str:
-        return value if (new := texts((value,), key)[0]) == value else new
+        return _unless_equal(texts((value,), key)[0], value)
     if kind is FrozenDict:
         return _rewrite_object(value, texts, number)
     if kind is tuple:
         if len(value) > 1 and {*map(type, value)} == {str}:
-            return value if (items := texts(value, key)) == value else items
-        return _same_or([rewrite_json(item, texts, number, key) for item in value], value)
+            return _unless_equal(texts(value, key), value)
+        return _unless_same([rewrite_json(item, texts, number, key) for item in value], value)
     if kind is int and number is not None:
         return number(value, key)
     return value
@@ -189,14 +185,15 @@ def text_in(data: str) -> str | None:
 
 def _rewrite_object(value: FrozenDict, texts: Rewrite, number: Any) -> FrozenDict:
     members: dict[str, Any] = {}
+    counts: dict[str, int] = {}
     same = True
     for key, item in value.items():
         name, new = texts((key,), "")[0], rewrite_json(item, texts, number, key)
         same = same and name == key and new is item
-        unique, count = name, 1
+        unique = name
         while unique in members:
-            count += 1
-            unique = f"{name} ({count})"
+            counts[name] = counts.get(name, 1) + 1
+            unique = f"{name} ({counts[name]})"
         members[unique] = new
     return value if same else freeze(members)
 
@@ -210,7 +207,7 @@ def _text_of(part: Part) -> str | None:
 def _rewrite_part(part: Part, visitor: TextVisitor, texts: Iterator[str]) -> Part:
     """Return *part* rewritten; *texts* gives what becomes of its text, if it has one."""
     if isinstance(part, TextPart):
-        return part if (new := next(texts)) == part.text else TextPart(text=new)
+        return updated(part, text=_unless_equal(next(texts), part.text))
     text = None if _text_of(part) is None else next(texts)
     if (other := visitor.part(part)) is not part:
         return other
@@ -220,12 +217,11 @@ def _rewrite_part(part: Part, visitor: TextVisitor, texts: Iterator[str]) -> Par
 
 
 def _rewrite_resource(resource: Resource, text: str | None, visitor: TextVisitor) -> Resource:
-    uri = visitor.address(resource.uri)
     return updated(
         resource,
-        text=resource.text if text == resource.text else text,
+        text=_unless_equal(text, resource.text),
         blob=_rewrite_data(resource.blob, resource.mime_type, visitor),
-        uri=resource.uri if uri == resource.uri else uri,
+        uri=_unless_equal(visitor.address(resource.uri), resource.uri),
     )
 
 
@@ -237,13 +233,15 @@ def _rewrite_data(data: str | None, mime_type: str | None, visitor: TextVisitor)
 
 
 def _rewrite_text(text: str | None, visitor: TextVisitor) -> Any:
-    if not text:
-        return text
-    new = visitor.texts((text,))[0]
-    return text if new == text else new
+    return _unless_equal(visitor.texts((text,))[0], text) if text else text
 
 
-def _same_or(items: list[Any], before: tuple[Any, ...]) -> tuple[Any, ...]:
+def _unless_equal(new: Any, before: Any) -> Any:
+    """Return *before* if *new* equals it, so that what did not change is the same object."""
+    return before if new == before else new
+
+
+def _unless_same(items: list[Any], before: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return *before* if *items* are its very objects, else *items*."""
     same = len(items) == len(before) and all(map(is_, items, before))
     return before if same else tuple(items)

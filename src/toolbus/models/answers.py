@@ -26,9 +26,9 @@ def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> T
 
     call_id, name = mend_text(call_id), mend_text(name)
     try:
-        said = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
-        if isinstance(said, dict):
-            return ToolCall(id=call_id, name=name, arguments=mend(said))
+        parsed = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
+        if isinstance(parsed, dict):
+            return ToolCall(id=call_id, name=name, arguments=mend(parsed))
     except (ValueError, RecursionError):
         pass
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=repr)
@@ -53,6 +53,6 @@ def with_own_ids(
 def _told_apart(calls: Iterable[ToolCall], ids: Callable[[], str]) -> Iterable[ToolCall]:
     known = {""}
     for call in calls:
-        own = replace(call, id=ids()) if call.id in known else call
-        known.add(own.id)
-        yield own
+        distinct = replace(call, id=ids()) if call.id in known else call
+        known.add(distinct.id)
+        yield distinct

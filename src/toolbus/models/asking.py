@@ -29,26 +29,26 @@ async def ask(
     if on_delta is None:
         answer = await model.complete(request)
     else:
-        answer = await _last_piece(model, request, on_delta)
+        answer = await _streamed(model, request, on_delta)
     if not isinstance(answer, AssistantMessage):
         reason = f"it gave `{type(answer).__name__}` instead of an AssistantMessage"
         raise ModelError(model.name, reason)
     return answer
 
 
-async def _last_piece(
+async def _streamed(
     model: Model, request: ModelRequest, on_delta: Callable[[ModelDelta], None]
 ) -> AssistantMessage | None:
     """Show each delta of the stream; return its last answer."""
-    last = None
-    async for piece in model.stream(request):
-        match piece:
+    answer = None
+    async for item in model.stream(request):
+        match item:
             case ModelDelta(text=text):
                 sound = mend_text(text)
-                on_delta(piece if sound is text else replace(piece, text=sound))
+                on_delta(item if sound is text else replace(item, text=sound))
             case AssistantMessage():
-                last = piece
+                answer = item
             case other:
                 reason = f"its stream gave `{type(other).__name__}`, which is no piece"
                 raise ModelError(model.name, reason)
-    return last
+    return answer

@@ -19,7 +19,7 @@ class ReplayModel(ScriptedModel):
     """Gives the assistant messages of *messages*, in order; the other roles are passed over."""
 
     def __init__(self, messages: Iterable[Message], *, name: str = "replay") -> None:
-        answers = (one for one in messages if isinstance(one, AssistantMessage))
+        answers = (message for message in messages if isinstance(message, AssistantMessage))
         super().__init__(answers, name=name)
 
     @classmethod

@@ -49,12 +49,12 @@ class ScriptedModel:
             raise ModelError(self.name, f"its script has no answer {len(self.requests)}")
         if isinstance(answer, Exception):
             raise answer
-        said = answer(request) if callable(answer) else answer
-        if isawaitable(said):
-            said = await said
-        if isinstance(said, str):
-            return AssistantMessage(id=self._ids(), content=mend_text(said), stop_reason="stop")
-        return said
+        answered = answer(request) if callable(answer) else answer
+        if isawaitable(answered):
+            answered = await answered
+        if isinstance(answered, str):
+            return AssistantMessage(id=self._ids(), content=mend_text(answered), stop_reason="stop")
+        return answered
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
         """Give the next answer word by word, then whole."""

@@ -80,7 +80,6 @@ from toolbus.events.catalogue import (
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
 from toolbus.messages.text_walker import (
-    rewrite_call,
     rewrite_message,
     rewrite_response,
     updated,
@@ -155,7 +154,7 @@ class RedactSecrets(AgentComponent):
     @on(MODEL_CALL_BEFORE)
     def note_placeholders(self, ctx: EventContext[ModelRequest]) -> None:
         """Learn which placeholders a resumed session has from a former process."""
-        self._redactor.note(_session(ctx.scope), ctx.value.messages, rewrite_message)
+        self._redactor.note(_session(ctx.scope), ctx.value.messages)
 
     @on(MESSAGE_APPEND_BEFORE, priority=_EARLIEST, on_error="closed")
     def take_back(self, ctx: EventContext[Message]) -> Message | None:
@@ -241,7 +240,7 @@ class _Vault(ToolAdapter):
 
     def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall:
         """Return *call* with the values."""
-        return self._redactor.restore(_session(ctx.scope), call, rewrite_call)
+        return self._redactor.restore(_session(ctx.scope), call)
 
 
 def _rewrite_parameters(message: Message, visitor: TextVisitor) -> Message:

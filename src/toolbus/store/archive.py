@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store import queries, schema
-from toolbus.store.opening import check_contents, connect, reading_mode, worded
+from toolbus.store.opening import check_contents, connect, reading_mode
 from toolbus.store.paths import checked_path, may_write, may_write_beside, unfinished
 from toolbus.store.rows import decode_message, decode_page
+from toolbus.store.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,11 +98,11 @@ class Archive:
     ) -> None:
         self._where = os.fspath(path)
         file = checked_path(self._where, read_only=True)
-        with worded(self._where):
+        with wrap_errors(self._where):
             version = check_contents(self._where, file, timeout, read_only=True)
             self._connection = connect(file, timeout, reading_mode(file) if live else _mode(file))
             self._connection.execute("PRAGMA query_only = OFF")
-            for statement in schema.disguises(version):
+            for statement in schema.compatibility_views(version):
                 self._connection.execute(statement)
             self._connection.execute("PRAGMA query_only = ON")
 
@@ -237,7 +238,7 @@ class Archive:
             limit = max(1, min(2 * limit, _BATCH, _BATCH_BYTES // max(1, mean_size)))
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
-        with worded(self._where):
+        with wrap_errors(self._where):
             return self._connection.execute(statement, values).fetchall()
 
 

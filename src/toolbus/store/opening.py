@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.store import schema
 from toolbus.store.paths import beside, may_write_beside, unfinished
-from toolbus.store.reasons import GONE, failure_of
+from toolbus.store.sqlite_errors import GONE
 from toolbus.store.wal import damage_of, read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 Mode = Literal["ro", "rw", "rwc", "still", "alone"]
 """How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
@@ -25,8 +25,19 @@ _MODES = {"still": "mode=ro&immutable=1", "alone": "mode=ro&vfs=unix-none"}
 
 Connection = sqlite3.Connection
 
-EMPTY = (0, 0, 0)
-"""The marks of a file without anything in it."""
+
+class Header(NamedTuple):
+    """What a file says of itself, and how many *tables* it has: what is no store says other things.
+
+    *version* is the one of the tables; an empty file has zeros only.
+    """
+
+    application_id: int = 0
+    version: int = 0
+    tables: int = 0
+
+
+EMPTY = Header()
 
 
 def connect(file: Path, timeout: float, mode: Mode) -> sqlite3.Connection:
@@ -65,46 +76,46 @@ def looking_mode(file: Path) -> Mode:
     return "alone" if unfinished(file) and not empty else "still"
 
 
-class Stillness:
-    """What shows that *file* is as it was when this was made: for readers without a lock."""
+class ChangeDetector:
+    """Tells readers without a lock whether somebody wrote to *file* since this was made."""
 
     def __init__(self, where: str, file: Path) -> None:
-        self._where, self._file, self._seen = where, file, _look(file)
+        self._where, self._file, self._first = where, file, _state_of(file)
 
     def check(self) -> None:
         """Raise `StoreError` if somebody has written since."""
-        if _look(self._file) != self._seen:
+        if _state_of(self._file) != self._first:
             reason = "somebody wrote to it while it was read without a lock; open it again"
             raise StoreError(self._where, reason)
 
 
-def _look(file: Path) -> tuple[object, ...]:
-    found = file.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns, unfinished(file)
+def _state_of(file: Path) -> tuple[object, ...]:
+    facts = file.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns, unfinished(file)
 
 
-class Presence:
-    """What shows that *where* still leads to the files that were opened, for a writer."""
+class FileIdentity:
+    """Tells a writer whether *where* still leads to the files that were opened."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         # Whole, for the process may go to another folder; a link may lead elsewhere later.
         path, file = Path(where).absolute(), Path(where).resolve()
         self._paths = (path, *[beside(file, end) for end in ("-wal", "-shm")])
-        self._seen = [_identity(one) for one in self._paths]
+        self._first = [_identity_of(path) for path in self._paths]
 
     def check(self) -> None:
         """Raise `StoreError` if one of the files is not there any more, or another one is."""
-        if [_identity(one) for one in self._paths] != self._seen:
+        if [_identity_of(path) for path in self._paths] != self._first:
             raise StoreError(self._where, GONE)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity_of(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        facts = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return facts.st_dev, facts.st_ino
 
 
 def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
@@ -117,37 +128,44 @@ def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -
         return 0
     if damage := damage_of(beside(file, "-wal")):
         raise StoreError(where, f"{damage}; see `toolbus check`")
-    marks = marks_of(file, partial(connect, timeout=timeout))
-    application_id, version, _ = marks
-    if marks == EMPTY and read_only:
-        raise StoreError(where, "it is empty; give the path of a store")
-    if marks != EMPTY and application_id != schema.APPLICATION_ID:
+    header = header_of(file, partial(connect, timeout=timeout))
+    if header == EMPTY:
+        if read_only:
+            raise StoreError(where, "it is empty; give the path of a store")
+        return 0
+    if header.application_id != schema.APPLICATION_ID:
         raise WrongPathError(where, "it is another application's database; give another path")
-    if marks != EMPTY and version < 1:
+    version = header.version
+    if version < 1:
         raise StoreError(where, f"it has version {version}, so it is damaged; see `toolbus check`")
-    if version > schema.VERSION:
-        known = schema.VERSION
-        reason = f"it has version {version}, newer than {known}; update toolbus"
-        raise WrongPathError(where, reason)
+    check_version(where, version)
     return version
 
 
-def marks_of(file: Path, connect: Callable[..., sqlite3.Connection]) -> tuple[int, int, int]:
-    """Return application id, version and number of tables of *file*, and leave it as it is."""
+def check_version(where: str, version: int) -> None:
+    """Raise `WrongPathError` for a file that a newer toolbus wrote."""
+    if version > schema.VERSION:
+        newest = schema.VERSION
+        reason = f"it has version {version}, newer than {newest}; update toolbus"
+        raise WrongPathError(where, reason)
+
+
+def header_of(file: Path, connect: Callable[..., sqlite3.Connection]) -> Header:
+    """Return the header of *file*, and leave it as it is."""
     # Who closes a writable connection carries the log into the file, and who closes a
     # read-only one leaves empty files beside it: each is used where it does nothing.
     mode: Mode = "rw" if may_write_beside(file) and not unfinished(file) else reading_mode(file)
     with closing(connect(file, mode=mode)) as connection:
         connection.execute("BEGIN")
-        return read_marks(connection)
+        return read_header(connection)
 
 
-def read_marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Return the file's application id, its version and the number of its tables."""
+def read_header(connection: sqlite3.Connection) -> Header:
+    """Return the header of the file of *connection*."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return application_id, version, tables
+    return Header(application_id, version, tables)
 
 
 def scratch() -> Connection:
@@ -169,12 +187,3 @@ def integrity_problems(connection: Connection) -> list[str]:
     finally:
         connection.set_progress_handler(None, 0)
     return [" ".join(map(str, one)) for one in found if one != ("ok",)]
-
-
-@contextmanager
-def worded(where: str) -> Iterator[None]:
-    """Turn what goes wrong inside into a `StoreError` about *where*."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, UnicodeError) as error:
-        raise failure_of(where, error) from error

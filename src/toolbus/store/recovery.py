@@ -13,21 +13,23 @@ from msgspec.structs import replace
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.messages.records import decode
 from toolbus.store.inspection import survey
-from toolbus.store.mending import mend_sessions
-from toolbus.store.opening import connect, scratch, worded
+from toolbus.store.opening import connect, scratch
+from toolbus.store.pairing import read_pairing
 from toolbus.store.paths import beside, create_private
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.rows import decode_page
 from toolbus.store.schema import ENCODING
+from toolbus.store.sqlite_errors import wrap_errors
 from toolbus.store.writes import Append, Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from toolbus.store.inspection import Progress, Report
+    from toolbus.store.inspection import CheckReport, ProgressCallback
     from toolbus.store.opening import Connection
+    from toolbus.store.pairing import CallTurn, Pairing
 
-_AT_ONCE = 256
+_BATCH = 256
 """How many appends share a transaction."""
 
 # A page whose message is lost comes before the message at its place, as one that never had any.
@@ -39,7 +41,7 @@ _IN_ORDER = """SELECT place, 0, seq, NULL, body FROM ledger WHERE session = ?1
     ORDER BY 1, 2, 3"""
 
 
-def recover(where: str, new: str, progress: Progress) -> Report:
+def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
     """Write what can be read of the store file *where* to the file *new*; return what was found.
 
     *new* is there as a whole or not at all, and *where* is left as it is. Messages and records
@@ -52,18 +54,18 @@ def recover(where: str, new: str, progress: Progress) -> Report:
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
     _check_absent(new, goal)
     try:
-        with worded(new):
+        with wrap_errors(new):
             create_private(part)
-        with worded(where), closing(scratch()) as found:
-            found.execute("BEGIN")
-            report = survey(where, found, progress, bodies=True)
+        with wrap_errors(where), closing(scratch()) as target:
+            target.execute("BEGIN")
+            report = survey(where, target, progress, bodies=True)
             if report.problems and not report.sessions:
                 why = report.problems[0]
                 reason = f"nothing of it can be recovered, so restore it from a copy: {why}"
                 raise StoreError(where, reason)
-            mended = mend_sessions(found)
-            _write(found, new, part)
-        with worded(new):
+            mended = _mend_sessions(target)
+            _write(target, new, part)
+        with wrap_errors(new):
             _publish(new, part, goal)
     finally:
         for end in ("", "-wal", "-shm"):
@@ -78,39 +80,39 @@ def _check_absent(new: str, goal: Path) -> None:
         raise WrongPathError(new, f"there is no folder {str(goal.parent)!r}; make it first")
 
 
-def _write(found: Connection, new: str, part: Path) -> None:
-    """Append all that was *found* to the new store *part*, so it is numbered and listed anew."""
-    with worded(new), closing(connect(part, 5.0, "rw")) as target:
+def _write(source: Connection, new: str, part: Path) -> None:
+    """Append all that *source* holds to the new store *part*, so it is numbered and listed anew."""
+    with wrap_errors(new), closing(connect(part, 5.0, "rw")) as target:
         writes = Writes(str(part), target)
         writes.prepare(5.0)
-        jobs = _appends(found)
-        while some := list(islice(jobs, _AT_ONCE)):
-            for answer in writes.serve(some):
+        jobs = _appends(source)
+        while batch := list(islice(jobs, _BATCH)):
+            for answer in writes.serve(batch):
                 if isinstance(answer, StoreError):
                     raise StoreError(new, answer.reason) from answer
 
 
-def _appends(found: Connection) -> Iterator[Append]:
+def _appends(source: Connection) -> Iterator[Append]:
     query = "SELECT key, id, created_ns, updated_ns FROM sessions ORDER BY key"
-    for key, name, created, updated in found.execute(query).fetchall():
+    for key, name, created, updated in source.execute(query).fetchall():
         # The first one makes the session, and says when it was made.
-        yield Append(name, created, Stored(originals=_originals(found, key)))
-        for stored in _stored(found, key):
+        yield Append(name, created, Stored(originals=_originals(source, key)))
+        for stored in _stored(source, key):
             yield Append(name, updated, stored)
 
 
-def _stored(found: Connection, session: int) -> Iterator[Stored]:
-    for _, _, _, message, page in found.execute(_IN_ORDER, (session,)):
+def _stored(source: Connection, session: int) -> Iterator[Stored]:
+    for _, _, _, message, page in source.execute(_IN_ORDER, (session,)):
         yield Stored(
             message=None if message is None else decode(message),
             records=() if page is None else decode_page(ENCODING, page, None),
         )
 
 
-def _originals(found: Connection, session: int) -> tuple[Original, ...]:
+def _originals(source: Connection, session: int) -> tuple[Original, ...]:
     query = "SELECT digest, CAST(body AS BLOB) FROM originals WHERE session = ? ORDER BY key"
     return tuple(
-        [Original(digest=one, body=body) for one, body in found.execute(query, (session,))]
+        [Original(digest=digest, body=body) for digest, body in source.execute(query, (session,))]
     )
 
 
@@ -131,3 +133,41 @@ def _publish(new: str, part: Path, goal: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _mend_sessions(target: Connection) -> list[str]:
+    """Leave each call one answer next to it, in every session of *target*; return what was done.
+
+    Of several answers the first true one stays, else the first.
+    """
+    changes: list[str] = []
+    for session, name in target.execute("SELECT key, id FROM sessions ORDER BY key").fetchall():
+        pairing = read_pairing(target, session)
+        if any(pairing.problems()):
+            order = pairing.mended()
+            _write_order(target, session, order)
+            changes += [f"session {name!r}: {change}" for change in _changes(pairing, order)]
+    return changes
+
+
+def _changes(pairing: Pairing, order: Sequence[CallTurn]) -> Iterator[str]:
+    """Say which messages were left out and which were moved."""
+    for call in pairing.calls:
+        for answer in call.answers:
+            if answer is not call.best:
+                best = f"call {call.turn.call!r} keeps the answer of message {call.best.seq}"
+                yield f"message {answer.seq} was left out: {best}"
+    old_numbers = sorted([turn.seq for turn in order])
+    for turn, old_number in zip(order, old_numbers, strict=True):
+        if turn.seq > old_number and turn.is_answer:
+            yield f"message {turn.seq} was moved next to its call {turn.call!r}"
+
+
+def _write_order(target: Connection, session: int, order: Sequence[CallTurn]) -> None:
+    """Write down the messages of a session in *order*, and delete the others."""
+    target.execute("UPDATE messages SET seq = -seq WHERE session = ?", (session,))
+    numbers = [(number, turn.key) for number, turn in enumerate(order, 1)]
+    target.executemany("UPDATE messages SET seq = ? WHERE key = ?", numbers)
+    # Records that came with a message stand where it does now.
+    target.executemany("UPDATE ledger SET place = ? WHERE key = ?", numbers)
+    target.execute("DELETE FROM messages WHERE session = ? AND seq < 0", (session,))

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.store.opening import connect, looking_mode, read_marks
+from toolbus.store.opening import connect, looking_mode, read_header
 from toolbus.store.paths import beside
 from toolbus.store.wal import read_log, reseal
 
@@ -28,7 +28,7 @@ Value: TypeAlias = int | float | str | bytes | None
 Row: TypeAlias = dict[str, Value]
 
 _KEYS = 2**63
-_LEAST = 32
+_MIN_ROW = 32
 """No row of a message or of a record takes fewer bytes, so there are no more keys than that."""
 
 _TRIES = 20_000
@@ -54,7 +54,7 @@ def open_source(file: Path) -> Iterator[tuple[Connection, Log]]:
         # In a transaction nobody begins the log anew, so what is read of it is of one round.
         with suppress(sqlite3.Error):
             connection.execute("BEGIN")
-            read_marks(connection)
+            read_header(connection)
         log = read_log(beside(file, "-wal"))
         if log.damage:
             copy = Path(opened.enter_context(TemporaryDirectory())) / "copy"
@@ -79,15 +79,15 @@ class Salvage:
     """
 
     def __init__(self, connection: Connection, size: int) -> None:
-        self._connection, self._most = connection, size // _LEAST + 1
+        self._connection, self._max_keys = connection, size // _MIN_ROW + 1
         self.problems: dict[str, str] = {}
         self.misfits = 0
 
     def rows(self, table: str) -> Iterator[Row]:
         """Read the rows of a table, in no certain order; bodies are bytes."""
         columns = _COLUMNS[table]
-        names = ["CAST(body AS BLOB)" if one == "body" else one for one in columns]
-        for values in self._around(table, f"SELECT {', '.join(names)} FROM {table}"):
+        names = ["CAST(body AS BLOB)" if name == "body" else name for name in columns]
+        for values in self._read_around_damage(table, f"SELECT {', '.join(names)} FROM {table}"):
             row = dict(zip(columns, values, strict=True))
             if all(_fits(name, value) for name, value in row.items()):
                 yield row
@@ -104,7 +104,7 @@ class Salvage:
             else:
                 break
 
-    def _around(self, table: str, select: str) -> Iterator[tuple[Value, ...]]:
+    def _read_around_damage(self, table: str, select: str) -> Iterator[tuple[Value, ...]]:
         parts, tries = deque([(-_KEYS, _KEYS - 1)]), 0
         while parts and tries < _TRIES:
             tries += 1
@@ -112,7 +112,7 @@ class Salvage:
             for order in ("ASC", "DESC"):
                 ranged = f"{select} WHERE key BETWEEN ? AND ? ORDER BY key {order} LIMIT ?"
                 try:
-                    for row in self._connection.execute(ranged, (low, high, self._most)):
+                    for row in self._connection.execute(ranged, (low, high, self._max_keys)):
                         yield row
                         low, high = _rest(low, high, row[0], order)
                 except sqlite3.Error as error:
@@ -123,7 +123,7 @@ class Salvage:
                 parts.extend(self._halves(low, high))
 
     def _halves(self, low: int, high: int) -> list[tuple[int, int]]:
-        low, high = max(low, -self._most), min(high, self._most)
+        low, high = max(low, -self._max_keys), min(high, self._max_keys)
         middle = (low + high) // 2
         return [(low, middle), (middle + 1, high)] if low < high else []
 

@@ -127,7 +127,7 @@ _UPGRADES = {
     3: (f"CREATE {_WRITERS}", "PRAGMA user_version = 4"),
 }
 
-_DISGUISES = {
+_COMPATIBILITY_VIEWS = {
     1: (
         "CREATE TEMP VIEW messages AS SELECT *, NULL AS checksum FROM main.messages",
         "CREATE TEMP VIEW records AS SELECT *, NULL AS checksum FROM main.records",
@@ -149,9 +149,9 @@ def upgrades(version: int) -> tuple[str, ...]:
     return tuple([one for step in range(version, VERSION) for one in _UPGRADES[step]])
 
 
-def disguises(version: int) -> tuple[str, ...]:
+def compatibility_views(version: int) -> tuple[str, ...]:
     """Return what makes a file of *version* read like one of ours, without a write to it."""
-    return tuple([one for step in range(version, VERSION) for one in _DISGUISES[step]])
+    return tuple([one for step in range(version, VERSION) for one in _COMPATIBILITY_VIEWS[step]])
 
 
 COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)

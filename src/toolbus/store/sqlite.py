@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import StoreError
 from toolbus.store import rows, schema
-from toolbus.store.opening import Stillness, check_contents, connect, reading_mode, worded
+from toolbus.store.opening import ChangeDetector, check_contents, connect, reading_mode
 from toolbus.store.paths import checked_path, create_private
 from toolbus.store.protocol import Original, Position, SessionInfo
-from toolbus.store.reasons import failure_of
+from toolbus.store.sqlite_errors import failure_of, wrap_errors
 from toolbus.store.worker import Worker
-from toolbus.store.writes import Answer, Append, Extend, Forget, Job, Open, Writes
+from toolbus.store.writes import Append, Extend, Forget, Job, JobResult, Open, Writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ class SqliteStore:
     ) -> None:
         self._where, self._clock = os.fspath(path), clock
         file = checked_path(self._where, read_only=read_only)
-        with worded(self._where), ExitStack() as opened:
+        with wrap_errors(self._where), ExitStack() as opened:
             version = check_contents(self._where, file, timeout, read_only=read_only)
             self._writes: Writes | None = None
             if not read_only:
@@ -65,17 +65,17 @@ class SqliteStore:
                 self._writes.prepare(timeout)
                 version = schema.VERSION
             mode = reading_mode(file) if read_only else "rw"
-            still = Stillness(self._where, file) if mode in {"still", "alone"} else None
+            still = ChangeDetector(self._where, file) if mode in {"still", "alone"} else None
             reads = _Reads(self._where, connect(file, timeout, mode), still)
             opened.callback(reads.close)
             reads.prepare(version)
             opened.pop_all()
         name = f"store {self._where!r}"
         self._reader: Worker[Query[Any], Any] = Worker(name, reads.serve, reads.close)
-        self._writer: Worker[Job, Answer] | None = None
+        self._writer: Worker[Job, JobResult] | None = None
         if self._writes:
             write, end = self._writes.serve, self._writes.close
-            self._writer = Worker(name, write, end, most=_BATCH)
+            self._writer = Worker(name, write, end, limit=_BATCH)
 
     @property
     def commits(self) -> int:
@@ -130,7 +130,7 @@ class SqliteStore:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _write(self, job: Job) -> Answer:
+    async def _write(self, job: Job) -> JobResult:
         if self._writer is None:
             raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
         return await self._writer.submit(job)
@@ -147,17 +147,19 @@ def _after(now_ns: int, seconds: float) -> int:
 class _Reads:
     """What the reader's thread does with its connection."""
 
-    def __init__(self, where: str, connection: sqlite3.Connection, still: Stillness | None) -> None:
+    def __init__(
+        self, where: str, connection: sqlite3.Connection, still: ChangeDetector | None
+    ) -> None:
         self._where, self._connection, self._still = where, connection, still
         self.close = connection.close
 
     def prepare(self, version: int) -> None:
         """Let a file of an older *version* that may not be changed look like one of ours."""
-        for statement in schema.disguises(version):
+        for statement in schema.compatibility_views(version):
             self._connection.execute(statement)
 
     def serve(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        """Answer *queries*."""
+        """JobResult *queries*."""
         return [self._answer(query) for query in queries]
 
     def _answer(self, query: Query[T]) -> T | Exception:

@@ -23,13 +23,25 @@ TABLES = {"message": "messages", "record": "ledger"}
 _GONE = "not found anywhere in the file"
 
 
-class Lost(Struct, frozen=True, kw_only=True):
+class LostRows(Struct, frozen=True, kw_only=True):
     """Rows of a session that cannot be read: those numbered *first* to *last*, and why."""
 
     kind: str
     first: int
     last: int
     reason: str
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.last - self.first + 1
+
+    @property
+    def span(self) -> str:
+        """Their numbers in words."""
+        if self.count == 1:
+            return f"{self.kind} {self.first}"
+        return f"{self.kind}s {self.first} to {self.last}"
 
 
 class SessionState(Struct, frozen=True, kw_only=True):
@@ -42,7 +54,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
     id: str
     messages: int
     records: int
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostRows, ...] = ()
     unanswered: int = 0
     unasked: int = 0
 
@@ -51,41 +63,41 @@ def read_states(
     connection: Connection, damaged: Damage
 ) -> list[tuple[int, SessionState, list[str]]]:
     """Return the key of each session, its state, and what is wrong in it, the oldest first."""
-    known: dict[tuple[object, object], dict[int, str]] = defaultdict(dict)
+    reasons: dict[tuple[object, object], dict[int, str]] = defaultdict(dict)
     for (table, session, seq), why in damaged.items():
         if isinstance(seq, int):
-            known[table, session][seq] = why
+            reasons[table, session][seq] = why
     sessions = connection.execute("SELECT key, id, messages, records FROM sessions ORDER BY key")
-    return [_state(connection, known, row) for row in sessions.fetchall()]
+    return [_state(connection, reasons, row) for row in sessions.fetchall()]
 
 
 def _state(
     connection: Connection,
-    known: Mapping[tuple[object, object], dict[int, str]],
+    reasons: Mapping[tuple[object, object], dict[int, str]],
     session: tuple[int, str, int, int],
 ) -> tuple[int, SessionState, list[str]]:
     key, name, messages, records = session
-    lost: list[Lost] = []
-    found: dict[str, int] = {}
+    lost: list[LostRows] = []
+    counts: dict[str, int] = {}
     problems: list[str] = []
     for kind, promised in (("message", messages), ("record", records)):
-        found[kind], gaps = _gaps(connection, kind, key, promised)
-        whys = known.get((TABLES[kind], key), {})
-        lost += [one for gap in gaps for one in _named(kind, gap, whys)]
-        if found[kind] > promised:
-            problems.append(f"it counts {promised} {kind}s, and {found[kind]} are there")
-    problems += [f"{_span(one)} cannot be read: {one.reason}" for one in lost]
+        counts[kind], gaps = _gaps(connection, kind, key, promised)
+        seen = reasons.get((TABLES[kind], key), {})
+        lost += [rows for gap in gaps for rows in _lost_rows(kind, gap, seen)]
+        if counts[kind] > promised:
+            problems.append(f"it counts {promised} {kind}s, and {counts[kind]} are there")
+    problems += [f"{rows.span} cannot be read: {rows.reason}" for rows in lost]
     pairing = read_pairing(connection, key)
     problems += pairing.problems()
     state = SessionState(
         id=name,
-        messages=found["message"],
-        records=found["record"],
+        messages=counts["message"],
+        records=counts["record"],
         lost=tuple(lost),
         unanswered=pairing.unanswered,
         unasked=len(pairing.strays),
     )
-    return key, state, [f"session {name!r}: {one}" for one in problems]
+    return key, state, [f"session {name!r}: {problem}" for problem in problems]
 
 
 def _gaps(
@@ -93,36 +105,29 @@ def _gaps(
 ) -> tuple[int, list[tuple[int, int]]]:
     """Return how many rows there are, and the numbers between which there should be more."""
     # A row of the ledger holds several records; of two for the same ones, one is a copy.
-    many = "records" if kind == "record" else "1"
-    query = f"SELECT seq, {many} FROM {TABLES[kind]} WHERE session = ? ORDER BY seq"
-    found, due = 0, 1
+    size = "records" if kind == "record" else "1"
+    query = f"SELECT seq, {size} FROM {TABLES[kind]} WHERE session = ? ORDER BY seq"
+    count, due = 0, 1
     gaps: list[tuple[int, int]] = []
     for seq, number in connection.execute(query, (session,)):
         if seq > due:
             gaps.append((due, seq - 1))
-        found, due = found + number, max(due, seq + number)
-    # A session that was made for what was left promises nothing.
+        count, due = count + number, max(due, seq + number)
+    # A session that was made for rows without one promises nothing.
     if promised >= due:
         gaps.append((due, promised))
-    return found, gaps
+    return count, gaps
 
 
-def _named(kind: str, gap: tuple[int, int], whys: Mapping[int, str]) -> Iterator[Lost]:
-    """Divide a gap into what was seen damaged and what was not seen at all."""
+def _lost_rows(kind: str, gap: tuple[int, int], seen: Mapping[int, str]) -> Iterator[LostRows]:
+    """Divide a gap into what was *seen* damaged, by its number, and what was not seen at all."""
     first, last = gap
     # The smaller one is searched in the larger one: there may be many of both.
-    few = range(first, last + 1) if last - first < len(whys) else sorted(whys)
-    seen = [seq for seq in few if first <= seq <= last and seq in whys]
-    for seq in seen:
+    numbers = range(first, last + 1) if last - first < len(seen) else sorted(seen)
+    for seq in [seq for seq in numbers if first <= seq <= last and seq in seen]:
         if seq > first:
-            yield Lost(kind=kind, first=first, last=seq - 1, reason=_GONE)
-        yield Lost(kind=kind, first=seq, last=seq, reason=whys[seq])
+            yield LostRows(kind=kind, first=first, last=seq - 1, reason=_GONE)
+        yield LostRows(kind=kind, first=seq, last=seq, reason=seen[seq])
         first = seq + 1
     if first <= last:
-        yield Lost(kind=kind, first=first, last=last, reason=_GONE)
-
-
-def _span(lost: Lost) -> str:
-    if lost.first == lost.last:
-        return f"{lost.kind} {lost.first}"
-    return f"{lost.kind}s {lost.first} to {lost.last}"
+        yield LostRows(kind=kind, first=first, last=last, reason=_GONE)

@@ -22,10 +22,11 @@ _BIG, _LITTLE = 0x377F0683, 0x377F0682
 _FORMAT = 3_007_000
 _PAGE_SIZES = frozenset(2**power for power in range(9, 17))
 
-_MOST = 16_000_000
+_MAX_BYTES = 16_000_000
 """Bytes of a log that are read in about half a second."""
 
 Sums = tuple[int, int]
+"""A checksum, or the two salts of a round of the log: two numbers of 32 bits."""
 
 
 class Log(NamedTuple):
@@ -64,20 +65,26 @@ class Log(NamedTuple):
         return self.commits_behind > 1 or (self.commits_behind == 1 and self.inside)
 
 
-class _Frame(NamedTuple):
+class LogFrame(NamedTuple):
+    """A frame of a log: the version of one page.
+
+    *size* is that of the file in pages if the frame ends a commit, else 0; *current* tells those
+    of this round of the log from those of earlier ones, *whole* whether the checksum is right.
+    """
+
     number: int
     page: int
     size: int
-    ours: bool
+    current: bool
     whole: bool
 
 
-class _Scan(NamedTuple):
+class LogScan(NamedTuple):
     """The frames of a log, of which the first *good* are good; -1 is for a bad header."""
 
     page_size: int
     salts: Sums
-    frames: list[_Frame]
+    frames: list[LogFrame]
     good: int
 
 
@@ -87,7 +94,7 @@ def damage_of(path: Path) -> str:
     Of a log that somebody writes at this moment that cannot be told, and one of more than
     16 MB takes too long for who only wants to open the store; `toolbus check` reads them all.
     """
-    if not path.exists() or path.stat().st_size > _MOST:
+    if not path.exists() or path.stat().st_size > _MAX_BYTES:
         return ""
     log = read_log(path)
     # What was read while it was written may look damaged, but never twice in the same way.
@@ -102,7 +109,7 @@ def read_log(path: Path) -> Log:
             tail = file.seek(0, SEEK_END) - _HEADER.size
     except FileNotFoundError:
         return Log()
-    return _told(scan, tail % (_FRAME.size + scan.page_size)) if scan else Log()
+    return _summary(scan, tail % (_FRAME.size + scan.page_size)) if scan else Log()
 
 
 def reseal(path: Path, copy: Path) -> None:
@@ -118,13 +125,14 @@ def reseal(path: Path, copy: Path) -> None:
         sums = _sums("<", head, (0, 0))
         new.write(head + struct.pack(">2I", *sums))
         file.seek(_HEADER.size)
-        for one in scan.frames[: _proof(scan.frames)]:
+        for frame in scan.frames[: _proof(scan.frames)]:
             data = file.read(_FRAME.size + scan.page_size)[_FRAME.size :]
-            sums = _sums("<", data, _sums("<", struct.pack(">2I", one.page, one.size), sums))
-            new.write(_FRAME.pack(one.page, one.size, *scan.salts, *sums) + data)
+            sums = _sums("<", data, _sums("<", struct.pack(">2I", frame.page, frame.size), sums))
+            new.write(_FRAME.pack(frame.page, frame.size, *scan.salts, *sums) + data)
 
 
-def _read(file: BinaryIO) -> _Scan | None:
+def _read(file: BinaryIO) -> LogScan | None:
+    """Return the frames of a log, None if it is too short for one; its format is at the top."""
     head = file.read(_HEADER.size)
     if len(head) < _HEADER.size:
         return None
@@ -132,62 +140,68 @@ def _read(file: BinaryIO) -> _Scan | None:
     order = ">" if magic == _BIG else "<"
     sums = _sums(order, head[:24], (0, 0))
     if magic in {_BIG, _LITTLE} and page_size in _PAGE_SIZES and sums == (first, second):
-        own = (salts[0], salts[1])
-        frames = list(_frames(file, page_size, own, sums, order))
-        good = next((at for at, one in enumerate(frames) if not one.whole), len(frames))
-        return _Scan(page_size, own, frames, good)
-    # Any of its words may be the wrong one, so the first frame tells which are right.
+        own_salts = (salts[0], salts[1])
+        frames = list(_frames(file, page_size, own_salts, sums, order))
+        broken = (index for index, frame in enumerate(frames) if not frame.whole)
+        return LogScan(page_size, own_salts, frames, next(broken, len(frames)))
+    return _read_without_header(file, page_size, (sums, (first, second)))
+
+
+def _read_without_header(
+    file: BinaryIO, page_size: int, seeds: tuple[Sums, Sums]
+) -> LogScan | None:
+    """Return the frames behind a damaged header, as the one of *seeds* gives them that fits most.
+
+    Any word of the header may be the wrong one, so the first frame tells which are right.
+    """
     page_size = page_size if page_size in _PAGE_SIZES else 4096
     first_frame = file.read(_FRAME.size)
     if len(first_frame) < _FRAME.size:
         return None
-    own = _FRAME.unpack(first_frame)[2:4]
-    tries = [
-        list(_frames(file, page_size, own, seed, order))
-        for order in "<>"
-        for seed in (sums, (first, second))
-    ]
-    best = max(tries, key=lambda frames: sum([one.whole for one in frames]))
-    return _Scan(page_size, own, best, -1)
+    salts = _FRAME.unpack(first_frame)[2:4]
+    tries = [list(_frames(file, page_size, salts, seed, order)) for order in "<>" for seed in seeds]
+    best = max(tries, key=lambda frames: sum([frame.whole for frame in frames]))
+    return LogScan(page_size, salts, best, -1)
 
 
 def _frames(
     file: BinaryIO, page_size: int, salts: Sums, sums: Sums, order: str
-) -> Iterator[_Frame]:
-    number = 0
+) -> Iterator[LogFrame]:
+    """Give the frames of a log; *sums* is the checksum of what stands before them."""
+    number, length = 0, _FRAME.size + page_size
     file.seek(_HEADER.size)
-    while len(data := file.read(_FRAME.size + page_size)) == _FRAME.size + page_size:
+    while len(data := file.read(length)) == length:
         number += 1
         page, size, first_salt, second_salt, first, second = _FRAME.unpack_from(data)
-        ours = (first_salt, second_salt) == salts
+        current = (first_salt, second_salt) == salts
+        whole = False
         # Those of an earlier round are skipped at the speed of reading.
-        whole = ours and _sums(order, data[_FRAME.size :], _sums(order, data[:8], sums)) == (
-            first,
-            second,
-        )
+        if current:
+            expected = _sums(order, data[_FRAME.size :], _sums(order, data[:8], sums))
+            whole = expected == (first, second)
         # Its own word is taken for what it should be, so the next one is judged by itself.
         sums = (first, second)
-        yield _Frame(number, page, size, ours, whole)
+        yield LogFrame(number, page, size, current, whole)
 
 
-def _told(scan: _Scan, tail: int) -> Log:
+def _summary(scan: LogScan, tail: int) -> Log:
     frames, rest = scan.frames, max(scan.good, 0)
-    last = next((at for at in reversed(range(rest)) if frames[at].size), -1)
+    last_commit = next((index for index in reversed(range(rest)) if frames[index].size), -1)
     # A commit that is broken itself counts if something stands behind it.
     behind = frames[rest : max(rest, _proof(frames))]
     return Log(
         frames=len(frames),
-        commits=sum([bool(one.size) for one in frames[: last + 1]]),
+        commits=sum([bool(frame.size) for frame in frames[: last_commit + 1]]),
         broken_at=scan.good + 1 if scan.good < len(frames) else None,
-        inside=scan.good < 0 or last < rest - 1,
-        commits_behind=sum([one.ours and bool(one.size) for one in behind]),
+        inside=scan.good < 0 or last_commit < rest - 1,
+        commits_behind=sum([frame.current and bool(frame.size) for frame in behind]),
         tail=tail if scan.good >= 0 else 0,
     )
 
 
-def _proof(frames: list[_Frame]) -> int:
+def _proof(frames: list[LogFrame]) -> int:
     """Return the number of the last whole frame: all before it was written."""
-    return next((one.number for one in reversed(frames) if one.whole), 0)
+    return next((frame.number for frame in reversed(frames) if frame.whole), 0)
 
 
 def _sums(order: str, data: bytes, sums: Sums) -> Sums:

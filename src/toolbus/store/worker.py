@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 J = TypeVar("J")
 A = TypeVar("A")
+"""The type of a job, and of its answer."""
 
 
 class Worker(Generic[J, A]):
-    """Hands the jobs that wait, up to *most* at once, to *serve* in a thread of its own.
+    """Hands the jobs that wait, up to *limit* at once, to *serve* in a thread of its own.
 
     *serve* returns one answer per job, in order; an answer that is an exception is raised in
     the one who waits for it. *end* runs in the thread as its last act: after `close`, or when
@@ -32,13 +33,13 @@ class Worker(Generic[J, A]):
         serve: Callable[[Sequence[J]], Sequence[A | Exception]],
         end: Callable[[], object],
         *,
-        most: int = 1,
+        limit: int = 1,
     ) -> None:
         self._name, self._lock, self._closed = name, Lock(), False
         self._queue: SimpleQueue[_Order[J, A] | None] = SimpleQueue()
         self._ended: Future[None] = _promise()
         # The thread knows the queue and not the worker, so a forgotten worker can be collected.
-        run = (self._queue, serve, end, most, self._ended)
+        run = (self._queue, serve, end, limit, self._ended)
         self._thread = Thread(target=_run, args=run, name=name, daemon=True)
         self._thread.start()
         finalize(self, self._queue.put, None)
@@ -80,11 +81,11 @@ def _run(
     queue: SimpleQueue[_Order[J, A] | None],
     serve: Callable[[Sequence[J]], Sequence[A | Exception]],
     end: Callable[[], object],
-    most: int,
+    limit: int,
     ended: Future[None],
 ) -> None:
     try:
-        while _serve_round(queue, serve, most):
+        while _serve_round(queue, serve, limit):
             pass
         end()
     finally:
@@ -94,11 +95,11 @@ def _run(
 def _serve_round(
     queue: SimpleQueue[_Order[J, A] | None],
     serve: Callable[[Sequence[J]], Sequence[A | Exception]],
-    most: int,
+    limit: int,
 ) -> bool:
     """Wait for a job and serve all that wait by then; return False when it is time to end."""
     taken = [queue.get()]
-    while taken[-1] is not None and len(taken) < most:
+    while taken[-1] is not None and len(taken) < limit:
         try:
             taken.append(queue.get_nowait())
         except Empty:

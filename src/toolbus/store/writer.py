@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -12,8 +13,8 @@ from msgspec.structs import replace
 from toolbus.errors import SessionBusyError, StoreError, ToolbusError
 from toolbus.store.leases import LEASE_SECONDS
 from toolbus.store.protocol import Position
-from toolbus.tasks.eager import Begun, to_the_end
 from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -107,7 +108,7 @@ class Writer:
     async def _give_back(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        await to_the_end(Begun(self._let_last(0)))
+        await shield_until_done(partial(self._let_last, 0))
 
     async def _let_last(self, seconds: float) -> None:
         try:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from toolbus.errors import StoreError
 from toolbus.store import rows, schema
 from toolbus.store.leases import Lease, check_position, running
-from toolbus.store.opening import EMPTY, Presence, read_marks
+from toolbus.store.opening import EMPTY, FileIdentity, read_header
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
-from toolbus.store.reasons import STILL_LOGGED, failure_of
+from toolbus.store.sqlite_errors import STILL_LOGGED, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Extend(NamedTuple):
 
 
 Job: TypeAlias = Append | Forget | Open | Extend
-Answer: TypeAlias = int | Position | None
+JobResult: TypeAlias = int | Position | None
 
 
 class Writes:
@@ -67,7 +67,7 @@ class Writes:
         self._where, self._connection, self.commits = where, connection, 0
         self._execute, self.close = connection.execute, connection.close
         self._synchronous = ""
-        self._presence = Presence(where)
+        self._identity = FileIdentity(where)
 
     def prepare(self, timeout: float) -> None:
         """Make the tables if the file is empty, and bring those of an older version up to date."""
@@ -78,12 +78,12 @@ class Writes:
         # What is deleted shall be gone, and not only no longer be found.
         self._execute("PRAGMA secure_delete = ON")
         self._execute("BEGIN IMMEDIATE")
-        marks = read_marks(self._connection)
-        for statement in schema.TABLES if marks == EMPTY else schema.upgrades(marks[1]):
+        header = read_header(self._connection)
+        for statement in schema.TABLES if header == EMPTY else schema.upgrades(header.version):
             self._execute(statement)
         self._execute("COMMIT")
         # By now the log is there, and it stays as long as somebody has it open.
-        self._presence = Presence(self._where)
+        self._identity = FileIdentity(self._where)
 
     def _start_log(self, until: float) -> object:
         # Two that open a new file may each hold what the other waits for. SQLite then fails
@@ -101,42 +101,42 @@ class Writes:
             self._execute(f"PRAGMA synchronous = {how}")
             self._synchronous = how
 
-    def serve(self, jobs: Sequence[Job]) -> list[Exception | Answer]:
+    def serve(self, jobs: Sequence[Job]) -> list[Exception | JobResult]:
         """Do *jobs* in one transaction; those that fail alone are left out of it."""
         try:
             # Who holds a lease need not survive the machine: no holder does.
             lasting = any(isinstance(job, Append | Forget) for job in jobs)
             self._synchronize("FULL" if lasting else "NORMAL")
             self._execute("BEGIN IMMEDIATE")
-            answers = [self._write(job) for job in jobs]
-            self._presence.check()
+            results = [self._write(job) for job in jobs]
+            self._identity.check()
             self._execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must know
             with suppress(sqlite3.Error):
                 self._connection.rollback()
             return [failure_of(self._where, error) for _ in jobs]
         self.commits += 1
-        if any(isinstance(job, Forget) for job in jobs) and not self._empty_log():
-            held = StoreError(self._where, STILL_LOGGED)
-            pairs = zip(jobs, answers, strict=True)
-            return [held if isinstance(job, Forget) else answer for job, answer in pairs]
-        return answers
+        forgets = [index for index, job in enumerate(jobs) if isinstance(job, Forget)]
+        if forgets and not self._empty_log():
+            for index in forgets:
+                results[index] = StoreError(self._where, STILL_LOGGED)
+        return results
 
-    def _write(self, job: Job) -> Exception | Answer:
+    def _write(self, job: Job) -> Exception | JobResult:
         self._execute("SAVEPOINT append")
-        answer: Exception | Answer
+        result: Exception | JobResult
         try:
-            answer = self._do(job)
+            result = self._do(job)
         except Exception as error:
             # A full disk or a failing one may have ended the whole transaction.
             if not self._connection.in_transaction:
                 raise
-            answer = failure_of(self._where, error)
+            result = failure_of(self._where, error)
             self._execute("ROLLBACK TO append")
         self._execute("RELEASE append")
-        return answer
+        return result
 
-    def _do(self, job: Job) -> Answer:
+    def _do(self, job: Job) -> JobResult:
         match job:
             case Append():
                 self._insert(*job)
@@ -164,8 +164,8 @@ class Writes:
         return self._position(session_id)
 
     def _lease(self, session_id: str) -> Lease:
-        found = self._execute(schema.LEASE, (session_id,)).fetchone()
-        return Lease() if found is None else Lease(*found)
+        row = self._execute(schema.LEASE, (session_id,)).fetchone()
+        return Lease() if row is None else Lease(*row)
 
     def _position(self, session_id: str) -> Position:
         _, length, _ = self._execute(schema.COUNTED, (session_id,)).fetchone() or (0, 0, 0)
@@ -175,21 +175,20 @@ class Writes:
         if stored.at is not None:
             check_position(session_id, stored.at, self._position(session_id))
         messages, records = stored.messages, stored.records
-        new = (session_id, len(messages), len(records), now_ns, now_ns)
-        self._execute(schema.COUNT_UP, new)
-        session, last, last_record = self._execute(schema.COUNTED, (session_id,)).fetchone()
-        key, place = None, last + 1
-        for place, message in enumerate(messages, last - len(messages) + 1):
+        counts = (session_id, len(messages), len(records), now_ns, now_ns)
+        self._execute(schema.COUNT_UP, counts)
+        session, last_seq, last_record = self._execute(schema.COUNTED, (session_id,)).fetchone()
+        key, place = None, last_seq + 1
+        for place, message in enumerate(messages, last_seq - len(messages) + 1):
             key = self._add_message(session, place, message)
         if records:
-            first = last_record - len(records) + 1
-            of_page = (key, session, place, first, *rows.page_row(records))
-            page = self._execute(schema.ADD_PAGE, of_page).lastrowid
-            if mentions := [(one, page) for one in rows.mentioned(records, stored.message)]:
-                self._connection.executemany(schema.ADD_MENTION, mentions)
-        if stored.originals:
-            kept = [(session, one.digest, one.body.decode()) for one in stored.originals]
-            self._connection.executemany(schema.ADD_ORIGINAL, kept)
+            first_record = last_record - len(records) + 1
+            row = (key, session, place, first_record, *rows.page_row(records))
+            page = self._execute(schema.ADD_PAGE, row).lastrowid
+            mentions = [(name, page) for name in rows.mentioned(records, stored.message)]
+            self._connection.executemany(schema.ADD_MENTION, mentions)
+        originals = [(session, one.digest, one.body.decode()) for one in stored.originals]
+        self._connection.executemany(schema.ADD_ORIGINAL, originals)
 
     def _add_message(self, session: int, seq: int, message: Message) -> int | None:
         row = (session, seq, *rows.message_row(message))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from toolbus.tasks.eager import Begun, forget
+from toolbus.tasks.shielding import ContainedTask, forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -33,12 +33,11 @@ class Closing:
         """Take *step*, after a cancellation only if it is to be taken *in_haste* as well."""
         if self._deadline is not None and not in_haste:
             return
-        begun = Begun(step())
-        if not begun.ended:
-            await self._wait(begun.task)
+        running = ContainedTask(step)
+        await self._wait(running.task)
         try:
-            if begun.ended or begun.task.done():
-                begun.result()
+            if running.task.done():
+                running.result()
         except BaseException as error:  # noqa: BLE001 - it is raised when all steps were taken
             self._errors.append(error)
 
@@ -55,9 +54,9 @@ class Closing:
         """Wait until *task* has ended; being cancelled cancels it, and sets its time."""
         loop = asyncio.get_running_loop()
         while not task.done():
-            left = None if self._deadline is None else max(0.0, self._deadline - loop.time())
+            seconds = None if self._deadline is None else max(0.0, self._deadline - loop.time())
             try:
-                await asyncio.wait({task}, timeout=left)
+                await asyncio.wait({task}, timeout=seconds)
             except asyncio.CancelledError as error:
                 self._errors.append(error)
                 self._deadline = self._deadline or loop.time() + self._grace

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus.dispatch.bindings import SubscriptionOptions
-from toolbus.bus.dispatch.bindings import check_handler as check_handler_of
 from toolbus.bus.dispatch.callables import name_of
+from toolbus.bus.dispatch.options import SubscriptionOptions
+from toolbus.bus.dispatch.options import check_handler as check_handler_of
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked
 from toolbus.errors import RegistrationError

@@ -28,7 +28,7 @@ def to_response(result: Any) -> ToolResponse:
             return ToolResponse.from_text(mend_text(str.__str__(result)))
         case TextPart() | ImagePart() | AudioPart() | ResourcePart():
             return ToolResponse(content=(result,))
-        case list() | tuple() if result and all(isinstance(one, _PARTS) for one in result):
+        case list() | tuple() if result and all(isinstance(part, _PARTS) for part in result):
             return ToolResponse(content=tuple(result))
     structured = msgspec.to_builtins(result, str_keys=True)
     try:

@@ -43,12 +43,15 @@ class Signature:
         self._what, hints = what(function), hints_of(function)
         self.injected = injected(hints, context)
         texts = argument_texts(inspect.getdoc(function) or "")
-        self._given = [
+        self._parameters = [
             parameter
             for name, parameter in inspect.signature(function).parameters.items()
             if name not in self.injected
         ]
-        fields = [self._field(one, hints, texts.get(one.name)) for one in self._given]
+        fields = [
+            self._field(parameter, hints, texts.get(parameter.name))
+            for parameter in self._parameters
+        ]
         self._struct = msgspec.defstruct(
             "Arguments", fields, kw_only=True, forbid_unknown_fields=True
         )
@@ -99,7 +102,7 @@ class Signature:
         definitions = schema.pop("$defs")
         root: dict[str, Any] = definitions.pop(schema["$ref"].rpartition("/")[2])
         del root["title"]
-        for parameter in self._given:
+        for parameter in self._parameters:
             if parameter.default is not parameter.empty:
                 _show_default(root["properties"][parameter.name], parameter.default)
         return {**root, "$defs": definitions} if definitions else root
@@ -139,8 +142,8 @@ def argument_texts(doc: str) -> dict[str, str]:
     indent = block[: len(block) - len(block.lstrip())].rpartition("\n")[2]
     texts: dict[str, str] = {}
     for entry in re.split(rf"\n{indent}(?=\S)", block):
-        if found := re.match(r"(?P<name>\w+)(?: \(.*?\))?:\s(?P<text>.+)", entry, re.DOTALL):
-            texts[found["name"]] = " ".join(found["text"].split())
+        if match := re.match(r"(?P<name>\w+)(?: \(.*?\))?:\s(?P<text>.+)", entry, re.DOTALL):
+            texts[match["name"]] = " ".join(match["text"].split())
     return texts
 
 
@@ -169,7 +172,7 @@ def _is_content(hint: Any) -> bool:
     """Tell whether a return annotation means text or parts rather than structured data."""
     if hint in _CONTENT or hint is type(None):
         return True
-    kind, arguments = get_origin(hint), [one for one in get_args(hint) if one is not Ellipsis]
+    kind, arguments = get_origin(hint), [kind for kind in get_args(hint) if kind is not ...]
     if kind is Annotated:
         return _is_content(arguments[0])
     if kind in {list, tuple}:

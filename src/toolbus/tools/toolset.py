@@ -9,6 +9,7 @@ import inspect
 import re
 import threading
 from functools import cached_property, partial
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypedDict, Unpack, overload
 
@@ -66,7 +67,8 @@ class Tool:
         output_schema = self.output_schema
         if output_schema is None and signature is not None:
             output_schema = signature.output_schema
-        for problem in self._problems(name, input_schema, output_schema):
+        schema_problems = _schema_problems(input_schema, output_schema)
+        for problem in chain(self._problems(name), schema_problems):
             raise RegistrationError(f"tool {name!r}", problem)
         try:
             return ToolSpec(
@@ -96,8 +98,8 @@ class Tool:
 
     def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
         """Return `run`, ready to be called by the runner with *values*, which `fit` gave."""
-        given = dict.fromkeys(self._injected, context)
-        return partial(self._function, **values, **given)
+        contexts = dict.fromkeys(self._injected, context)
+        return partial(self._function, **values, **contexts)
 
     @property
     def _function(self) -> Callable[..., Any]:
@@ -109,8 +111,8 @@ class Tool:
     @property
     def _documentation(self) -> str:
         # A class without a docstring of its own would show that of a base class.
-        own = inspect.getdoc(self) if type(self).__doc__ else None
-        return inspect.getdoc(self._function) or own or ""
+        class_text = inspect.getdoc(self) if type(self).__doc__ else None
+        return inspect.getdoc(self._function) or class_text or ""
 
     @cached_property
     def _signature(self) -> Signature | None:
@@ -120,7 +122,7 @@ class Tool:
     def _injected(self) -> tuple[str, ...]:
         return injected(hints_of(self._function), ToolContext)
 
-    def _problems(self, name: str, *tool_schemas: Any) -> Iterator[str]:
+    def _problems(self, name: str) -> Iterator[str]:
         """Yield what is wrong with what the tool states of itself."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield "a name has 1 to 128 letters, digits or `_-./:`; give the tool a `name`"
@@ -132,11 +134,15 @@ class Tool:
         run = self._function
         if inspect.isgeneratorfunction(run) or inspect.isasyncgenfunction(run):
             yield "a generator gives no single result; return one"
-        for schema in tool_schemas:
-            if schema is not None and (problem := schemas.check_schema(schema)):
-                yield f"its schema is malformed: {problem}"
-        if (kind := tool_schemas[0].get("type", "object")) != "object":
-            yield f"arguments are an object, and its input schema says {kind!r}"
+
+
+def _schema_problems(input_schema: Any, output_schema: Any) -> Iterator[str]:
+    """Yield what is wrong with the schemas of a tool."""
+    for schema in (input_schema, output_schema):
+        if schema is not None and (problem := schemas.check_schema(schema)):
+            yield f"its schema is malformed: {problem}"
+    if (kind := input_schema.get("type", "object")) != "object":
+        yield f"arguments are an object, and its input schema says {kind!r}"
 
 
 class FunctionTool(Tool):
@@ -221,18 +227,18 @@ class Toolset:
         self._lock = threading.Lock()
         self._tools: dict[str, tuple[Tool, Callable[[], bool]]] = {}
         self._included: tuple[Toolset, ...] = ()
-        for one in (tools,) if isinstance(tools, Toolset) else tools:
-            if isinstance(one, Toolset):
-                self.include(one)
+        for tool in (tools,) if isinstance(tools, Toolset) else tools:
+            if isinstance(tool, Toolset):
+                self.include(tool)
             else:
-                self.add(one)
+                self.add(tool)
 
     def __iter__(self) -> Iterator[Tool]:
-        found = {name: one for name, (one, offered) in self._tools.items() if offered()}
-        for one in (one for other in self._included for one in other):
-            if one.spec.name not in self._tools:
-                found.setdefault(one.spec.name, one)
-        return iter(list(found.values()))
+        tools = {name: tool for name, (tool, offered) in self._tools.items() if offered()}
+        for tool in chain.from_iterable(self._included):
+            if tool.spec.name not in self._tools:
+                tools.setdefault(tool.spec.name, tool)
+        return iter(list(tools.values()))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -252,7 +258,7 @@ class Toolset:
 
     def include(self, tools: Toolset) -> None:
         """Have all that *tools* holds, now and later, as well; of equal names the first counts."""
-        names = [one.spec.name for one in tools]
+        names = [tool.spec.name for tool in tools]
         with self._lock:
             for name in names:
                 if name in self._tools or self._from_included(name):
@@ -267,18 +273,22 @@ class Toolset:
 
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None."""
-        found = self._tools.get(name)
-        if found is None:
+        entry = self._tools.get(name)
+        if entry is None:
             return self._from_included(name)
-        return found[0] if found[1]() else None
+        tool, offered = entry
+        return tool if offered() else None
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What a model is told of all of them."""
-        return tuple([one.spec for one in self])
+        return tuple([tool.spec for tool in self])
 
     def _from_included(self, name: str) -> Tool | None:
-        return next((one for other in self._included if (one := other.get(name))), None)
+        for tools in self._included:
+            if (tool := tools.get(name)) is not None:
+                return tool
+        return None
 
 
 _tool = tool

@@ -42,7 +42,9 @@ async def admit(
     if not bus.hears(MESSAGE_APPEND_BEFORE):
         return message
     check = _check_of(message, tool)
-    dispatch = bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check)
+    dispatch = partial(
+        bus.apply, MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check
+    )
     try:
         context = await within_grace(dispatch)
     except DeadlineError:
@@ -69,13 +71,13 @@ def refused(
     """
     if not isinstance(message, ToolMessage):
         raise MessageDenied(message.role, message.id, reason)
-    said = message.tool_response
+    withheld = message.tool_response
     response = replace(
         ToolResponse.from_text(reason, is_error=True, error_type=error_type),
         tool_name=message.tool_name,
         tool_call_id=message.tool_call_id,
         parameters=parameters,
-        duration_ns=None if said is None else said.duration_ns,
+        duration_ns=None if withheld is None else withheld.duration_ns,
     )
     return ToolMessage(
         id=message.id,
@@ -109,28 +111,28 @@ def _check_of(
     return None if tool is None or tool.output_schema is None else partial(_broken, tool)
 
 
-def _broken(own: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:
+def _broken(tool: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:
     """Return how a handler broke a structured result that fitted.
 
-    It fits if the tool's *own* schema takes it, or the one that the adapters so far promise.
+    It fits if the tool's own schema takes it, or the one that the adapters so far promise.
     """
     before, outer = turn.value, turn.tool
     if turn.steps and turn.steps[-1].after is after:
         before, outer = turn.steps[-1].before, turn.steps[-1].tool
     if after is before:
         return None
-    problem = _problem(own, turn.tool, after)
-    return None if problem is None or _problem(own, outer, before) else problem
+    problem = _problem(tool, turn.tool, after)
+    return None if problem is None or _problem(tool, outer, before) else problem
 
 
-def _problem(own: ToolSpec, spec: ToolSpec | None, message: Any) -> str | None:
-    """Return why *message* has a structured result that fits neither *own* nor *spec*, or None."""
+def _problem(tool: ToolSpec, spec: ToolSpec | None, message: Any) -> str | None:
+    """Return why *message* has a structured result that fits neither *tool* nor *spec*, or None."""
     response = message.tool_response if isinstance(message, ToolMessage) else None
     if response is None or response.is_error or response.structured is None:
         return None
     problems = [
-        schemas.problem(one.output_schema, response.structured)
-        for one in (spec, own)
-        if one is not None and one.output_schema is not None
+        schemas.problem(promised.output_schema, response.structured)
+        for promised in (spec, tool)
+        if promised is not None and promised.output_schema is not None
     ]
     return problems[0] if all(problems) else None

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 def stub(message: Message, reason: str) -> Message:
     """Return what is stored in place of *message*: its role, ids and call ids, and the reason."""
     match message:
-        case AssistantMessage(id=own, tool_calls=calls):
+        case AssistantMessage(id=message_id, tool_calls=calls):
             bare = tuple([ToolCall(id=call.id, name=call.name) for call in calls])
-            return AssistantMessage(id=own, content=reason, tool_calls=bare)
+            return AssistantMessage(id=message_id, content=reason, tool_calls=bare)
         case ToolMessage(tool_response=ToolResponse() as response):
-            said = ToolResponse(
+            bare_response = ToolResponse(
                 is_error=response.is_error,
                 tool_name=response.tool_name,
                 tool_call_id=response.tool_call_id,
                 duration_ns=response.duration_ns,
             )
-            return replace(message, tool_response=said.with_text(reason), metadata=EMPTY)
+            return replace(message, tool_response=bare_response.with_text(reason), metadata=EMPTY)
     return replace(message, content=reason, metadata=EMPTY)
 
 

@@ -44,6 +44,6 @@ def indistinct(calls: Sequence[ToolCall]) -> str | None:
     """Return why the answers of *calls* could not be told apart, or None."""
     ids = Counter(call.id for call in calls)
     if "" in ids:
-        return f"the call of tool {next(one.name for one in calls if not one.id)!r} has no id"
+        return f"the call of tool {next(call.name for call in calls if not call.id)!r} has no id"
     call_id, times = ids.most_common(1)[0]
     return f"{times} calls have the id {call_id!r}" if times > 1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.bus.grace import within_grace
@@ -17,8 +18,8 @@ from toolbus.events.catalogue import (
     ToolCallPersist,
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.tasks.eager import Begun, to_the_end
 from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.shielding import shield_until_done
 from toolbus.tasks.variables import give_back, holding
 from toolbus.transcript.admission import OVERDUE, admit, without_stale_content
 from toolbus.transcript.copies import check_calls, stub
@@ -91,8 +92,8 @@ class Transcript:
     @property
     def appending(self) -> bool:
         """Whether this very context is inside an append, where another would wait for itself."""
-        visit = _appending.get()
-        return visit is not None and visit.holds(self)
+        guard = _appending.get()
+        return guard is not None and guard.holds(self)
 
     async def append(
         self,
@@ -162,8 +163,8 @@ class Transcript:
             self._earlier = asyncio.ensure_future(self._keep_later(message, copy, scope))
             self._earlier.add_done_callback(_retrieve)
             return message
-        keeping = self._keep(message, copy, scope)
-        await (keeping if sheltered else to_the_end(Begun(keeping)))
+        keep = partial(self._keep, message, copy, scope)
+        await (keep() if sheltered else shield_until_done(keep))
         return message
 
     async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
@@ -207,14 +208,16 @@ class Transcript:
     def _remember(self, message: Message) -> None:
         self._items.append(message)
         match message:
-            case AssistantMessage(id=own, tool_calls=calls):
-                self._asked.update({call.id: RequestedCall(own, call) for call in calls})
+            case AssistantMessage(id=message_id, tool_calls=calls):
+                self._asked.update({call.id: RequestedCall(message_id, call) for call in calls})
                 self._open.update({call.id: call for call in calls})
             case ToolMessage(tool_call_id=call_id):
                 self._open.pop(call_id, None)
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
-        dispatch = self._bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)
+        dispatch = partial(
+            self._bus.apply, MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls
+        )
         try:
             context = await within_grace(dispatch)
         except DeadlineError:
@@ -243,7 +246,7 @@ class Transcript:
             tool_message_id=copy.id,
         )
         try:
-            await within_grace(self._bus.observe(event, facts, scope=scope))
+            await within_grace(partial(self._bus.observe, event, facts, scope=scope))
         except DeadlineError:
             logger.warning("an observer of %r did not end: %s", event.name, OVERDUE)
 

@@ -28,7 +28,7 @@ class Messages(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
         where = range(self._length)[index]
         if isinstance(where, range):
-            return tuple([self._items[one] for one in where])
+            return tuple([self._items[position] for position in where])
         return self._items[where]
 
     def __iter__(self) -> Iterator[Message]:

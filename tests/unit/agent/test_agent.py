@@ -25,7 +25,7 @@ async def test_only_what_is_its_own_is_closed():
     with pytest.raises(ClosedError, match="the bus is closed"):
         owner.bus.do(RUN_AFTER, RunResult(status="ok"))
     with pytest.raises(ClosedError, match="the memory store is closed"):
-        await owner._setting.store.sessions()
+        await owner._config.store.sessions()
 
 
 async def test_a_sub_agent_is_started_before_it_runs():

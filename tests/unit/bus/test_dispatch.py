@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.bindings import Binding, SubscriptionOptions
+from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import is_async, name_of
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
 from toolbus.bus.dispatch.nesting import in_turn
+from toolbus.bus.dispatch.options import SubscriptionOptions
 from toolbus.bus.dispatch.replacements import mismatch
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events.catalogue import (

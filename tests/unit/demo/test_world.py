@@ -5,8 +5,7 @@ import re
 import pytest
 
 from toolbus.demo.handlers import Redact
-from toolbus.demo.repository import make_repository
-from toolbus.demo.session import write_session
+from toolbus.demo.repository import make_repository, write_recording
 from toolbus.demo.world import draw_world
 from toolbus.models.replay import read_lines
 from toolbus.terminal.screen import UsageError
@@ -31,7 +30,7 @@ def test_every_world_has_what_the_session_needs(seed):
 def test_the_recording_holds_at_least_ten_calls_and_no_credential(tmp_path):
     world, path = draw_world(1), tmp_path / "session.jsonl"
 
-    write_session(world, path)
+    write_recording(world, path)
 
     messages = list(read_lines(path))
     calls = [call for message in messages[1:] for call in message.tool_calls]

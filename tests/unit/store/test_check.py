@@ -329,7 +329,6 @@ def sql(data, *statements):
         ("DROP TABLE sessions", "the table 'sessions' cannot be found"),
         ("PRAGMA application_id = 7", "its application id is 0x7"),
         ("PRAGMA user_version = 0", "its version is 0, which no toolbus wrote"),
-        ("PRAGMA journal_mode = DELETE", "its head is damaged at byte 18"),
     ],
 )
 def test_what_disagrees_is_told_and_put_right(whole, statement, problem):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.store.pairing import Pairing, Turn
+from toolbus.store.pairing import CallTurn, Pairing
 
 kinds = st.sampled_from(["call", "answer", "interrupted", "said", "other"])
 lines = st.lists(st.tuples(kinds, st.lists(st.sampled_from("123"), min_size=1, max_size=3)))
@@ -15,7 +15,7 @@ def turns_of(drawn):
     for seq, (kind, calls) in enumerate(drawn, 1):
         names = calls if kind == "call" else calls[:1]
         is_mute = kind in {"said", "other"}
-        turns += [Turn(seq, seq, kind, "" if is_mute else name) for name in names]
+        turns += [CallTurn(seq, seq, kind, "" if is_mute else name) for name in names]
     return turns
 
 
@@ -63,13 +63,13 @@ def test_a_session_without_a_problem_is_left_alone(drawn):
 
 def test_an_id_that_is_given_again_is_another_call():
     names = [("call", "1"), ("answer", "1"), ("call", "1"), ("answer", "1"), ("said", "")]
-    turns = [Turn(at, at, kind, call) for at, (kind, call) in enumerate(names, 1)]
+    turns = [CallTurn(at, at, kind, call) for at, (kind, call) in enumerate(names, 1)]
 
     assert list(Pairing(turns).problems()) == []
 
 
 def test_two_calls_of_one_id_in_one_message_have_two_answers():
-    turns = [Turn(1, 1, "said"), *[Turn(2, 2, "call", "1")] * 2]
-    turns += [Turn(3, 3, "answer", "1"), Turn(4, 4, "answer", "1")]
+    turns = [CallTurn(1, 1, "said"), *[CallTurn(2, 2, "call", "1")] * 2]
+    turns += [CallTurn(3, 3, "answer", "1"), CallTurn(4, 4, "answer", "1")]
 
     assert list(Pairing(turns).problems()) == []

@@ -160,6 +160,6 @@ async def test_a_log_that_moves_is_not_judged(log, monkeypatch):
 async def test_a_very_long_log_is_left_to_the_check(log, monkeypatch):
     await make(log, 10, 10, 10)
     flip(log, 32 + 30)
-    monkeypatch.setattr("toolbus.store.wal._MOST", 1000)
+    monkeypatch.setattr("toolbus.store.wal._MAX_BYTES", 1000)
 
     assert (damage_of(log), read_log(log).is_certain) == ("", True)

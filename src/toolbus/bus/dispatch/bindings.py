@@ -1,54 +1,28 @@
-"""A handler bound to an event; what can be wrong with it is found here, before it ever runs."""
+"""A handler bound to an event, ready to run."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
 from functools import partial
-from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from toolbus.bus.dispatch.callables import is_async, is_generator, name_of, place_of, takes_one
-from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.dispatch.callables import is_async, name_of, place_of
 from toolbus.bus.dispatch.failures import PredicateError, passes
-from toolbus.bus.dispatch.holding import Held, asking, calling, can_be_weak, reference
+from toolbus.bus.dispatch.holding import Held, asking, calling, reference
 from toolbus.bus.dispatch.nesting import in_turn
-from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
+from toolbus.bus.dispatch.options import Policy, Predicate, SubscriptionOptions, sender_id
+from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
 
-Policy = Literal["open", "closed", "raise"]
-Gate: TypeAlias = Callable[[EventContext[Any]], bool]
 OBSERVER_TIMEOUT = 30.0
-
-
-@runtime_checkable
-class Speaker(Protocol):
-    """Anything that speaks under a scope of its own, an agent above all."""
-
-    @property
-    def scope(self) -> Scope:
-        """Who it is."""
-
-
-class SubscriptionOptions(Struct, frozen=True, kw_only=True):
-    """How to subscribe; see `EventBus.on`."""
-
-    priority: int = 100
-    when: Callable[[EventContext[Any]], bool] | None = None
-    sender: Speaker | str | None = None
-    on_error: Policy | None = None
-    timeout: float | None = None
-    thread: bool = False
-    once: bool = False
-    weak: bool = False
-    name: str | None = None
+"""Seconds that an async observer has for an event, unless its subscription says otherwise."""
 
 
 class Binding:
@@ -74,21 +48,21 @@ class Binding:
         self.event, self.kind, self.priority = event, kind, options.priority
         self.name, self.where = options.name or name_of(handler), place_of(handler)
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
-        self.sender = _sender_id(options.sender)
+        self.sender = sender_id(options.sender)
         self.order, self.warned, self.cancelled = 0, False, False
         end = partial(on_end, self)
-        owned = handler if options.weak else held
+        owner = handler if options.weak else held
+        self._owner = None if owner is None else reference(owner, end)
         self._is_held = held is not None
-        self._target = None if owned is None else reference(owned, end)
         self._tickets = [True] if options.once else None
         self.is_async = is_async(handler)
-        call = handler if self._target is None else calling(self._target, is_async=self.is_async)
+        call, when = handler, options.when
+        if self._owner is not None:
+            call = calling(self._owner, is_async=self.is_async)
+            when = asking(self._owner, when)
         self.function, self.blocking = _prepared(call, self, options, abandoned)
         self.is_async = self.is_async or options.thread
-        when = options.when
-        if when is not None and held is not None and self._target is not None:
-            when = asking(self._target)
-        self.predicate = _all_of(tuple(self._asked_first(options, when, end)))
+        self.predicate = _all_of(tuple(self._conditions(options, when, end)))
 
     def __call__(self, *_: object, **__: object) -> None:
         """Do nothing: a plain `send` on blinker's signal, which holds us, is no dispatch."""
@@ -101,18 +75,18 @@ class Binding:
     @property
     def alive(self) -> bool:
         """Whether it can ever run again: a weak one's owner lives, a `once` has not run."""
-        return (self._target is None or self._target() is not None) and self._tickets != []
+        return (self._owner is None or self._owner() is not None) and self._tickets != []
 
     def hold(self) -> object:
         """Return what keeps a handler that others hold, as long as the result is kept."""
-        return self._target() if self._is_held and self._target is not None else None
+        return self._owner() if self._is_held and self._owner is not None else None
 
     @property
     def ended(self) -> bool:
         """Whether it has no place on the bus any more."""
         return self.cancelled or not self.alive
 
-    def _asked_first(
+    def _conditions(
         self,
         options: SubscriptionOptions,
         when: Callable[[EventContext[Any]], object] | None,
@@ -124,58 +98,6 @@ class Binding:
             yield partial(_holds, when)
         if self._tickets is not None:
             yield partial(_take_ticket, self._tickets, end)
-
-
-def check_options(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> None:
-    """Raise `RegistrationError` for what could never work, whatever the handler is."""
-    if not isinstance(event, TransformEvent | ObserveEvent):
-        raise RegistrationError(f"event {event!r}", "expected a TransformEvent or an ObserveEvent")
-    for problem in _problems(event, kind, options):
-        raise RegistrationError(f"handler of {event.name!r}", problem)
-
-
-def check_handler(event: Event, handler: Callable[..., Any], options: SubscriptionOptions) -> None:
-    """Raise `RegistrationError` for a handler that could never work."""
-    for problem in _handler_problems(handler, options):
-        raise RegistrationError(f"handler {handler!r} of {event.name!r}", problem)
-
-
-def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> Iterator[str]:
-    observed = isinstance(event, ObserveEvent)
-    if kind == "guard" and observed:
-        yield "a guard judges, and this event is only observed; use `on`"
-    if not isinstance(options.priority, int) or isinstance(options.priority, bool):
-        yield f"priority must be an integer, not {options.priority!r}"
-    if options.on_error not in (None, *get_args(Policy)):
-        yield f"on_error must be one of open, closed, raise, not {options.on_error!r}"
-    if observed and options.on_error not in (None, "open"):
-        yield "an observer cannot deny or raise; leave out on_error"
-    seconds = options.timeout
-    if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds < inf):
-        yield f"timeout must be a positive number of seconds, not {seconds!r}"
-    if (sender := _sender_id(options.sender)) is not None and not isinstance(sender, str):
-        yield f"sender must be an agent or an agent's id, not {options.sender!r}"
-    if sender == "":
-        yield "sender has no id, so it cannot be told from others"
-    if options.when is not None and not takes_one(options.when):
-        yield "when must take one argument, the context"
-    elif options.when is not None and is_async(options.when):
-        yield "when must be sync"
-
-
-def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions) -> Iterator[str]:
-    if not callable(handler):
-        yield "a handler must be callable, with one argument, the context"
-    elif not takes_one(handler):
-        yield "a handler must take one argument, the context"
-    elif is_generator(handler):
-        yield "a generator gives no single answer; return one"
-    elif options.thread and is_async(handler):
-        yield "an async handler needs no thread; leave out thread=True"
-    elif options.timeout is not None and not options.thread and not is_async(handler):
-        yield "a sync handler cannot be timed out; add thread=True"
-    elif options.weak and not can_be_weak(handler):
-        yield "it cannot be held weakly; leave out weak=True"
 
 
 def _prepared(
@@ -202,7 +124,7 @@ def _prepared(
     )
 
 
-def _all_of(conditions: tuple[Callable[[EventContext[Any]], object], ...]) -> Gate | None:
+def _all_of(conditions: tuple[Callable[[EventContext[Any]], object], ...]) -> Predicate | None:
     """Return what asks *conditions* in their order, None if there are none."""
     return partial(_judge, conditions) if conditions else None
 
@@ -235,8 +157,3 @@ def _take_ticket(tickets: list[bool], on_end: Callable[[], object], _: EventCont
         return False
     on_end()
     return ticket
-
-
-def _sender_id(sender: Any) -> Any:
-    known = isinstance(sender, Speaker) and isinstance(sender.scope, Scope)
-    return sender.scope.agent_id if known else sender

@@ -43,9 +43,10 @@ def calling(target: weakref.ref[Any], *, is_async: bool) -> Handler:
     return partial(_call_weak, target, _nothing if is_async else _none)
 
 
-def asking(target: weakref.ref[Held]) -> Handler:
-    """Return the predicate of *target*, which says no once that is dead."""
-    return partial(_ask_weak, target)
+def asking(target: weakref.ref[Any], when: Handler | None) -> Handler | None:
+    """Return the predicate of *target*; that of a `Held` one says no once it is dead."""
+    is_held = when is not None and type(target()) is Held
+    return partial(_ask_weak, target) if is_held else when
 
 
 def _call_weak(

@@ -9,7 +9,7 @@ from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import observer_context
 from toolbus.bus.dispatch.details import OVER, QUEUED, SKIPPED, Failed
 from toolbus.bus.dispatch.failures import detail_of, explain, log, log_failure, passes
-from toolbus.bus.ledger.tracing import Why
+from toolbus.bus.ledger.tracing import NO_WHY, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ class ObserverResult:
     ) -> EventContext[Any]:
         """Return *context* for the next observer, after *result* of this one."""
         status: HandlerStatus
-        status, why, error = "ran", Why(), None
+        status, why, error = "ran", NO_WHY, None
         if type(result) is Failed:
             error = result.error
             status, reason = explain(self._event.name, binding.name, error)

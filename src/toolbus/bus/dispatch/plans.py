@@ -16,10 +16,11 @@ from toolbus.events.catalogue import ObserveEvent, TransformEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.bus.dispatch.bindings import Binding, Gate
+    from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.details import Details
     from toolbus.bus.dispatch.loop import ObserverQueues, Surroundings
+    from toolbus.bus.dispatch.options import Predicate
     from toolbus.bus.ledger.taps import DispatchRecorder
     from toolbus.events.catalogue import Event, Scope
 
@@ -142,12 +143,12 @@ def _function(verb: Verb, binding: Binding, queues: ObserverQueues | None) -> Ca
     return function if predicate is None else partial(_ask, predicate, function)
 
 
-def _ask(predicate: Gate, function: Callable[..., Any], context: EventContext[Any]) -> Any:
+def _ask(predicate: Predicate, function: Callable[..., Any], context: EventContext[Any]) -> Any:
     return function(context) if predicate(context) else SKIPPED
 
 
 async def _ask_and_await(
-    predicate: Gate, function: Callable[..., Any], context: EventContext[Any]
+    predicate: Predicate, function: Callable[..., Any], context: EventContext[Any]
 ) -> Any:
     return await function(context) if predicate(context) else SKIPPED
 

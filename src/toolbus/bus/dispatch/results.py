@@ -22,7 +22,7 @@ from toolbus.bus.dispatch.failures import (
     root_of,
 )
 from toolbus.bus.dispatch.replacements import IDENTITIES, foreign, kind, mismatch
-from toolbus.bus.ledger.tracing import Why
+from toolbus.bus.ledger.tracing import NO_WHY, Why
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events.catalogue import Ask, Deny
 
@@ -57,7 +57,8 @@ class HandlerTurn(NamedTuple):
     ) -> None:
         """Tell the trace, if there is one."""
         if self.trace is not None:
-            why, steps = Why(reason, detail), self.details.turn_steps or ()
+            why = Why(reason, detail) if reason or detail else NO_WHY
+            steps = self.details.turn_steps or ()
             self.trace.add(self.binding, status, why=why, change=change, steps=steps)
 
     def keep(

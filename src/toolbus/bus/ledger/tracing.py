@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -15,27 +15,10 @@ from toolbus.messages.records import changed, encode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
+    from toolbus.bus.dispatch.bindings import Binding
+    from toolbus.bus.dispatch.details import HandlerStep
+    from toolbus.bus.ledger.records import HandlerStatus, Outcome
     from toolbus.events.catalogue import Scope
-
-
-class Named(Protocol):
-    """What the ledger needs to know of a handler."""
-
-    name: str
-    priority: int
-    kind: HandlerKind
-
-
-class StepTaken(Protocol):
-    """What the ledger needs to know of one step of a handler; *failed* says why it failed."""
-
-    name: str
-    before: object
-    after: object
-    failed: str | None
-    ended_ns: int
-    detail: str | None
 
 
 class Why(NamedTuple):
@@ -82,20 +65,6 @@ class Trace:
     came to its end, and no exception left it.
     """
 
-    __slots__ = (
-        *("_digests", "_entries", "_event", "_handlers", "_latest", "_original", "_scope"),
-        *(
-            "_started",
-            "_started_ns",
-            "_turn_ns",
-            "_turns",
-            "finished",
-            "readers",
-            "recorder",
-            "values",
-        ),
-    )
-
     def __init__(
         self,
         event: str,
@@ -103,7 +72,7 @@ class Trace:
         scope: Scope,
         digests: Digests | None,
         *,
-        handlers: Sequence[Named] = (),
+        handlers: Sequence[Binding] = (),
         values: bool = True,
         recorder: Any = None,
         readers: tuple[Any, ...] = (),
@@ -118,49 +87,37 @@ class Trace:
 
     def add(
         self,
-        handler: Named,
+        handler: Binding,
         status: HandlerStatus,
         *,
         why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
-        steps: Sequence[StepTaken] = (),
+        steps: Sequence[HandlerStep] = (),
     ) -> None:
         """Note what *handler* did in its turn, which ends now, and *why*.
 
-        A *change* between values that are encoded alike is none.
+        Each of its *steps* stands under its own name; "rejected" without a *change* is the last
+        one's. A change between values that are encoded alike is none.
         """
         while self._handlers[self._turns] is not handler:
             self._miss_turn()
         self._turns += 1
-        if steps:
-            self._add_steps(handler, steps, status, why, change)
-        elif change is None and why == NO_WHY:
-            self._idle(handler, handler.name, status, self._lap(perf_counter_ns()))
-        else:
-            duration_ns = self._lap(perf_counter_ns())
-            self._enter(handler, handler.name, status, why, change, duration_ns)
-
-    def _add_steps(
-        self,
-        handler: Named,
-        steps: Sequence[StepTaken],
-        status: HandlerStatus,
-        why: Why,
-        change: tuple[object, object] | None,
-    ) -> None:
-        """Enter each of the *steps*; "rejected" without a *change* is the last one's."""
-        blamed = steps[-1] if status == "rejected" and change is None else None
+        blamed = steps[-1] if steps and status == "rejected" and change is None else None
         for step in steps:
-            duration_ns = self._lap(step.ended_ns)
-            if step is blamed:
-                self._step(handler, step, "rejected", why, duration_ns)
-            elif step.after is step.before and step.failed is None:
-                self._idle(handler, step.name, "ran", duration_ns)  # As most do.
+            if step is not blamed and step.after is step.before and step.failed is None:
+                self._enter(handler, step.name, "ran", step.ended_ns)  # As most do.
             else:
-                done: HandlerStatus = "failed" if step.failed else "changed"
-                self._step(handler, step, done, NO_WHY, duration_ns)
-        if blamed is None:
-            self._beyond(handler, steps, status, why, change)
+                self._add_step(handler, step, why if step is blamed else None)
+        if blamed is not None:
+            return
+        if steps and status in {"ran", "changed"}:
+            # It made another value of what the steps left, or dropped that.
+            stepped = steps[-1].after
+            end = change[1] if change else steps[0].before if status == "ran" else stepped
+            if end is stepped:
+                return
+            status, why, change = "changed", NO_WHY, (stepped, end)
+        self._enter(handler, handler.name, status, perf_counter_ns(), why, change)
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
@@ -191,84 +148,50 @@ class Trace:
             result=result if self.values else None,
         )
 
-    def _lap(self, now_ns: int) -> int:
-        """Return the time since the turn or the step before ended; this one ends at *now_ns*."""
-        duration_ns, self._turn_ns = now_ns - self._turn_ns, now_ns
-        return duration_ns
-
     def _miss_turn(self) -> None:
         handler = self._handlers[self._turns]
         self._turns += 1
-        self._idle(handler, handler.name, "not_run", 0)
+        self._enter(handler, handler.name, "not_run", self._turn_ns)
 
-    def _idle(self, handler: Named, name: str, status: HandlerStatus, duration_ns: int) -> None:
-        """Enter what changed nothing."""
+    def _add_step(self, handler: Binding, step: HandlerStep, rejected: Why | None) -> None:
+        status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
+        why = Why(step.failed, step.detail) if step.failed else rejected or NO_WHY
+        moved = None if step.after is step.before else (step.before, step.after)
+        self._enter(handler, step.name, status, step.ended_ns, why, moved)
+
+    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
+        self,
+        handler: Binding,
+        name: str,
+        status: HandlerStatus,
+        ended_ns: int,
+        why: Why = NO_WHY,
+        change: tuple[object, object] | None = None,
+    ) -> None:
+        duration_ns, self._turn_ns = ended_ns - self._turn_ns, ended_ns
+        if why is NO_WHY and change is None:  # As of most, so it costs least.
+            entry = HandlerEntry(
+                name=name,
+                priority=handler.priority,
+                kind=handler.kind,
+                status="ran" if status == "changed" else status,
+                duration_ns=duration_ns,
+            )
+            self._entries.append(entry)
+            return
+        difference = {} if change is None else self._difference(*change)
         entry = HandlerEntry(
             name=name,
             priority=handler.priority,
             kind=handler.kind,
-            status=status,
+            status="ran" if status == "changed" and not difference else status,
+            reason=why.reason,
+            detail=why.detail,
+            detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
             duration_ns=duration_ns,
+            **difference,
         )
         self._entries.append(entry)
-
-    def _step(
-        self,
-        handler: Named,
-        step: StepTaken,
-        status: HandlerStatus,
-        why: Why,
-        duration_ns: int,
-    ) -> None:
-        moved = (step.before, step.after) if step.after is not step.before else None
-        if step.failed:
-            why = Why(step.failed, step.detail)
-        self._enter(handler, step.name, status, why, moved, duration_ns)
-
-    def _beyond(
-        self,
-        handler: Named,
-        steps: Sequence[StepTaken],
-        status: HandlerStatus,
-        why: Why,
-        change: tuple[object, object] | None,
-    ) -> None:
-        """Enter what *handler* did besides its *steps*, if it did."""
-        if status in {"ran", "changed"}:
-            # It made another value of what the steps left, or dropped that.
-            stepped = steps[-1].after
-            end = change[1] if change else steps[0].before if status == "ran" else stepped
-            if end is stepped:
-                return
-            status, why, change = "changed", NO_WHY, (stepped, end)
-        duration_ns = self._lap(perf_counter_ns())
-        self._enter(handler, handler.name, status, why, change, duration_ns)
-
-    def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
-        self,
-        handler: Named,
-        name: str,
-        status: HandlerStatus,
-        why: Why,
-        change: tuple[object, object] | None,
-        duration_ns: int,
-    ) -> None:
-        difference = {} if change is None else self._difference(*change)
-        if status == "changed" and not difference:
-            status = "ran"
-        self._entries.append(
-            HandlerEntry(
-                name=name,
-                priority=handler.priority,
-                kind=handler.kind,
-                status=status,
-                reason=why.reason,
-                detail=why.detail,
-                detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
-                duration_ns=duration_ns,
-                **difference,
-            )
-        )
 
     def _difference(self, before: object, after: object) -> dict[str, Any]:
         """Return what an entry says of a change, nothing if the values are encoded alike."""

@@ -12,7 +12,7 @@ from mcp_types import CONNECTION_CLOSED
 from toolbus.errors import ToolServerError
 from toolbus.mcp.client.connections import Connection
 from toolbus.mcp.client.servers import Delivery, delivery_under_way
-from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class Link:
         if self._current is None:
             return
         self._current.stop()
-        await to_the_end(Begun(self._current.wait()))
+        await shield_until_done(self._current.wait)
 
     async def call(
         self,

@@ -18,7 +18,7 @@ from toolbus.mcp.proxy.response_filter import (
     lost_structure,
 )
 from toolbus.mcp.proxy.revisions import VERSION
-from toolbus.mcp.proxy.texts import CALL, ERROR, Seen, refusal, rendered, see
+from toolbus.mcp.proxy.texts import CALL, ERROR, DecodedBody, decode_body, refusal, rendered
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import AssistantMessage, ToolCall
@@ -91,7 +91,7 @@ class ProxiedCall:
         self._pending, self._filter, self._log = pending, response_filter, log
         self._asked = 0
         # By the tools' names: what handlers saw of the server's answer, and that answer.
-        self._answers: dict[str, tuple[Seen, RpcResponse]] = {}
+        self._answers: dict[str, tuple[DecodedBody, RpcResponse]] = {}
         self._runner: ToolRunner | None = None
         self._stopped = False
 
@@ -154,7 +154,7 @@ class ProxiedCall:
         answer = await self._pending.ask(request_id, line, self.request.directions.to_server)
         kind, raw = answer_member(answer.frame)
         try:
-            seen = see(CALL if kind == "result" else ERROR, read_json(raw))
+            seen = decode_body(CALL if kind == "result" else ERROR, read_json(raw))
         except ValueError as error:
             raise Refused(explain(f"the result of {name!r}", error)) from None
         self._answers[name] = seen, answer

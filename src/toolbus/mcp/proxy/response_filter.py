@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
 from toolbus.mcp.proxy.jsonrpc import read_json
-from toolbus.mcp.proxy.texts import CALL, ERROR, Seen, see
-from toolbus.mcp.proxy.words import HANDSHAKES, LIST
+from toolbus.mcp.proxy.prose import HANDSHAKES, LIST
+from toolbus.mcp.proxy.texts import CALL, ERROR, DecodedBody, decode_body
 from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY, thaw
@@ -60,7 +60,7 @@ def is_same(response: ToolResponse, other: ToolResponse) -> bool:
     )
 
 
-def lost_structure(seen: Seen, response: ToolResponse) -> bool:
+def lost_structure(seen: DecodedBody, response: ToolResponse) -> bool:
     """Tell whether handlers left nothing in *response* of the structure that *seen* had."""
     return seen.response.structured is not None and response.structured is None
 
@@ -91,7 +91,9 @@ class ResponseFilter:
         """
         call = call or _call(method)
         with refusing_failures(call.name):
-            seen = see(method, read_json(body) if isinstance(body, Raw) else body, params=params)
+            seen = decode_body(
+                method, read_json(body) if isinstance(body, Raw) else body, params=params
+            )
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
             response = await self._show(call, seen.response, append)
@@ -112,7 +114,7 @@ class ResponseFilter:
         For one that comes when nothing waits for it any more.
         """
         with refusing_failures(call.name):
-            seen = see(CALL, read_json(raw))
+            seen = decode_body(CALL, read_json(raw))
             response = await self._show(call, seen.response)
             rest = await self.rest(call, seen)
             if rest is UNCHANGED and is_same(response, seen.response):
@@ -131,7 +133,7 @@ class ResponseFilter:
 
         return await self.body(method, raw, call=call, append=append)
 
-    async def rest(self, call: ToolCall, seen: Seen) -> Any:
+    async def rest(self, call: ToolCall, seen: DecodedBody) -> Any:
         """Return what handlers leave of the rest of *seen*, which stands beside its texts."""
         if seen.rest is None or seen.bare:
             return UNCHANGED

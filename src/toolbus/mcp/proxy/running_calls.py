@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,9 @@ from toolbus.mcp.proxy.jsonrpc import (
 from toolbus.mcp.proxy.pending_requests import run_or_fail
 from toolbus.mcp.proxy.response_filter import ResponseFilter, explain
 from toolbus.mcp.proxy.server_tools import ServerTools
-from toolbus.tasks.eager import Begun
 from toolbus.tools.calls.approvals import Approvals
 
 if TYPE_CHECKING:
-    import asyncio
-
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.proxy.pending_requests import PendingRequests
     from toolbus.mcp.proxy.proxy import Proxy
@@ -77,7 +75,9 @@ class RunningCalls:
             request, self._pending, self._filter, self._log, self._proxy.timeout
         )
         self._under_way.add(call)
-        call.task = Begun(self._run(call), alone=True).task
+        call.task = asyncio.create_task(self._run(call))
+        # Not in its `finally`, which a task that is cancelled before it begins never enters.
+        call.task.add_done_callback(lambda _: self._end(call))
 
     def pop(self, request_id: Any) -> ProxiedCall | None:
         """Return the call of the client's *request_id*, which no longer finds it, or None."""
@@ -95,13 +95,12 @@ class RunningCalls:
             reason = explain(f"tool {request.call.name!r}", error)
             request.directions.reply(error_frame(request.id, INTERNAL_ERROR, reason))
 
-        try:
-            await run_or_fail(self._answer(call), fail)
-        finally:
-            # Not by a callback of the task: that would take a turn of the loop for each call.
-            self._under_way.discard(call)
-            if self._by_id.get(request.id) is call:
-                del self._by_id[request.id]
+        await run_or_fail(self._answer(call), fail)
+
+    def _end(self, call: ProxiedCall) -> None:
+        self._under_way.discard(call)
+        if self._by_id.get(call.request.id) is call:
+            del self._by_id[call.request.id]
 
     async def _answer(self, call: ProxiedCall) -> None:
         directions = call.request.directions

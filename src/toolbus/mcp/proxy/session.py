@@ -29,7 +29,6 @@ from toolbus.mcp.proxy.session_log import SessionLog
 from toolbus.mcp.proxy.texts import CALL, ERROR
 from toolbus.mcp.proxy.tool_list import ToolList
 from toolbus.messages.ids import new_id
-from toolbus.tasks.eager import Begun
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -276,7 +275,7 @@ class ProxySession:
         elif not self.judging and (request is not None or frame.id is None):
             (directions.to_client if request is None else request.send)(line)
         elif request is not None:
-            task = Begun(self._pass_answer(request, frame, line), alone=True).task
+            task = asyncio.create_task(self._pass_answer(request, frame, line))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif frame.id is None and frame.failed:

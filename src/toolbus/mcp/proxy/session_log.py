@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING
 
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.records import AssistantMessage
 from toolbus.store.protocol import Stored
-from toolbus.tasks.eager import Begun, to_the_end
+from toolbus.store.write_behind import MAX_WAITING, WriteBehind
 from toolbus.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from toolbus.bus.bus import EventBus
-    from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
     from toolbus.store.protocol import Store
 
 logger = logging.getLogger("toolbus")
-
-_MOST_RECORDS = 1_000
-"""How many records wait at most for a message to be written with, or for a store that fails."""
-
 
 _SOON = 0.005
 """Seconds that a call waits for its answer, to be written with it."""
@@ -40,10 +34,10 @@ class SessionLog:
         # Whether a call may go to the server before it is written: if the last write was good.
         self.works = False
         self.waiting: set[CallWriter] = set()
-        self._unsaved: deque[DispatchRecord] = deque(maxlen=_MOST_RECORDS)
+        self._unsaved = WriteBehind(MAX_WAITING)
         self._end_tap = (
             bus.tap(
-                self._add_record, idle=False, without=(MODEL_CALL_DELTA,), session_id=session_id
+                self._unsaved.add, idle=False, without=(MODEL_CALL_DELTA,), session_id=session_id
             )
             if store
             else None
@@ -70,31 +64,20 @@ class SessionLog:
             return
         self._end_tap()
         await asyncio.gather(*[one.flush() for one in self.waiting], return_exceptions=True)
-        if self._unsaved:
-            try:
-                await to_the_end(Begun(self.write(None)))
-            except Exception as error:  # noqa: BLE001 - the messages are safe, the session is over
-                logger.warning("ledger records of the session are lost: %s", error)
+        await self._unsaved.flush(self.write, "are lost")
 
-    async def write(self, message: Message | None, before: Message | None = None) -> None:
+    async def write(self, message: Message | None = None, before: Message | None = None) -> None:
         """Write *message*, right after *before*, with the records so far."""
         if self._store is None:
             return
-        records = tuple(self._unsaved)
-        self._unsaved.clear()
-        stored = Stored(message=message, before=before, records=records)
         try:
-            await self._store.append(self.session_id, stored)
+            with self._unsaved.taking() as records:
+                stored = Stored(message=message, before=before, records=records)
+                await self._store.append(self.session_id, stored)
         except Exception:
             self.works = False
-            self._unsaved.extendleft(reversed(records))
             raise
         self.works = True
-
-    def _add_record(self, record: DispatchRecord) -> None:
-        if len(self._unsaved) == _MOST_RECORDS:
-            logger.warning("a ledger record is lost: too many wait for the next message")
-        self._unsaved.append(record)
 
 
 class CallWriter:

@@ -3,14 +3,16 @@
 What the model reads becomes parts of a `ToolResponse`, so that adapters find it where they find
 any tool's text. All other strings, of `_meta`, annotations, links and fields that nobody knows
 yet, are the *rest*: it is shown as structured JSON. Of a handshake and a list of tools, which
-programs live on, a list of the words is shown instead.
+programs live on, a list of the prose is shown instead.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from toolbus.mcp.proxy.words import HANDSHAKES, LIST, Place, Slot, find_words
+from msgspec import to_builtins
+
+from toolbus.mcp.proxy.prose import GONE, HANDSHAKES, LIST, rewrite_prose
 from toolbus.messages.immutable import thaw
 from toolbus.messages.parts import join_text
 from toolbus.messages.records import (
@@ -23,15 +25,15 @@ from toolbus.messages.records import (
     ToolResponse,
 )
 
-Kind = Literal["blocks", "resources", "messages", "text", "words", "whole"]
+Kind = Literal["blocks", "resources", "messages", "text", "prose", "whole"]
 
 
 class Layout(NamedTuple):
-    """Where a method's texts are: *at* a member; the members *keep* are no handler's concern."""
+    """Where a method's texts are: in *member*; those named in *hidden* are no handler's concern."""
 
     kind: Kind
-    at: str = ""
-    keep: tuple[str, ...] = ()
+    member: str = ""
+    hidden: tuple[str, ...] = ()
 
 
 CALL, ERROR = "tools/call", "error"
@@ -40,12 +42,12 @@ _RESULTS = {
     CALL: Layout("blocks", "content"),
     "resources/read": Layout("resources", "contents"),
     "prompts/get": Layout("messages", "messages"),
-    LIST: Layout("words"),
-    **dict.fromkeys(HANDSHAKES, Layout("words", "instructions")),
-    ERROR: Layout("text", "message", keep=("code",)),
+    LIST: Layout("prose"),
+    **dict.fromkeys(HANDSHAKES, Layout("prose", "instructions")),
+    ERROR: Layout("text", "message", hidden=("code",)),
 }
 _PARAMS = {
-    "notifications/message": Layout("text", "data", keep=("level",)),
+    "notifications/message": Layout("text", "data", hidden=("level",)),
     "notifications/progress": Layout("text", "message", ("progressToken", "progress", "total")),
 }
 _WHOLE = Layout("whole")
@@ -56,64 +58,59 @@ _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "
 _BARE = frozenset({"text", "image", "audio", "resource"})
 
 
-class Seen(NamedTuple):
+class DecodedBody(NamedTuple):
     """A body as handlers see it: the *response*, and *rest* if that is shown by itself.
 
-    Of a body with *words* those are shown, and put back into *kept*, which is the body.
+    *unshown* are members that are put back as they were. Of the result of *method* with prose that
+    alone is shown, and *unshown* is the whole body.
     """
 
     layout: Layout
     response: ToolResponse
     rest: Any
-    kept: dict[str, Any]
-    words: tuple[Place, ...] = ()
+    unshown: dict[str, Any]
+    method: str = ""
 
     @property
     def bare(self) -> bool:
         """Whether the rest holds nothing but the kinds of blocks that have their text elsewhere."""
-        rest, items = self.rest, self.rest.get(self.layout.at, [])
-        known = rest.keys() <= {"isError", self.layout.at} and isinstance(items, list)
+        rest, items = self.rest, self.rest.get(self.layout.member, [])
+        known = rest.keys() <= {"isError", self.layout.member} and isinstance(items, list)
         if not (known and isinstance(rest.get("isError", False), bool)):
             return False
-        for one in items:  # noqa: SIM110 - for each call, and `all` takes twice as long
-            if not _is_bare(one):
+        for item in items:  # noqa: SIM110 - for each call, and `all` takes twice as long
+            if not _is_bare(item):
                 return False
         return True
 
     def body(self, response: ToolResponse, rest: Any) -> Any:
         """Return the body that says *response*, with *rest* as handlers left that."""
-        kind, at = self.layout.kind, self.layout.at
+        kind, member = self.layout.kind, self.layout.member
         if kind == "whole":
             return thaw(response.structured)
-        if kind == "words":
+        if kind == "prose":
             return self._reworded(response)
         body = thaw(rest) if isinstance(rest, dict) else {}
         if kind == "text":
             if response.content:
-                body[at] = join_text(response.content)
-        elif response.content or isinstance(body.get(at), list):
-            bases = body.get(at)
-            items = bases if isinstance(bases, list) else []
-            body[at] = [
-                _lower(kind, items[index] if index < len(items) else None, part)
-                for index, part in enumerate(response.content)
-            ]
-        return {**body, **self.kept}
+                body[member] = join_text(response.content)
+        elif response.content or isinstance(body.get(member), list):
+            body[member] = _lower_all(kind, body.get(member), response.content)
+        return {**body, **self.unshown}
 
     def _reworded(self, response: ToolResponse) -> Any:
-        """Return the body with the words that handlers left, without them if they left a text."""
-        words = thaw(response.structured)
-        if words is None:
-            for slot in self.words:
-                slot.clear()
-        elif not isinstance(words, list) or len(words) != len(self.words):
+        """Return the body with the prose that handlers left, without any if they left a text."""
+        prose = thaw(response.structured)
+        if prose is None:
+            body = rewrite_prose(self.method, self.unshown, lambda _: GONE)
+        elif not isinstance(prose, list) or len(prose) != len(self.response.structured):
             raise ValueError("a handler left other words than there are places for")
         else:
-            for slot, word in zip(self.words, words, strict=True):
-                slot.put(word)
-        if self.layout.at in self.kept:
-            self.kept[self.layout.at] = join_text(response.content)
-        return self.kept
+            remaining = iter(prose)
+            body = rewrite_prose(self.method, self.unshown, lambda _: next(remaining))
+        if isinstance(self.unshown.get(self.layout.member), str):
+            body[self.layout.member] = join_text(response.content)
+        return body
 
     def result(self, response: ToolResponse, rest: Any) -> Any:
         """Return the result of a tool call that says *response*."""
@@ -127,7 +124,7 @@ class Seen(NamedTuple):
         return body
 
 
-def see(method: str, body: Any, *, params: bool = False) -> Seen:
+def decode_body(method: str, body: Any, *, params: bool = False) -> DecodedBody:
     """Return *body*, the result of *method* or its *params*, as handlers see it.
 
     The body is used up, or part of what comes back. Raises `FreezeError` for what no record can
@@ -136,34 +133,31 @@ def see(method: str, body: Any, *, params: bool = False) -> Seen:
     layout = (_PARAMS if params else _RESULTS).get(method, _WHOLE)
     if layout.kind == "whole" or not isinstance(body, dict):
         response = ToolResponse(structured=body, is_error=method == ERROR)
-        return Seen(_WHOLE, response, None, {})
-    if layout.kind == "words":
-        return _see_words(method, layout, body)
-    kept = {name: body.pop(name) for name in layout.keep if _is_plain(name, body.get(name))}
-    if layout.kind == "text":
-        texts = isinstance(body.get(layout.at), str)
-        parts: tuple[Part, ...] = (TextPart(text=body.pop(layout.at)),) if texts else ()
-    else:
-        items = body.get(layout.at)
-        parts = tuple(
-            [_lift(layout.kind, one) for one in (items if isinstance(items, list) else ())]
-        )
+        return DecodedBody(_WHOLE, response, None, {})
+    if layout.kind == "prose":
+        return _decode_prose(method, layout, body)
+    unshown = {name: body.pop(name) for name in layout.hidden if _is_plain(name, body.get(name))}
+    parts = _lift_all(layout, body)
     if method == CALL:
         structured, failed = body.pop("structuredContent", None), body.get("isError") is True
         response = ToolResponse(content=parts, structured=structured, is_error=failed)
-        return Seen(layout, response, body, kept)
+        return DecodedBody(layout, response, body, unshown)
     response = ToolResponse(content=parts, structured=body or None, is_error=method == ERROR)
-    return Seen(layout, response, None, kept)
+    return DecodedBody(layout, response, None, unshown)
 
 
-def _see_words(method: str, layout: Layout, body: dict[str, Any]) -> Seen:
-    words = tuple(find_words(method, body))
-    text = body.get(layout.at)
+def _decode_prose(method: str, layout: Layout, body: dict[str, Any]) -> DecodedBody:
+    shown: list[Any] = []
+
+    def show(prose: Any) -> Any:
+        shown.append(prose)
+        return prose
+
+    rewrite_prose(method, body, show)
+    text = body.get(layout.member)
     parts = (TextPart(text=text),) if isinstance(text, str) else ()
-    if text is not None and not parts:
-        words = (*words, Slot(body, layout.at))
-    shown = [slot.value for slot in words]
-    return Seen(layout, ToolResponse(content=parts, structured=shown or None), None, body, words)
+    response = ToolResponse(content=parts, structured=shown or None)
+    return DecodedBody(layout, response, None, body, method)
 
 
 def _is_plain(name: str, value: Any) -> bool:
@@ -180,11 +174,21 @@ def refusal(reason: str) -> dict[str, Any]:
 
 def rendered(response: ToolResponse) -> Any:
     """Return the result of a tool call that no server gave."""
-    return {"content": [], **Seen(_RESULTS[CALL], response, None, {}).result(response, None)}
+    return {"content": [], **DecodedBody(_RESULTS[CALL], response, None, {}).result(response, None)}
 
 
 def _is_bare(item: Any) -> bool:
     return isinstance(item, dict) and item.keys() <= {"type"} and item.get("type") in _BARE
+
+
+def _lift_all(layout: Layout, body: dict[str, Any]) -> tuple[Part, ...]:
+    """Return the parts that the member of *layout* holds, and take their texts out of there."""
+    items = body.get(layout.member)
+    if isinstance(items, list):
+        return () if layout.kind == "text" else tuple([_lift(layout.kind, item) for item in items])
+    if layout.kind == "text" and isinstance(items, str):
+        return (TextPart(text=body.pop(layout.member)),)
+    return ()
 
 
 def _lift(kind: Kind, item: Any) -> Part:
@@ -211,8 +215,14 @@ def _resource(uri: str, item: dict[str, Any]) -> Resource:
 
 
 def _mime_type(item: dict[str, Any]) -> str | None:
-    found = item.get("mimeType")
-    return found if isinstance(found, str) else None
+    mime_type = item.get("mimeType")
+    return mime_type if isinstance(mime_type, str) else None
+
+
+def _lower_all(kind: Kind, bases: Any, parts: tuple[Part, ...]) -> list[Any]:
+    items = bases if isinstance(bases, list) else []
+    padded = [*items, *[None] * (len(parts) - len(items))]
+    return [_lower(kind, base, part) for base, part in zip(padded, parts, strict=False)]
 
 
 def _lower(kind: Kind, base: Any, part: Part) -> Any:
@@ -223,33 +233,30 @@ def _lower(kind: Kind, base: Any, part: Part) -> Any:
         message = base if isinstance(base, dict) else {"role": "user"}
         return {**message, "content": _lower("blocks", message.get("content"), part)}
     if kind == "resources":
-        if isinstance(part, ResourcePart):
-            return _lower_resource(base, part.resource)
-        return {"uri": _uri_of(base), "text": join_text((part,))}
-    alike = base if isinstance(base, dict) and base.get("type") == part.type else {}
-    return {"type": part.type, **alike, **_members(part, alike)}
+        return _lower_resource(base, part)
+    whole = to_builtins(part)
+    if not isinstance(base, dict) or base.get("type") != part.type:
+        return whole
+    if "resource" in whole:
+        whole["resource"] = _laid_over(base.get("resource"), whole["resource"])
+    return _laid_over(base, whole)
 
 
-def _members(part: Part, base: dict[str, Any]) -> dict[str, Any]:
-    match part:
-        case TextPart(text=text):
-            return {"text": text}
-        case ResourcePart(resource=resource):
-            return {"resource": _lower_resource(base.get("resource"), resource)}
-        case ImagePart(data=data, mime_type=mime) | AudioPart(data=data, mime_type=mime):
-            return {"mimeType": base.get("mimeType", mime), "data": data}
+def _lower_resource(base: Any, part: Part) -> dict[str, Any]:
+    """Return the resource that says *part*, which is one, or a text that a handler left of one."""
+    if isinstance(part, ResourcePart):
+        return _laid_over(base, to_builtins(part.resource))
+    uri = base.get("uri") if isinstance(base, dict) else None
+    return {"uri": uri if isinstance(uri, str) else "toolbus:answer", "text": join_text((part,))}
 
 
-def _lower_resource(base: Any, resource: Resource) -> dict[str, Any]:
-    said = {"uri": resource.uri, "mimeType": resource.mime_type}
-    texts = {"text": resource.text, "blob": resource.blob}
-    known = base if isinstance(base, dict) else {k: v for k, v in said.items() if v is not None}
-    return {**known, **{name: text for name, text in texts.items() if text is not None}}
+def _laid_over(base: Any, whole: dict[str, Any]) -> dict[str, Any]:
+    """Return *base* with text or data of *whole*; *whole* itself if *base* is no object."""
+    if not isinstance(base, dict):
+        return whole
+    return {**base, **{name: whole[name] for name in _HOLDING if name in whole}}
 
 
-def _uri_of(base: Any) -> str:
-    found = base.get("uri") if isinstance(base, dict) else None
-    return found if isinstance(found, str) else "toolbus:answer"
-
-
+_HOLDING = ("text", "blob", "data", "resource")
+# Stands for a block that no part can hold, so that the others keep their places.
 _FOREIGN = ResourcePart(resource=Resource(uri="toolbus:foreign-block"))

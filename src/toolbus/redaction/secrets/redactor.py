@@ -7,6 +7,7 @@ import time
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from toolbus.messages.text_walker import TextMapper, rewrite_call, rewrite_message
 from toolbus.redaction.secrets.scanning import (
     Rewriter,
     ScanLimits,
@@ -19,6 +20,7 @@ from toolbus.redaction.secrets.secret_registry import SessionRegistries
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.engine import Engine
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
@@ -79,21 +81,19 @@ class Redactor:
             finally:
                 registry.shrink()
 
-    def restore(self, session: str, record: T, walk: Callable[[T, TextVisitor], T]) -> T:
-        """Return *record* with values where placeholders of *session* stand."""
+    def restore(self, session: str, call: ToolCall) -> ToolCall:
+        """Return *call* with values where placeholders of *session* stand."""
         with self._lock:
-            return walk(record, _Restorer(self.registries.of(session)))
+            return rewrite_call(call, TextMapper(self.registries.of(session).restored))
 
-    def note(
-        self, session: str, records: tuple[T, ...], walk: Callable[[T, TextVisitor], T]
-    ) -> None:
-        """Note the placeholders in the *records* that *session* had before we knew of it, once."""
+    def note(self, session: str, messages: tuple[Message, ...]) -> None:
+        """Note the placeholders in the *messages* that *session* had before we knew of it, once."""
         with self._lock:
             registry = self.registries.of(session)
             if not registry.noted:
                 registry.noted = True
-                for record in records:
-                    walk(record, _Noter(registry))
+                for message in messages:
+                    rewrite_message(message, _Noter(registry))
 
     def _cleaned(
         self,
@@ -136,16 +136,6 @@ class _TailVisitor(SecretVisitor):
             return self._visitor.texts(texts)
         tail, self._tail, self.latest = self._tail, None, texts[-1]
         return self._visitor.texts((tail, *texts))[1:]
-
-
-class _Restorer(SecretVisitor):
-    """Puts the values of *registry* where their placeholders stand."""
-
-    def __init__(self, registry: SecretRegistry) -> None:
-        self._restored = registry.restored
-
-    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        return tuple(map(self._restored, texts))
 
 
 class _Noter(SecretVisitor):

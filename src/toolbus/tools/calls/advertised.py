@@ -21,32 +21,32 @@ class AdvertisedTools:
     def __init__(
         self,
         specs: Sequence[ToolSpec],
-        given: Mapping[object, Mapping[str, ToolSpec]] | None = None,
+        by_adapter: Mapping[object, Mapping[str, ToolSpec]] | None = None,
     ) -> None:
         self.specs = {spec.name: spec for spec in specs}
-        self._given = given or {}
+        self._by_adapter = by_adapter or {}
 
     @classmethod
     def of(cls, context: EventContext[tuple[ToolSpec, ...]]) -> AdvertisedTools:
         """Return what a dispatch of `TOOLS_PROVIDE` left; a denial leaves no tools."""
-        given = {
+        by_adapter = {
             step.actor: {spec.name: spec for spec in step.before}
             for step in context.steps
             if isinstance(step.before, tuple)
         }
-        return cls(() if context.denied else context.value, given)
+        return cls(() if context.denied else context.value, by_adapter)
 
     def joined(self, other: AdvertisedTools) -> AdvertisedTools:
         """Return this offer and *other*: what a model was told in several pages."""
-        given = {
-            actor: {**self._given.get(actor, {}), **other._given.get(actor, {})}
-            for actor in (*self._given, *other._given)
+        by_adapter = {
+            actor: {**self._by_adapter.get(actor, {}), **other._by_adapter.get(actor, {})}
+            for actor in (*self._by_adapter, *other._by_adapter)
         }
-        return AdvertisedTools((*self.specs.values(), *other.specs.values()), given)
+        return AdvertisedTools((*self.specs.values(), *other.specs.values()), by_adapter)
 
-    def given(self, actor: object, call: ToolCall) -> ToolSpec | None:
+    def spec_for(self, actor: object, call: ToolCall) -> ToolSpec | None:
         """Return the spec that *actor*, an adapter, was given for the tool of *call*, or None."""
-        return self._given.get(actor, {}).get(call.name)
+        return self._by_adapter.get(actor, {}).get(call.name)
 
 
 class ArgumentsCheck:

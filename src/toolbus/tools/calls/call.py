@@ -17,10 +17,9 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
-from toolbus.tasks.eager import EXITS
+from toolbus.tasks.shielding import EXITS
 from toolbus.tools.calls.execution import execute, failure
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
-from toolbus.tools.contexts import ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -48,8 +47,8 @@ class CallInProgress:
     def __init__(
         self,
         requested: ToolCall,
-        means: CallEnvironment,
-        offer: AdvertisedTools | None,
+        environment: CallEnvironment,
+        advertised: AdvertisedTools | None,
         *,
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
@@ -57,14 +56,15 @@ class CallInProgress:
         self.requested = self.call = requested
         self.executed: ToolCall | None = None
         self.error: BaseException | None = None
-        self._means, self._offer, self._passed, self._earlier = means, offer, passed, earlier
+        self._environment, self._advertised = environment, advertised
+        self._passed, self._earlier = passed, earlier
         self._state: State | ToolStatus = "requested"
         self._response = _NO_RESPONSE
         self._answer: ToolResponse | None = None
         self._ask = _NO_QUESTION
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
-        self._attempts, self._started = 0, means.clock()
+        self._attempts, self._started = 0, environment.clock()
         self._walker: asyncio.Task[Any] | None = None
         self._stopped = self._again = False
 
@@ -114,7 +114,7 @@ class CallInProgress:
         if self.executed is not None:
             return cast("Tool", self._tool).spec
         if self._state == "answered":
-            tool = self._means.toolset.get(self.call.name)
+            tool = self._environment.toolset.get(self.call.name)
         else:
             tool = self._look_up(self.requested.name)
         return tool.spec if tool else None
@@ -129,7 +129,7 @@ class CallInProgress:
     @property
     def outcome(self) -> ToolCallOutcome:
         """What became of it; the response carries the facts of the execution."""
-        duration = max(1, self._means.clock() - self._started)
+        duration = max(1, self._environment.clock() - self._started)
         shown = self._answered_for
         return ToolCallOutcome(
             requested=self.requested,
@@ -148,18 +148,18 @@ class CallInProgress:
         )
 
     async def _judge(self) -> Signal:
-        means, offer = self._means, self._offer
-        if not means.bus.hears(TOOL_CALL_BEFORE):
+        environment, advertised = self._environment, self._advertised
+        if not environment.bus.hears(TOOL_CALL_BEFORE):
             return self._allowed()
-        tool = means.toolset.get(self.call.name)
-        spec = offer.specs.get(self.call.name) if offer else None
-        context = await means.bus.apply(
+        tool = environment.toolset.get(self.call.name)
+        spec = advertised.specs.get(self.call.name) if advertised else None
+        context = await environment.bus.apply(
             TOOL_CALL_BEFORE,
             self.requested,
-            scope=means.scope,
+            scope=environment.scope,
             tool=spec or (tool.spec if tool else None),
-            check=means.check,
-            signatures=offer.given if offer else None,
+            check=environment.check,
+            signatures=advertised.spec_for if advertised else None,
         )
         self.call, self._answer = context.value, context.answer
         if context.rejected:
@@ -175,8 +175,8 @@ class CallInProgress:
         return self._allowed()
 
     async def _ask_person(self) -> Signal:
-        means = self._means
-        refusal = await means.approvals.refusal(self._ask, self.call, means.scope, self._earlier)
+        scope, approvals = self._environment.scope, self._environment.approvals
+        refusal = await approvals.refusal(self._ask, self.call, scope, self._earlier)
         if refusal is not None:
             self._fail(refusal.reason, "denied")
             return "denied"
@@ -197,28 +197,26 @@ class CallInProgress:
         self._tool = self._look_up(self.call.name)
         if self._tool is not None:
             return "known"
-        names = [one.spec.name for one in self._means.toolset if self._look_up(one.spec.name)]
+        names = [spec.name for spec in self._environment.toolset.specs if self._look_up(spec.name)]
         text = f"no tool named {self.call.name!r}; known tools: {', '.join(names) or 'none'}"
         self._fail(text, "unknown_tool")
         return "unknown"
 
     def _validate(self) -> Signal:
-        self._values, problem = self._means.check.fit(self.call)
+        self._values, problem = self._environment.check.fit(self.call)
         if problem is None:
             return "valid"
         self._fail(f"invalid arguments: {problem}", "invalid_arguments")
         return "invalid"
 
     async def _run(self) -> Signal:
-        tool, means = cast("Tool", self._tool), self._means
+        tool = cast("Tool", self._tool)
         self._attempts += 1
         self.executed = self.call
         # What it got the first time it may have changed.
         if self._attempts > 1 and self._validate() != "valid":
             return "failed"
-        context = ToolContext(
-            means.scope, self.call.id, means.nested, means.progress, means.approvals
-        )
+        context = self._environment.context_of(self.call)
         try:
             ending = await execute(
                 f"tool {tool.spec.name!r}",
@@ -234,15 +232,16 @@ class CallInProgress:
         return "failed" if self._response.is_error else "returned"
 
     async def _recover(self) -> Signal:
-        tool, means = cast("Tool", self._tool), self._means
+        tool, environment = cast("Tool", self._tool), self._environment
         failed = _failure_of(self.outcome)
-        context = await means.bus.apply(TOOL_CALL_ERROR, failed, scope=means.scope, tool=tool.spec)
+        bus, scope = environment.bus, environment.scope
+        context = await bus.apply(TOOL_CALL_ERROR, failed, scope=scope, tool=tool.spec)
         if context.denied is not None:
             return "settled"
         match context.answer:
             case ToolResponse() as fallback:
                 self._response = fallback
-            case Retry(delay=delay) if _may_retry(tool, self._attempts, means.max_attempts):
+            case Retry(delay=delay) if _may_retry(tool, self._attempts, environment.max_attempts):
                 await asyncio.sleep(delay)
                 return "again"
             case _:
@@ -251,9 +250,9 @@ class CallInProgress:
 
     def _look_up(self, name: str) -> Tool | None:
         """Return the tool *name*, if it was offered to whoever calls."""
-        if self._offer is not None and name not in self._offer.specs:
+        if self._advertised is not None and name not in self._advertised.specs:
             return None
-        return self._means.toolset.get(name)
+        return self._environment.toolset.get(name)
 
     def _break_off(self, error: BaseException) -> None:
         """End it because a handler raised *error*; what the tool did stands."""
@@ -288,12 +287,12 @@ def _failure_of(outcome: ToolCallOutcome) -> ToolCallFailure:
     )
 
 
-def _may_retry(tool: Tool, attempts: int, most: int) -> bool:
+def _may_retry(tool: Tool, attempts: int, max_attempts: int) -> bool:
     """Tell whether *tool* may run again; why not is logged."""
     reason = f"{attempts} attempts were made"
     if not tool.idempotent:
         reason = "it is not marked idempotent"
-    elif attempts < most:
+    elif attempts < max_attempts:
         return True
     logger.warning("no retry of tool %r: %s", tool.spec.name, reason)
     return False

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.tools.calls.advertised import ArgumentsCheck
+from toolbus.tools.contexts import ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
-    from toolbus.messages.records import JsonObject, ToolResponse
+    from toolbus.messages.records import JsonObject, ToolCall, ToolResponse
     from toolbus.tools.calls.approvals import Approvals
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
@@ -38,6 +39,10 @@ class CallEnvironment:
         self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
         self.max_attempts, self.progress = max_attempts, progress
         self.check, self.clock = ArgumentsCheck(toolset), clock
+
+    def context_of(self, call: ToolCall) -> ToolContext:
+        """Return what the tool of *call* may know of it."""
+        return ToolContext(self.scope, call.id, self.nested, self.progress, self.approvals)
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Run a call for a tool."""

@@ -15,7 +15,7 @@ from toolbus.bus.grace import GRACE, current_grace
 from toolbus.errors import DeadlineError
 from toolbus.messages.immutable import escape_surrogates
 from toolbus.messages.records import ToolResponse
-from toolbus.tasks.eager import Begun, end_of
+from toolbus.tasks.shielding import ContainedTask
 from toolbus.tools.results import to_response
 
 if TYPE_CHECKING:
@@ -68,14 +68,18 @@ async def execute(
             return ending
         # A decorator's sync wrapper around an async function.
         function = partial(_same, ending.value)
-    work = Begun(_end(function))
-    if work.ended:
-        return await work
-    task: asyncio.Task[Ending] = work.task
+    return await _end_in_task(what, function, seconds)
+
+
+async def _end_in_task(
+    what: str, function: Callable[[], Awaitable[Any]], seconds: float | None
+) -> Ending:
+    """Return how *function* ends, in a task of its own, which may be left behind."""
+    running = ContainedTask(partial(_end, function))
+    task = running.task
     try:
-        if seconds is None:
-            await end_of(task)
-        elif not (await asyncio.wait({task}, timeout=seconds))[0]:
+        await asyncio.wait({task}, timeout=seconds)
+        if seconds is not None and not task.done():
             raise DeadlineError(seconds)
     finally:
         if not task.done():
@@ -84,7 +88,7 @@ async def execute(
             # It may clean up, so that its own calls end before it does.
             grace = current_grace()
             await asyncio.wait({task}, timeout=GRACE if grace is None else grace.seconds)
-    return work.result()
+    return running.result()
 
 
 def failure(text: str, error_type: str) -> ToolResponse:

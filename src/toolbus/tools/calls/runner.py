@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,14 +16,14 @@ from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage
-from toolbus.tasks.eager import EXITS, Begun, to_the_end
+from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.environment import CallEnvironment
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import ToolCallOutcome, ToolSpec
@@ -52,7 +52,7 @@ class ToolRunner(CallEnvironment):
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
         sheltered: says that no cancellation reaches whoever calls; they use `stop`.
-        told: the ids of calls of which `TOOL_CALL_AFTER` was told and whose message is not yet
+        reported: the ids of calls whose `TOOL_CALL_AFTER` was fired and whose message is not yet
             appended; who closes them later passes the same set.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         progress: gets what tools tell of their progress.
@@ -69,7 +69,7 @@ class ToolRunner(CallEnvironment):
         approver: Approver | Approvals | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         sheltered: bool = False,
-        told: set[str] | None = None,
+        reported: set[str] | None = None,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
         ids: Callable[[], str] = new_id,
@@ -86,7 +86,7 @@ class ToolRunner(CallEnvironment):
         )
         self._append, self._sheltered = append or partial(admit, bus), sheltered
         self._ids = ids
-        self._told: set[str] = set() if told is None else told
+        self._reported: set[str] = set() if reported is None else reported
         self._under_way: list[CallInProgress] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
@@ -103,27 +103,27 @@ class ToolRunner(CallEnvironment):
         return outcome
 
     async def call_all(
-        self, calls: Sequence[ToolCall], offer: AdvertisedTools | None = None
+        self, calls: Sequence[ToolCall], advertised: AdvertisedTools | None = None
     ) -> tuple[ToolCallOutcome, ...]:
         """Run *calls* at the same time; append their messages in the order of the calls.
 
-        *offer* is what the model was told, None for a program, which sees all. Cancelling this
+        *advertised* is what the model was told, None for a program, which sees all. Cancelling this
         cancels the tools; every call still gets its message before `CancelledError` goes on.
         """
         if len(calls) == 1:
-            return await self._finish([CallInProgress(calls[0], self, offer)])
+            return await self._finish([CallInProgress(calls[0], self, advertised)])
         passed = [asyncio.Event() for _ in calls]
         return await self._finish(
             [
-                CallInProgress(call, self, offer, passed=passed[at], earlier=passed[:at])
-                for at, call in enumerate(calls)
+                CallInProgress(call, self, advertised, passed=passed[index], earlier=passed[:index])
+                for index, call in enumerate(calls)
             ]
         )
 
     def stop(self) -> None:
         """Cancel the tools of all calls under way; every call still gets its message."""
-        for one in self._under_way:
-            one.stop()
+        for call in self._under_way:
+            call.stop()
 
     async def close_interrupted(
         self, calls: Sequence[ToolCall], again: Collection[str] = ()
@@ -133,8 +133,8 @@ class ToolRunner(CallEnvironment):
         Of those whose ids are in *again*, a former process may have told `TOOL_CALL_AFTER`.
         """
         under_way = [CallInProgress(call, self, None) for call in calls]
-        for one in under_way:
-            one.interrupt(again=one.requested.id in again)
+        for call in under_way:
+            call.interrupt(again=call.requested.id in again)
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
@@ -143,57 +143,75 @@ class ToolRunner(CallEnvironment):
             try:
                 return await self._append_all(under_way)
             finally:
-                self._under_way = [one for one in self._under_way if one not in under_way]
+                self._under_way = [call for call in self._under_way if call not in under_way]
 
         grace = current_grace() or Grace()
 
-        def cancel() -> None:
-            for one in under_way:
-                one.stop()
+        def cancel(_: object) -> None:
+            for call in under_way:
+                call.stop()
             grace.begin()
 
         with grace.here():
-            work = Begun(self._append_all(under_way))
-        return await to_the_end(work, cancel)
+            return await shield_until_done(partial(self._append_all, under_way), cancel)
 
-    async def _complete(self, one: CallInProgress) -> ToolCallOutcome:
+    async def _complete(self, call: CallInProgress) -> ToolCallOutcome:
         """Take a call to its end and tell the observers; it waits for nothing after its walk."""
-        await one.walk()
-        outcome, call_id = one.outcome, one.requested.id
-        if call_id in self._told:
+        await call.walk()
+        outcome, call_id = call.outcome, call.requested.id
+        if call_id in self._reported:
             return outcome
-        self._told.add(call_id)
+        self._reported.add(call_id)
         try:
             self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
-            one.error = one.error or error
+            call.error = call.error or error
         return outcome
 
     async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         # A call that is alone needs no task of its own.
-        single = len(under_way) == 1
-        ends = [self._complete(one) if single else Begun(self._complete(one)) for one in under_way]
+        alone = len(under_way) == 1
+        tasks = [
+            None if alone else ContainedTask(partial(self._complete, call)) for call in under_way
+        ]
         outcomes: list[ToolCallOutcome] = []
         errors: list[BaseException] = []
-        for one, end in zip(under_way, ends, strict=True):
+        for call, running in zip(under_way, tasks, strict=True):
             try:
-                outcomes.append(await self._answer(one, await _end_of(end)))
+                outcome = await self._end_of(call, running)
+                outcomes.append(await self._answer(call, outcome))
             except GeneratorExit:
                 raise  # Its loop was closed: nothing can be waited for.
             except BaseException as error:  # noqa: BLE001 - its siblings are appended first
                 errors.append(error)
-            if one.error is not None:
-                errors.append(one.error)
+            if call.error is not None:
+                errors.append(call.error)
             if any(isinstance(error, EXITS) for error in errors):
                 for other in under_way:
                     other.stop()
         _raise_first(errors)
         return tuple(outcomes)
 
-    async def _answer(self, one: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
+    async def _end_of(
+        self, call: CallInProgress, running: ContainedTask[ToolCallOutcome] | None
+    ) -> ToolCallOutcome:
+        """Return the outcome of *call*, which is *running*, whatever is cancelled meanwhile."""
+        if running is None:
+            return await self._complete(call)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            # A call that has begun ends by itself, so it was this task that was cancelled.
+            if not running.task.cancelled():
+                return running.result()
+            # As the end of a program cancels all tasks, also one that has not begun.
+            call.stop()
+            return await self._complete(call)
+
+    async def _answer(self, call: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
         """Append the message of *outcome*; return that with what the model reads."""
-        message = await self._append(self._message(outcome), self.scope, one.spec)
-        self._told.discard(one.requested.id)
+        message = await self._append(self._message(outcome), self.scope, call.spec)
+        self._reported.discard(call.requested.id)
         read = _read_by_model(message, outcome.response)
         return outcome if read is outcome.response else with_sound(outcome, response=read)
 
@@ -202,15 +220,15 @@ class ToolRunner(CallEnvironment):
 
         Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
         """
-        call = ToolCall(id=self._ids(), name=name, arguments=arguments)
-        one = CallInProgress(call, self, None)
+        requested = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        call = CallInProgress(requested, self, None)
         try:
-            outcome = await to_the_end(Begun(self._complete(one)), one.stop)
+            outcome = await shield_until_done(partial(self._complete, call), lambda _: call.stop())
         finally:
-            self._told.discard(call.id)
-        if one.error is not None:
-            raise one.error
-        message = await admit(self.bus, self._message(outcome), self.scope, one.spec)
+            self._reported.discard(requested.id)
+        if call.error is not None:
+            raise call.error
+        message = await admit(self.bus, self._message(outcome), self.scope, call.spec)
         return _read_by_model(message, outcome.response)
 
     def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
@@ -220,18 +238,6 @@ class ToolRunner(CallEnvironment):
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
-
-
-async def _end_of(
-    end: Begun[ToolCallOutcome] | Coroutine[Any, Any, ToolCallOutcome],
-) -> ToolCallOutcome:
-    """Return what *end* brings, also if this very task is cancelled when it has ended."""
-    try:
-        return await end
-    except asyncio.CancelledError:
-        if isinstance(end, Begun):
-            return end.result()
-        raise
 
 
 def _raise_first(errors: list[BaseException]) -> None:
@@ -253,10 +259,10 @@ def _read_by_model(message: Message, response: ToolResponse) -> ToolResponse:
 def _guarded(progress: Progress) -> Progress:
     """Return *progress* as one whose failure does not reach the tool."""
 
-    def tell(call_id: str, text: str, part: float | None) -> None:
+    def report(call_id: str, text: str, part: float | None) -> None:
         try:
             progress(call_id, text, part)
         except Exception:
             logger.exception("the progress of tool call %s could not be told", call_id)
 
-    return tell
+    return report

@@ -191,7 +191,7 @@ async def test_a_call_takes_one_task_and_leaves_nothing_behind():
         await wires.listed("echo")
         before = asyncio.all_tasks()
         wires.call(1)
-        await asyncio.sleep(0)  # What has ended at once is a task until its turn.
+        await turns()
         calls = asyncio.all_tasks() - before
         rest = wires.session.begin_from_server(
             json.dumps({"id": 1, "result": {"content": []}}).encode()
@@ -214,8 +214,8 @@ async def test_a_call_that_is_denied_at_once_leaves_nothing_behind():
         wires.call(0)
         await wires.listed("echo")
         wires.call(1)
+        await turns()
 
-        # In the very turn in which it came.
         assert [one["id"] for one in wires.client] == [0, 1]
         assert not wires.session._calls._by_id
         assert not wires.session._calls._under_way

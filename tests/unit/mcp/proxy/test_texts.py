@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.mcp.proxy.texts import CALL, ERROR, refusal, rendered, see
+from toolbus.mcp.proxy.texts import CALL, ERROR, decode_body, refusal, rendered
 from toolbus.messages.records import (
     AudioPart,
     ImagePart,
@@ -73,7 +73,7 @@ def lowered(seen, response, rest):
 
 @given(st.sampled_from(METHODS), bodies)
 def test_what_nobody_changed_comes_back(method, body):
-    seen = see(method, deepcopy(body))
+    seen = decode_body(method, deepcopy(body))
 
     assert lowered(seen, seen.response, seen.rest) == body
 
@@ -83,7 +83,7 @@ def test_every_text_is_shown(method, body):
     def hide(text):
         return text.replace(SECRET, "")
 
-    seen = see(method, deepcopy(body))
+    seen = decode_body(method, deepcopy(body))
     rest = ToolResponse(structured=seen.rest).map_text(hide).structured
     left = lowered(seen, seen.response.map_text(hide), rest)
 
@@ -104,7 +104,10 @@ def test_every_text_is_shown(method, body):
 )
 def test_new_parts_are_blocks(part, block):
     content = [{"type": "video", "data": "x"}, {"type": "text", "text": "old", "_meta": {}}]
-    call, prompt = see(CALL, {"content": content}), see("prompts/get", {"messages": []})
+    call, prompt = (
+        decode_body(CALL, {"content": content}),
+        decode_body("prompts/get", {"messages": []}),
+    )
     response = ToolResponse(content=(part,))
 
     assert rendered(response) == {"content": [block]}
@@ -114,7 +117,7 @@ def test_new_parts_are_blocks(part, block):
 
 def test_a_resource_stays_one_whatever_a_handler_left():
     body = {"contents": [{"uri": "u", "mimeType": "m", "text": "old"}]}
-    seen = see("resources/read", body)
+    seen = decode_body("resources/read", body)
     response = ToolResponse.from_text("new")
 
     assert seen.body(response, seen.response.structured) == {
@@ -124,11 +127,11 @@ def test_a_resource_stays_one_whatever_a_handler_left():
 
 
 def test_a_result_that_is_no_object_is_shown_whole():
-    seen = see(CALL, ["a"])
+    seen = decode_body(CALL, ["a"])
 
     assert seen.response.structured == ("a",)
     assert seen.result(seen.response, None) == ["a"]
-    assert see(ERROR, "broken").response.is_error
+    assert decode_body(ERROR, "broken").response.is_error
 
 
 def test_a_refusal_is_an_error_with_its_reason():

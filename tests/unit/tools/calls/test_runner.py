@@ -224,21 +224,21 @@ async def test_a_refusal_keeps_the_question_for_operators():
     assert details == ["may I?", "may I?", "ValueError: no terminal", "timed out after 0.01 s"]
 
 
-def test_an_offer_knows_what_each_adapter_was_given():
+def test_advertised_tools_know_what_each_adapter_was_given():
     inner, outer, first = object(), object(), ToolSpec(name="count")
     second = ToolSpec(name="count", description="of the inner one")
     context = EventContext(TOOLS_PROVIDE, (first,))
     context.step("inner", (second,), actor=inner)
     context.step("outer", (second,), actor=outer)
 
-    offer = AdvertisedTools.of(context)
+    advertised = AdvertisedTools.of(context)
 
     call, other = calls_of("count", "erase")
-    assert offer.given(inner, call) is first
-    assert offer.given(outer, call) is second
-    assert offer.given(inner, other) is None
-    assert offer.given(object(), call) is None
-    assert AdvertisedTools([first]).given(inner, call) is None
+    assert advertised.spec_for(inner, call) is first
+    assert advertised.spec_for(outer, call) is second
+    assert advertised.spec_for(inner, other) is None
+    assert advertised.spec_for(object(), call) is None
+    assert AdvertisedTools([first]).spec_for(inner, call) is None
 
 
 def test_a_spec_of_another_tool_judges_nothing():
@@ -269,21 +269,47 @@ async def test_a_refused_approval_is_an_error_of_the_type_denied():
     assert (outcome.status, outcome.response.error_type) == ("denied", "denied")
 
 
-async def test_a_call_makes_two_tasks_and_waits_for_none():
-    messages, before, turns = [], asyncio.all_tasks(), []
+async def test_a_call_makes_two_tasks():
+    tasks = []
 
     @tool
     async def work() -> None:
         """Never wait."""
+        tasks.append(asyncio.all_tasks())
 
-    runner = ToolRunner(EventBus(), Toolset([work]), append=keeps(messages))
-    asyncio.get_running_loop().call_soon(turns.append, 1)
-
-    await runner.call("work")
+    before = asyncio.all_tasks()
+    await ToolRunner(EventBus(), Toolset([work])).call("work")
 
     # One for the call, one for the tool, which may have to be left behind.
-    assert len(asyncio.all_tasks() - before) == 2
-    assert (len(messages), turns) == (1, [])
+    assert len(tasks[0] - before) == 2
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_calls_whose_tasks_are_cancelled_are_answered_once(turns):
+    messages, outcomes, bus = [], [], EventBus()
+
+    @tool
+    async def work() -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    bus.on(TOOL_CALL_AFTER, lambda ctx: outcomes.append(ctx.value.requested.id))
+    runner = ToolRunner(bus, Toolset([work]), append=keeps(messages))
+    mine = asyncio.current_task()
+    calls = asyncio.ensure_future(runner.call_all(calls_of("work", "work", "work")))
+    # After one turn `call_all` waits for what has not begun; later the calls have not begun.
+    await asyncio.sleep(0)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {mine}:
+        task.cancel()
+    await asyncio.wait({calls})
+
+    assert calls.cancelled()
+    ids = [call_id for call_id, _ in messages]
+    assert len(ids) == len(set(ids)) == 3
+    assert sorted(outcomes) == sorted(ids)
 
 
 async def test_a_tool_that_waits_keeps_its_task():
@@ -360,9 +386,7 @@ async def test_a_tool_that_cancels_its_task_leaves_the_call_a_clean_one(waits):
 
     outcome = await ToolRunner(EventBus(), Toolset([work]), append=append).call("work")
 
-    assert (outcome.status, seen) == (
-        ("cancelled", [("cancelled", 0)]) if waits else ("ok", [(None, 0)])
-    )
+    assert (outcome.status, seen) == ("cancelled", [("cancelled", 0)])
 
 
 async def test_what_nobody_hears_is_not_dispatched():

@@ -13,7 +13,6 @@ from toolbus.mcp.proxy.http.failures import HttpError
 from toolbus.mcp.proxy.http.http_request import HttpRequest
 from toolbus.mcp.proxy.jsonrpc import read_frame
 from toolbus.mcp.proxy.processes import FAILED
-from toolbus.tasks.eager import Begun as EagerTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +132,7 @@ class AsgiApp:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - this is a coroutine
         self._tasks.add(task)
-        watch = EagerTask(_cancel_when_gone(request, task)).task
+        watch = asyncio.create_task(_cancel_when_gone(request, task))
         try:
             await self._backend.take(request)
         except HttpError as error:

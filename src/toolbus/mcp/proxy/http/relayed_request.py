@@ -16,7 +16,6 @@ from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, Frame, error_frame, read_fram
 from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import cancelled_id, is_stateless, params_of
 from toolbus.mcp.proxy.sse import nameless
-from toolbus.tasks.eager import Begun as EagerTask
 
 if TYPE_CHECKING:
     from toolbus.mcp.proxy.http.clients import Client
@@ -149,23 +148,25 @@ class RelayedRequest:
         if main:
             self._has_main, self.response.is_over = True, False
         exchange = _Exchange(frame, line, request_id, main, asked or main)
-        task = EagerTask(self._exchange(exchange), alone=True).task
+        task = asyncio.create_task(self._exchange(exchange))
         self._tasks[object() if request_id is UNSET else request_id] = task
-        self._main = task if main else self._main
+        if main:
+            self._main = task
+            # Not in its `finally`, which a task that is cancelled before it begins never enters.
+            task.add_done_callback(self._end_main)
 
     async def _exchange(self, exchange: _Exchange) -> None:
         """Send a request to the server, take what it says, and answer what it leaves open."""
-        response = self.response
         try:
             async with self._slots:
                 problem = await failure_of(self._send(exchange))
             await self._answer_open(exchange, problem)
         except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
-            response.break_off(error)
-        finally:
-            if exchange.main:
-                response.is_over = True
-                response.check()
+            self.response.break_off(error)
+
+    def _end_main(self, _: asyncio.Task[None]) -> None:
+        self.response.is_over = True
+        self.response.check()
 
     async def _send(self, exchange: _Exchange) -> str:
         """Send a request, and take the answer; return why a request in it has none."""

@@ -73,6 +73,7 @@ class SharedProcess:
         self._nonce = f"toolbus-{secrets.token_urlsafe(12)}-"
         self._aliases = re.compile(rb'"(%b\d+)"' % re.escape(self._nonce.encode()))
         self._listings = Listings()
+        self._requests: set[PendingRequest] = set()
         self._open: dict[str, tuple[PendingRequest, Raw]] = {}
         self._count = 0
         self._process: Process | None = None
@@ -112,11 +113,14 @@ class SharedProcess:
             await request.answer(502, [("content-type", JSON)], line)
             return
         pending = PendingRequest(self, process, request, frame)
+        # Known from here on, since its own tasks have perhaps not begun when the process dies.
+        self._requests.add(pending)
         self._listings.get(None, pending.session)
         try:
             await pending.run()
         finally:
             self._listings.put(None, pending.session)
+            self._requests.discard(pending)
             for alias in pending.aliases:
                 del self._open[alias]
             self._rest()
@@ -135,7 +139,7 @@ class SharedProcess:
 
     def end_streams(self) -> None:
         """End what would go on as long as its client likes."""
-        for pending, _ in self._open.values():
+        for pending in self._requests:
             if pending.frame.method == _LISTEN:
                 pending.stream.end()
 
@@ -162,11 +166,11 @@ class SharedProcess:
     def _rest(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self._open:
+        if not self._requests:
             self._timer = asyncio.get_running_loop().call_later(self._idle, self._finish)
 
     def _finish(self) -> None:
-        if not self._open and self._process is not None:
+        if not self._requests and self._process is not None:
             self._process.finish()
 
     async def _run(self, process: Process) -> None:
@@ -188,7 +192,7 @@ class SharedProcess:
         return explain_end(code, why)
 
     def _server_gone(self, reason: str) -> None:
-        for pending in {pending for pending, _ in self._open.values()}:
+        for pending in tuple(self._requests):
             pending.session.server_gone(reason)
 
     async def _take(self, line: bytes) -> None:
@@ -209,8 +213,7 @@ class SharedProcess:
         """Return the requests that *line* names; what names none is about any."""
         aliases = self._aliases.findall(line)
         entries = map(self._open.get, [alias.decode() for alias in aliases])
-        known = filter(None, entries) if aliases else self._open.values()
-        return {pending for pending, _ in known}
+        return {entry[0] for entry in entries if entry} if aliases else set(self._requests)
 
     def _value(self, match: re.Match[bytes]) -> bytes:
         """Return the id or the token that an alias stands for."""

@@ -1,12 +1,13 @@
-"""What the demo's timeline shows of calls that end otherwise than in the demo."""
+"""What the demo shows of calls that end otherwise than in the demo."""
 
 import io
 
 import pytest
 
-from toolbus.demo.account import CallStory, Deed
-from toolbus.demo.timeline import Timeline, duration_of
+from toolbus.demo.account import CallStory, Intervention
+from toolbus.demo.printing import DemoPrinter
 from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.terminal.durations import duration_of
 from toolbus.terminal.excerpts import excerpt
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import open_screen
@@ -14,12 +15,12 @@ from toolbus.terminal.screen import open_screen
 
 def shown(story):
     stream = io.StringIO()
-    Timeline(open_screen(Output(stream), {})).call(story)
+    DemoPrinter(open_screen(Output(stream), {})).show_call(story)
     return stream.getvalue()
 
 
 def story(status, did, *, approved=None):
-    deed = Deed(
+    intervention = Intervention(
         handler="Rules.judge",
         did=did,
         event=TOOL_CALL_BEFORE.name,
@@ -45,7 +46,7 @@ def story(status, did, *, approved=None):
         characters_returned=0,
         characters_read=0,
         text="",
-        deeds=(deed,),
+        deeds=(intervention,),
     )
 
 
@@ -56,11 +57,19 @@ def test_a_refusal_by_a_person_is_told():
     assert "no, said the approver\n" in text
 
 
-@pytest.mark.parametrize("did", ["failed", "timeout", "contract", "rejected"])
-def test_a_handler_that_fails_is_told(did):
+@pytest.mark.parametrize(
+    ("did", "words"),
+    [
+        ("failed", "failed at"),
+        ("timeout", "timed out at"),
+        ("contract", "broke its contract at"),
+        ("rejected", "broke"),
+    ],
+)
+def test_a_handler_that_fails_is_told(did, words):
     text = shown(story("denied", did))
 
-    assert f"! Rules.judge: {did}" in text
+    assert f"! Rules.judge {words} the call" in text
     assert "       because\n" in text
 
 

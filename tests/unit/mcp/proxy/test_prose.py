@@ -1,11 +1,11 @@
-"""The words in handshakes and lists: all of them, and nothing that a program lives on."""
+"""The prose in handshakes and lists: all of them, and nothing that a program lives on."""
 
 from copy import deepcopy
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.mcp.proxy.words import Name, Slot, find_words
+from toolbus.mcp.proxy.prose import GONE, rewrite_prose
 
 texts = st.sampled_from(["", "word", "name", "type", "properties", "items"])
 plain = st.recursive(
@@ -16,7 +16,14 @@ plain = st.recursive(
 
 
 def words(method, body):
-    return [slot.value for slot in find_words(method, body)]
+    found = []
+
+    def show(prose):
+        found.append(prose)
+        return prose
+
+    assert rewrite_prose(method, body, show) == body
+    return found
 
 
 def test_a_tools_words_are_all_but_its_name_and_the_structure_of_its_schema():
@@ -53,7 +60,7 @@ def test_a_handshakes_words_are_what_the_server_says_of_itself():
         "new": "thing",
     }
 
-    assert words("initialize", body) == ["thing", "n", "1", [{"src": "u"}], {"x": "y"}]
+    assert words("initialize", body) == [{"x": "y"}, "n", "1", [{"src": "u"}], "thing"]
     assert words("initialize", {"serverInfo": "odd", "capabilities": "bad"}) == ["odd", "bad"]
 
 
@@ -75,8 +82,8 @@ def test_what_is_not_as_the_protocol_wants_it_is_words():
     }
 
     assert words("initialize", body) == [
-        "a scope", "soon", "2025-11-25 and more", "a text", {"subscribe": "a word"},
-        {"a sentence": True}, "a name of words", "a new one",
+        "2025-11-25 and more", "a text", "a scope", "soon", {"subscribe": "a word"},
+        {"a sentence": True}, "a new one", "a name of words",
     ]  # fmt: skip
     assert words("tools/list", {"nextCursor": ["odd"], "resultType": "odd"}) == [["odd"], "odd"]
 
@@ -100,41 +107,37 @@ def test_of_a_schema_only_what_is_structure_is_no_word():
     }
 
     assert words("tools/list", {"tools": [{"name": "a tool", "inputSchema": schema}]}) == [
-        "a tool", "told", "#/$defs/A sum", "told too", "told need", "#/properties/m",
-        ["string", "odd"], "told need", "told", "told_anchor", "told:id",
-        {"told:vocabulary": True}, "told keyword", "A sum", "told name", "told more",
+        "a tool", "A sum", "told", "#/$defs/A sum", "told too", "told name", "told need",
+        "#/properties/m", ["string", "odd"], "told need", "told", "told more", "told_anchor",
+        "told:id", {"told:vocabulary": True}, "told keyword",
     ]  # fmt: skip
 
 
 def test_a_name_that_is_reworded_keeps_its_place():
     body = {"a": 1, "b c": 2, "d": 3}
-    (slot,) = [one for one in find_words("initialize", body) if isinstance(one, Name)]
 
-    slot.put("b")
-    assert list(body.items()) == [("a", 1), ("b", 2), ("d", 3)]
-    slot.put("gone")
-    Name(body, "d").put(None)
-    Name(body, "a").clear()
-    assert body == {"b": 2}
+    assert list(rewrite_prose("initialize", body, lambda _: "b").items()) == [
+        ("a", 1), ("b", 2), ("d", 3),
+    ]  # fmt: skip
+    assert rewrite_prose("initialize", body, lambda _: None) == {"a": 1, "d": 3}
+    assert rewrite_prose("initialize", body, lambda _: GONE) == {"a": 1, "d": 3}
 
 
 @given(st.dictionaries(texts | st.sampled_from(["tools", "serverInfo"]), plain, max_size=4))
 def test_what_is_put_back_is_what_was_there(body):
     for method in ("tools/list", "initialize"):
         same = deepcopy(body)
-        slots = find_words(method, same)
-        for slot in slots:
-            slot.put(slot.value)
 
+        assert all(isinstance(prose, str | list | dict) for prose in words(method, same))
         assert same == body
-        assert all(isinstance(slot.value, str | list | dict) for slot in slots)
 
 
-def test_a_place_that_is_cleared_is_gone_but_where_it_is_needed():
-    tool, about, items = {"title": "T"}, {"name": "n"}, ["a"]
+def test_prose_that_is_gone_leaves_empty_what_is_needed():
+    tools = {"tools": [{"name": "t", "title": "T"}, "odd"]}
+    handshake = {"serverInfo": {"name": "n", "title": "T"}, "supportedVersions": ["a"]}
 
-    Slot(tool, "title").clear()
-    Slot(about, "name").clear()
-    Slot(items, 0).clear()
-
-    assert (tool, about, items) == ({}, {"name": ""}, [""])
+    assert rewrite_prose("tools/list", tools, lambda _: GONE) == {"tools": [{"name": "t"}, ""]}
+    assert rewrite_prose("initialize", handshake, lambda _: GONE) == {
+        "serverInfo": {"name": ""},
+        "supportedVersions": [""],
+    }

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from toolbus.errors import SessionBusyError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
 STILL_LOGGED = (
@@ -57,3 +64,12 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
     failure = StoreError(where, reason)
     failure.__cause__ = error
     return failure
+
+
+@contextmanager
+def wrap_errors(where: str) -> Iterator[None]:
+    """CallTurn what goes wrong inside into a `StoreError` about *where*."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError) as error:
+        raise failure_of(where, error) from error

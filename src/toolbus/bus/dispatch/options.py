@@ -1,0 +1,110 @@
+"""How to subscribe, and what can be wrong with it: that is found before a handler ever runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+from msgspec import Struct
+
+from toolbus.bus.dispatch.callables import is_async, is_generator, takes_one
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.dispatch.holding import can_be_weak
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
+
+if TYPE_CHECKING:
+    from toolbus.bus.ledger.records import HandlerKind
+    from toolbus.events.catalogue import Event
+
+Policy = Literal["open", "closed", "raise"]
+Predicate: TypeAlias = Callable[[EventContext[Any]], bool]
+
+
+@runtime_checkable
+class Speaker(Protocol):
+    """Anything that speaks under a scope of its own, an agent above all."""
+
+    @property
+    def scope(self) -> Scope:
+        """Who it is."""
+
+
+class SubscriptionOptions(Struct, frozen=True, kw_only=True):
+    """How to subscribe; see `EventBus.on`."""
+
+    priority: int = 100
+    when: Predicate | None = None
+    sender: Speaker | str | None = None
+    on_error: Policy | None = None
+    timeout: float | None = None
+    thread: bool = False
+    once: bool = False
+    weak: bool = False
+    name: str | None = None
+
+
+def check_options(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> None:
+    """Raise `RegistrationError` for what could never work, whatever the handler is."""
+    if not isinstance(event, TransformEvent | ObserveEvent):
+        raise RegistrationError(f"event {event!r}", "expected a TransformEvent or an ObserveEvent")
+    for problem in _problems(event, kind, options):
+        raise RegistrationError(f"handler of {event.name!r}", problem)
+
+
+def check_handler(event: Event, handler: Callable[..., Any], options: SubscriptionOptions) -> None:
+    """Raise `RegistrationError` for a handler that could never work."""
+    for problem in _handler_problems(handler, options):
+        raise RegistrationError(f"handler {handler!r} of {event.name!r}", problem)
+
+
+def sender_id(sender: Any) -> Any:
+    """Return the agent's id of *sender*, or what it is instead of an agent or an id."""
+    is_speaker = isinstance(sender, Speaker) and isinstance(sender.scope, Scope)
+    return sender.scope.agent_id if is_speaker else sender
+
+
+def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> Iterator[str]:
+    observed, seconds = isinstance(event, ObserveEvent), options.timeout
+    if kind == "guard" and observed:
+        yield "a guard judges, and this event is only observed; use `on`"
+    if not isinstance(options.priority, int) or isinstance(options.priority, bool):
+        yield f"priority must be an integer, not {options.priority!r}"
+    if options.on_error not in (None, *get_args(Policy)):
+        yield f"on_error must be one of open, closed, raise, not {options.on_error!r}"
+    if observed and options.on_error not in (None, "open"):
+        yield "an observer cannot deny or raise; leave out on_error"
+    if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds < inf):
+        yield f"timeout must be a positive number of seconds, not {seconds!r}"
+    yield from _problems_of_choice(options)
+
+
+def _problems_of_choice(options: SubscriptionOptions) -> Iterator[str]:
+    """Give what is wrong with the choice of dispatches, by sender and predicate."""
+    sender, when = sender_id(options.sender), options.when
+    if sender is not None and not isinstance(sender, str):
+        yield f"sender must be an agent or an agent's id, not {options.sender!r}"
+    if sender == "":
+        yield "sender has no id, so it cannot be told from others"
+    if when is not None and not takes_one(when):
+        yield "when must take one argument, the context"
+    elif when is not None and is_async(when):
+        yield "when must be sync"
+
+
+def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions) -> Iterator[str]:
+    if not callable(handler):
+        yield "a handler must be callable, with one argument, the context"
+        return
+    if not takes_one(handler):
+        yield "a handler must take one argument, the context"
+    if is_generator(handler):
+        yield "a generator gives no single answer; return one"
+    if is_async(handler):
+        if options.thread:
+            yield "an async handler needs no thread; leave out thread=True"
+    elif options.timeout is not None and not options.thread:
+        yield "a sync handler cannot be timed out; add thread=True"
+    if options.weak and not can_be_weak(handler):
+        yield "it cannot be held weakly; leave out weak=True"

@@ -1,0 +1,182 @@
+"""What `specs` should not mention of `toolbus.tasks.shielding`."""
+
+import asyncio
+from contextvars import ContextVar
+from functools import partial
+
+import pytest
+
+from toolbus.tasks.shielding import ContainedTask, shield_until_done
+
+number = ContextVar("number", default=0)
+
+
+class Boom(Exception):
+    pass
+
+
+async def value(result):
+    return result
+
+
+async def fail(error):
+    await asyncio.sleep(0)
+    raise error
+
+
+def cancel_all(*others):
+    for task in asyncio.all_tasks() - {asyncio.current_task(), *others}:
+        task.cancel()
+
+
+async def test_work_has_a_task_of_its_own():
+    async def work():
+        await asyncio.sleep(0)
+        return asyncio.current_task()
+
+    running = ContainedTask(work)
+
+    assert not running.has_begun
+    assert await running is running.task
+    assert running.result() is running.task
+    assert await shield_until_done(work) is not asyncio.current_task()
+
+
+async def test_it_has_a_context_of_its_own():
+    async def work():
+        number.set(number.get() + 1)
+        await asyncio.sleep(0)
+        return number.get()
+
+    number.set(1)
+
+    assert await shield_until_done(work) == 2
+    assert number.get() == 1
+
+
+@pytest.mark.parametrize("error", [Boom, asyncio.CancelledError, KeyboardInterrupt, SystemExit])
+async def test_an_error_is_for_who_waits(error):
+    running = ContainedTask(partial(fail, error))
+
+    for _ in range(2):
+        with pytest.raises(error):
+            await running
+    with pytest.raises(error):
+        await shield_until_done(partial(fail, error))
+
+
+def test_an_exit_passes_every_finally():
+    passed = []
+
+    async def waits(level):
+        try:
+            await (shield_until_done(partial(waits, level - 1)) if level else fail(SystemExit))
+        finally:
+            passed.append(level)
+
+    with pytest.raises(SystemExit):
+        asyncio.run(waits(3))
+
+    assert passed == [0, 1, 2, 3]
+
+
+async def test_being_cancelled_does_not_reach_it(caplog):
+    told, go_on = [], asyncio.Event()
+
+    async def work(error):
+        await go_on.wait()
+        if error:
+            raise error
+        told.append("ended")
+
+    for error in (None, Boom()):
+        told.clear()
+        go_on.clear()
+        task = asyncio.ensure_future(
+            shield_until_done(partial(work, error), lambda _: told.append("cancelled"))
+        )
+        for _ in range(2):
+            await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.sleep(0)
+        assert not task.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert told == ["cancelled", "cancelled", *([] if error else ["ended"])]
+
+    assert caplog.record_tuples == []
+
+
+async def test_who_is_told_may_cancel_it():
+    begun, inner = asyncio.Event(), []
+
+    async def work():
+        begun.set()
+        await asyncio.Event().wait()
+
+    def cancel(task):
+        inner.append(task)
+        task.cancel()
+
+    task = asyncio.ensure_future(shield_until_done(work, cancel))
+    await begun.wait()
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert [one.cancelled() for one in inner] == [True]
+
+
+async def test_patience_has_an_end(caplog):
+    begun, end, tasks = asyncio.Event(), asyncio.Event(), []
+
+    async def work():
+        tasks.append(asyncio.current_task())
+        begun.set()
+        await end.wait()
+        raise Boom
+
+    task = asyncio.ensure_future(shield_until_done(work, patience=0.001))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not tasks[0].done()
+
+    end.set()
+    await asyncio.wait(tasks)
+    assert caplog.record_tuples == []
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_work_that_has_not_begun_begins_once_more(turns):
+    runs = []
+
+    async def work():
+        runs.append("begun")
+        for _ in range(2):
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                runs.append("cancelled")
+        return "done"
+
+    mine = asyncio.current_task()
+    task = asyncio.ensure_future(shield_until_done(work))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    cancel_all(mine)
+    await asyncio.wait({task})
+
+    # Cancelled before its own first step, not even the waiting has begun.
+    assert task.cancelled()
+    assert runs.count("begun") == min(turns, 1)
+
+
+async def test_a_loop_of_its_own_may_end_at_once():
+    def run(debug):
+        return asyncio.run(shield_until_done(partial(value, "a")), debug=debug)
+
+    assert [await asyncio.to_thread(run, debug) for debug in (False, True)] == ["a", "a"]

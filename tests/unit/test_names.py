@@ -1,0 +1,106 @@
+"""Names and sizes in all of `src/toolbus`, read from its syntax trees."""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+import toolbus
+
+ROOT = Path(toolbus.__file__).parent
+VAGUE = re.compile(
+    "own|one|said|most|room|left|found|given|more|last|at|told|kept|begun|wish|tell|deed|visit"
+    "|errand|heir|orphans?|shelf|pen|book|tone|paint|piece|passage|play|life|means|offer|offering"
+)
+"""Words that say nothing as the name of a thing."""
+MOST_LINES = {"function": 50, "file": 300}
+ALLOWED = Counter(
+    {
+        ("class", "inspect"): 1,
+        ("class", "store"): 3,
+        ("class", "testing"): 2,
+        ("file", "agent"): 1,
+        ("file", "bus"): 1,
+        ("file", "events"): 1,
+        ("file", "mcp"): 2,
+        ("function", "agent"): 1,
+        ("function", "bus"): 1,
+        ("word", "agent"): 16,
+        ("word", "bus"): 2,
+        ("word", "cli"): 14,
+        ("word", "config"): 42,
+        ("word", "errors.py"): 1,
+        ("word", "events"): 4,
+        ("word", "formats"): 61,
+        ("word", "inspect"): 68,
+        ("word", "mcp"): 110,
+        ("word", "messages"): 24,
+        ("word", "models"): 8,
+        ("word", "replay"): 24,
+        ("word", "settings"): 2,
+        ("word", "store"): 112,
+        ("word", "tasks"): 1,
+        ("word", "terminal"): 1,
+        ("word", "testing"): 96,
+        ("word", "tools"): 47,
+        ("word", "transcript"): 8,
+        ("word", "truncation"): 124,
+    }
+)
+"""What is left of the past, by kind and room; these numbers only fall."""
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+TREES = [(path.relative_to(ROOT), ast.parse(path.read_bytes())) for path in ROOT.rglob("*.py")]
+
+
+def bound_name(node):
+    """Return the name that *node* itself binds, if it does."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+        case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return name
+    return ""
+
+
+def vague_words():
+    for path, tree in TREES:
+        for node in ast.walk(tree):
+            if VAGUE.fullmatch(bound_name(node).strip("_")):
+                yield "word", path.parts[0], f"{path}:{node.lineno} {bound_name(node)}"
+
+
+def large_things():
+    for path, tree in TREES:
+        if (ROOT / path).read_bytes().count(b"\n") > MOST_LINES["file"]:
+            yield "file", path.parts[0], str(path)
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, FUNCTIONS)
+                and node.end_lineno - node.lineno >= MOST_LINES["function"]
+            ):
+                yield "function", path.parts[0], f"{path}:{node.lineno} {node.name}"
+
+
+def namesakes():
+    names = defaultdict(list)
+    for path, tree in sorted(TREES):
+        if path.stem not in {"__init__", "__main__"}:
+            names["module", path.parts[0], path.stem].append(path)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                names["class", "", node.name.lstrip("_")].append(path)
+    for (kind, _, name), (first, *others) in names.items():
+        yield from [(kind, path.parts[0], f"{path} {name}, as in {first}") for path in others]
+
+
+@pytest.mark.parametrize("search", [vague_words, large_things, namesakes])
+def test_names_are_plain_and_unique_and_all_is_small(search):
+    found = defaultdict(list)
+    for kind, room, place in search():
+        found[kind, room].append(place)
+
+    assert {key: places for key, places in found.items() if len(places) > ALLOWED[key]} == {}
