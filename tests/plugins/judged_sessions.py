@@ -7,6 +7,7 @@ from typing import NamedTuple
 from hostile_frames import DENIED, HIDDEN, SECRET
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard, on
 from toolbus.mcp.proxy.jsonrpc import LineSplitter
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 from toolbus.messages.immutable import thaw
 
@@ -68,7 +69,7 @@ class Between:
     def __init__(self, proxy):
         self.client, self.server = [], []
         self._unread = []
-        self.session = ProxySession(proxy, self.client.append, self._take)
+        self.session = ProxySession(proxy, Directions(self.client.append, self._take))
 
     def _take(self, line):
         self.server.append(line)
@@ -110,7 +111,7 @@ def frames_of(line):
 def lines_of(data):
     """Return *data* as the proxy cuts it."""
     cutter = LineSplitter(LIMIT)
-    return [*cutter.feed(data), *filter(None, [cutter.left])]
+    return [*cutter.feed(data), *filter(None, [cutter.remainder])]
 
 
 async def from_client(proxy, judge, data):

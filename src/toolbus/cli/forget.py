@@ -31,7 +31,7 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(found: argparse.Namespace, output: Output) -> int:
-        from toolbus.inspect.forgetting import forget_originals  # noqa: PLC0415 - loads half of the house
+        from toolbus.inspect.sessions import forget_originals  # noqa: PLC0415 - loads half of the house
 
         return forget_originals(output, found.database, found.session, as_json=found.json)
 

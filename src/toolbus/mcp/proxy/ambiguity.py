@@ -16,7 +16,7 @@ PROTOTYPE = "__proto__"
 
 _NO_PROTOTYPE = f"no member may be called {PROTOTYPE!r}"
 
-_MOST = 2**53 - 1
+_MAX_EXACT = 2**53 - 1
 """JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, integers share a double with others."""
 
 
@@ -76,7 +76,7 @@ def squeeze(name: str) -> str:
 
 def check_known(names: Iterable[str], known: Iterable[str]) -> None:
     """Raise `FlawError` for one of *names* that is one of *known* but for its case."""
-    folded = {fold(one): one for one in known}
+    folded = {fold(name): name for name in known}
     for name in names:
         if name == PROTOTYPE:
             raise FlawError(_NO_PROTOTYPE)
@@ -123,16 +123,18 @@ def _check_names(members: dict[str, Any]) -> None:
 
 
 def _is_exact(value: Any) -> bool:
-    return -_MOST <= value <= _MOST if type(value) is int else type(value) is not Digits
+    return -_MAX_EXACT <= value <= _MAX_EXACT if type(value) is int else type(value) is not Digits
 
 
 def drop_prototypes(value: Any) -> Any:
     """Return *value* without the members that are called `__proto__`."""
     match value:
         case dict():
-            return {name: drop_prototypes(one) for name, one in value.items() if name != PROTOTYPE}
+            return {
+                name: drop_prototypes(inner) for name, inner in value.items() if name != PROTOTYPE
+            }
         case list():
-            return [drop_prototypes(one) for one in value]
+            return [drop_prototypes(inner) for inner in value]
     return value
 
 
@@ -140,8 +142,8 @@ def prune(value: Any, shape: Shape) -> list[str]:
     """Take from *value* what generous readers take for a member of *shape*; return which."""
     pruned: list[str] = []
     if type(value) is list:
-        for one in value:
-            pruned += prune(one, shape)
+        for item in value:
+            pruned += prune(item, shape)
     elif type(value) is dict:
         for name in value.keys() - shape.members.keys():
             if (meant := shape.alike.get(squeeze(name))) is not None:
@@ -165,7 +167,7 @@ ERROR = "error"
 _OF_CALLS = frozenset(
     {"name", "arguments", "_meta", "task", "inputResponses", "requestState"},
 )
-ASKED = {
+CLIENT_MEMBERS = {
     "tools/call": _OF_CALLS,
     "prompts/get": _OF_CALLS,
     "resources/read": frozenset({"uri", "_meta", "inputResponses", "requestState"}),
@@ -184,7 +186,7 @@ _TOOL = Shape.of(
 _HANDSHAKE = Shape.of(
     *("protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"),
 )
-SAID = {
+SERVER_SHAPES = {
     "tools/call": Shape.of("structuredContent", "isError", "resultType", content=_BLOCK),
     "resources/read": Shape.of("resultType", contents=_RESOURCE),
     "prompts/get": Shape.of("description", "resultType", messages=Shape.of("role", content=_BLOCK)),

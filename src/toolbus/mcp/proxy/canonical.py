@@ -20,10 +20,10 @@ import msgspec
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.ambiguity import (
-    ASKED,
+    CLIENT_MEMBERS,
     ERROR,
     PROTOTYPE,
-    SAID,
+    SERVER_SHAPES,
     Digits,
     FlawError,
     check,
@@ -114,10 +114,10 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> bytes | 
 
 
 def _check_form(frame: dict[str, Any]) -> None:
-    own, answers = frame.get("id"), "result" in frame or "error" in frame
-    if not _is_id(own):
+    request_id, answers = frame.get("id"), "result" in frame or "error" in frame
+    if not _is_id(request_id):
         raise FlawError("an id is a text or a number")
-    if type(own) is str and HALF.search(own):
+    if type(request_id) is str and HALF.search(request_id):
         raise FlawError("an id is a text of whole characters")
     if "method" not in frame:
         if not answers:
@@ -134,7 +134,7 @@ def _check_params(frame: dict[str, Any]) -> None:
     params, method = frame.get("params"), frame.get("method")
     if method is None or type(params) not in {dict, list}:
         return
-    if type(params) is dict and (known := ASKED.get(method)) is not None:
+    if type(params) is dict and (known := CLIENT_MEMBERS.get(method)) is not None:
         if not params.keys() <= known:
             check_known(params, known)
         if method == _CALL:
@@ -144,12 +144,12 @@ def _check_params(frame: dict[str, Any]) -> None:
 
 def _check_prose(frame: dict[str, Any]) -> None:
     """Raise `FlawError` for a text where a server has a name to say: no handler is shown it."""
-    method, own = frame.get("method"), frame.get("id")
+    method, request_id = frame.get("method"), frame.get("id")
     if method is None:
         return
     if not _METHOD.fullmatch(method):
         raise FlawError("a method is a short name")
-    if type(own) is str and not _ID.fullmatch(own):
+    if type(request_id) is str and not _ID.fullmatch(request_id):
         raise FlawError("an id is a short name")
 
 
@@ -158,7 +158,7 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
     if about is None:
         kind = "error" if frame.get("error") is not None else "result"
         about = ERROR if kind == "error" else method_of(frame.get("id"))
-    shape = SAID.get(about or "")
+    shape = SERVER_SHAPES.get(about or "")
     for name in () if shape is None else prune(frame.get(kind), shape):
         logger.warning("the server said %r under a name alike; dropped", name)
 
@@ -167,11 +167,11 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
 
 
 def _written(frame: dict[str, Any]) -> bytes:
-    said = {name: frame[name] for name in _said(frame) if name in frame}
-    return write_line({"jsonrpc": "2.0", **said}, _encoder)
+    members = {name: frame[name] for name in _members_of(frame) if name in frame}
+    return write_line({"jsonrpc": "2.0", **members}, _encoder)
 
 
-def _said(frame: dict[str, Any]) -> tuple[str, ...]:
+def _members_of(frame: dict[str, Any]) -> tuple[str, ...]:
     if "method" in frame:
         return "id", "method", "params"
     if frame.get("error") is None:
@@ -189,16 +189,16 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_number)
 
 
 def _refused(frame: dict[str, Any], reason: str) -> Refusal:
-    own = frame.get("id", UNSET)
-    if type(own) is Digits or (own is not UNSET and not _is_id(own)):
-        own = None
-    return Refusal(own, _kind(frame.keys()), INVALID_REQUEST, reason)
+    request_id = frame.get("id", UNSET)
+    if type(request_id) is Digits or (request_id is not UNSET and not _is_id(request_id)):
+        request_id = None
+    return Refusal(request_id, _kind(frame.keys()), INVALID_REQUEST, reason)
 
 
 def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
-    own, names = outline(line)
+    request_id, names = outline(line)
     code = PARSE_ERROR if read_frame(line) is None else INVALID_REQUEST
-    return Refusal(own, _kind(names), code, error.reason)
+    return Refusal(request_id, _kind(names), code, error.reason)
 
 
 def _kind(names: Collection[str]) -> Kind:

@@ -79,11 +79,12 @@ def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Laun
 
     What fails is told before a server has effects.
     """
-    acquire = any(type(one).install is not AgentComponent.install for one in proxy.components)
+    installs = [type(component).install for component in proxy.components]
+    acquire = any(install is not AgentComponent.install for install in installs)
     late = acquire or options.store is not None or options.listening is not None
     if late or "://" in command[0]:
         return None
-    with _told(command):
+    with _reporting_failed_start(command):
         return launch(command)
 
 
@@ -96,18 +97,18 @@ def load_components(
     """
     bus, components = None, []
     loaded = [] if config is None else [load_configuration(config)]
-    for found in (*loaded, *map(load, targets)):
-        match found.kind:
+    for target in (*loaded, *map(load, targets)):
+        match target.kind:
             case "agent":
                 reason = "an agent, which a proxy has no model for; give its components"
-                raise UsageError(f"{found.target} is {reason}")
+                raise UsageError(f"{target.target} is {reason}")
             case "bus" if bus is not None:
-                raise UsageError(f"{found.target} is a second bus; give one, and components")
+                raise UsageError(f"{target.target} is a second bus; give one, and components")
             case "bus":
-                bus = found.bus
-        for one in found.components:
-            one.teardown()  # Loading has installed it for show.
-            components.append(one)
+                bus = target.bus
+        for component in target.components:
+            component.teardown()  # Loading has installed it for show.
+            components.append(component)
     return bus, components
 
 
@@ -139,7 +140,7 @@ async def _serve(
                 raise UsageError(str(error)) from error
             token = os.environ.get(TOKEN)
             return await run_remote(proxy, url, limits, token=token, output=output)
-        with _told(command):
+        with _reporting_failed_start(command):
             return await run_stdio(proxy, command, limits, output=output, launched=launched)
 
 
@@ -181,7 +182,7 @@ async def _listen(
 
 
 @contextmanager
-def _told(command: Sequence[str]) -> Iterator[None]:
+def _reporting_failed_start(command: Sequence[str]) -> Iterator[None]:
     """Make wrong use of a server that cannot be started."""
     try:
         yield

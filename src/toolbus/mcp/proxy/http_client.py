@@ -60,14 +60,14 @@ class HttpReply:
     def is_coded(self) -> bool:
         """Whether the body is compressed, though we ask for it as it is."""
         codings = [value for name, value in self.fields if name == "content-encoding"]
-        return any(one.strip().lower() not in {"", "identity"} for one in codings)
+        return any(coding.strip().lower() not in {"", "identity"} for coding in codings)
 
     async def body(self, limit: int) -> bytes:
         """Return the body; raises `FrameTooLongError` beyond *limit* bytes."""
         # One buffer that grows: what many pieces held, the system would not get back.
         whole = bytearray()
-        async for piece in self.pieces():
-            whole += piece
+        async for chunk in self.pieces():
+            whole += chunk
             if len(whole) > limit:
                 raise FrameTooLongError(limit)
         return bytes(whole)
@@ -75,14 +75,14 @@ class HttpReply:
     async def events(self, limit: int) -> AsyncIterator[Event]:
         """Give the events of a stream as they come; raises `FrameTooLongError` as `body` does."""
         cutter = EventParser(limit)
-        async for piece in self.pieces():
-            for event in cutter.feed(piece):
+        async for chunk in self.pieces():
+            for event in cutter.feed(chunk):
                 yield event
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Give the body as it comes; raises `TransportError`."""
-        while self._connection is not None and (piece := await self._connection.piece()):
-            yield piece
+        while self._connection is not None and (chunk := await self._connection.read_chunk()):
+            yield chunk
 
     async def finish(self, seconds: float) -> None:
         """Drop what is left of the body, if it ends within *seconds*: so the connection is kept."""
@@ -119,9 +119,9 @@ class HttpClient:
 
         What may have come to the server is not sent again, unless that is safe.
         """
-        said = [("host", authority(url)), ("content-length", str(len(body))), *headers]
+        fields = [("host", authority(url)), ("content-length", str(len(body))), *headers]
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        request = make_request(method, target, said)
+        request = make_request(method, target, fields)
         while True:
             connection = await self._take(url) or await self._connect(url, waits.connect)
             try:
@@ -149,8 +149,8 @@ class HttpClient:
 
     def close(self) -> None:
         """End all connections that nobody uses."""
-        for kept in self._idle.values():
-            for connection, timer in kept:
+        for idle in self._idle.values():
+            for connection, timer in idle:
                 timer.cancel()
                 self._drop(connection)
         self._idle.clear()
@@ -161,9 +161,9 @@ class HttpClient:
     async def _take(self, url: SplitResult) -> HttpConnection | None:
         """Return a connection that waits for a request, None if there is none."""
         place = url.scheme, url.netloc
-        kept = self._idle.get(place, [])
-        while kept:
-            connection, timer = kept.pop()
+        idle = self._idle.get(place, [])
+        while idle:
+            connection, timer = idle.pop()
             timer.cancel()
             if place not in self._lasting:
                 await self._prove(place, connection)
@@ -185,8 +185,8 @@ class HttpClient:
         (self._hasty if connection.is_stale() else self._lasting).add(place)
 
     def _expire(self, connection: HttpConnection) -> None:
-        kept = self._idle.get(self._places[connection], [])
-        kept[:] = [one for one in kept if one[0] is not connection]
+        idle = self._idle.get(self._places[connection], [])
+        idle[:] = [entry for entry in idle if entry[0] is not connection]
         self._drop(connection)
 
     def _drop(self, connection: HttpConnection) -> None:

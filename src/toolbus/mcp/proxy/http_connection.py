@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEAD = 2**16
-_ROOM = 2**18
+_MAX_WAITING = 2**18
 """How many bytes of a body wait at most for whoever reads them."""
 
 _FRESH, _LONGEST = 4.0, 60.0
@@ -85,7 +85,7 @@ class HttpConnection(asyncio.Protocol):
         end = self._http.send(h11.EndOfMessage()) or b""
         fields = request.headers
         shown = [value.partition(b" ")[0].lower() for name, value in fields if name == _SHOWN]
-        self._alone = any(one in _BOUND for one in shown)
+        self._alone = any(scheme in _BOUND for scheme in shown)
         self._head = asyncio.get_running_loop().create_future()
         self._asked, self._over, self.silent = True, False, True
         if len(rest) < _HEAD:
@@ -95,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(rest)
         return self._head
 
-    async def piece(self) -> bytes:
+    async def read_chunk(self) -> bytes:
         """Return what has come of the body since, empty at its end; raises `TransportError`."""
         while not self._pieces:
             if self._broken is not None:
@@ -184,13 +184,13 @@ class HttpConnection(asyncio.Protocol):
             case h11.Data():
                 self._pieces.append(bytes(event.data))
                 self._size += len(event.data)
-                if self._size > _ROOM and not self._paused:
+                if self._size > _MAX_WAITING and not self._paused:
                     self._paused = True
                     self._transport.pause_reading()
-                self._tell()
+                self._wake_reader()
             case h11.EndOfMessage():
                 self._over = True
-                self._tell()
+                self._wake_reader()
                 return False
             case _:
                 return False
@@ -198,8 +198,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _begin(self, event: h11.Response) -> None:
         for name, value in event.headers:
-            if name == b"keep-alive" and (found := _KEPT_FOR.search(value)) is not None:
-                self.fresh = min(int(found[1]) - 1.0, _LONGEST)
+            if name == b"keep-alive" and (match := _KEPT_FOR.search(value)) is not None:
+                self.fresh = min(int(match[1]) - 1.0, _LONGEST)
         fields = [
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers
         ]
@@ -213,9 +213,9 @@ class HttpConnection(asyncio.Protocol):
         if not self._head.done():
             self._head.set_exception(self._broken)
             self._head.exception()  # Nobody may wait any more.
-        self._tell()
+        self._wake_reader()
 
-    def _tell(self) -> None:
+    def _wake_reader(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 

@@ -43,8 +43,8 @@ class Frame(Struct):
     @property
     def is_answer(self) -> bool:
         """Whether it is an answer, a result or an error, and nothing else."""
-        said = self.result is not UNSET or self.error is not UNSET
-        return said and self.method is UNSET and self.id is not UNSET
+        answers = self.result is not UNSET or self.error is not UNSET
+        return answers and self.method is UNSET and self.id is not UNSET
 
     @property
     def failed(self) -> bool:
@@ -79,9 +79,9 @@ def read_frame(line: bytes | Raw) -> Frame | None:
     except msgspec.ValidationError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if (found := _read_leniently(line)) is None:
+        if (lenient := _read_leniently(line)) is None:
             return None
-        frame = found
+        frame = lenient
     # By their types: `true` is no id, but in Python it is 1, which may be another request's.
     return frame if frame.id is None or frame.id is UNSET or type(frame.id) in _KEYS else None
 
@@ -115,7 +115,7 @@ def read_batch(line: bytes) -> list[bytes] | None:
 
 def _read_batch_leniently(line: bytes) -> list[bytes] | None:
     try:
-        return [json.dumps(one).encode() for one in json.loads(line)]
+        return [json.dumps(part).encode() for part in json.loads(line)]
     except (ValueError, RecursionError):
         return None
 
@@ -134,10 +134,10 @@ def outline(line: bytes) -> tuple[Any, frozenset[str]]:
     It may be no JSON, or too much of it to be read.
     """
     names: set[Any] = set()
-    own: list[Any] = []
+    ids: list[Any] = []
     depth, key = 0, ""
-    for found in _TOKEN.finditer(line[:65536]):
-        token = found[0]
+    for match in _TOKEN.finditer(line[:65536]):
+        token = match[0]
         if token in _OPENING:
             depth += 1
         elif token in _CLOSING:
@@ -147,9 +147,9 @@ def outline(line: bytes) -> tuple[Any, frozenset[str]]:
             names.add(key)
             continue
         elif depth == 1 and key == "id":
-            own.append(_plain(token))
+            ids.append(_plain(token))
         key = ""
-    return own[0] if len(own) == 1 else UNSET, frozenset(names)
+    return ids[0] if len(ids) == 1 else UNSET, frozenset(names)
 
 
 def _plain(token: bytes) -> Any:
@@ -174,22 +174,22 @@ def write_line(value: Any, encoder: msgspec.json.Encoder = _encoder) -> bytes:
         # Of what is not judged an id may hold half a character, and is answered as it came.
         line = json.dumps(value).encode()
     if not line.isascii():
-        for one, escaped in _CUTS.items():
-            line = line.replace(one, escaped)
+        for char, escaped in _CUTS.items():
+            line = line.replace(char, escaped)
     return line + b"\n"
 
 
-def error_frame(own: Any, code: int, message: str) -> bytes:
-    """Return the answer to the request *own* that says what went wrong."""
-    own = None if own is UNSET else own
-    return write_frame(id=own, error={"code": code, "message": message})
+def error_frame(request_id: Any, code: int, message: str) -> bytes:
+    """Return the answer to the request *request_id* that says what went wrong."""
+    request_id = None if request_id is UNSET else request_id
+    return write_frame(id=request_id, error={"code": code, "message": message})
 
 
 class LineSplitter:
     """Cuts a stream into lines, each with its end; raises `FrameTooLongError` beyond *limit*."""
 
     def __init__(self, limit: int) -> None:
-        self._limit, self._begun, self._size = limit, [b""], 0
+        self._limit, self._partial, self._size = limit, [b""], 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that *data* completes."""
@@ -197,19 +197,19 @@ class LineSplitter:
             return [data]  # One whole line, as most are.
         # Only `data` is searched, so a long line is not searched again with every piece of it.
         head, newline, rest = data.partition(b"\n")
-        self._begun.append(head + newline)
+        self._partial.append(head + newline)
         self._size += len(head)
         if self._size > self._limit:
             raise FrameTooLongError(self._limit)
         if not newline:
             return []
-        lines = [b"".join(self._begun)]
-        *whole, last = rest.split(b"\n")
-        lines.extend([one + b"\n" for one in whole])
-        self._begun, self._size = [last], len(last)
+        lines = [b"".join(self._partial)]
+        *whole, tail = rest.split(b"\n")
+        lines.extend([line + b"\n" for line in whole])
+        self._partial, self._size = [tail], len(tail)
         return lines
 
     @property
-    def left(self) -> bytes:
+    def remainder(self) -> bytes:
         """What came after the last line end."""
-        return b"".join(self._begun)
+        return b"".join(self._partial)

@@ -16,10 +16,10 @@ TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "in
 """Of JSON Schema 2020-12, validation, 6.1.1."""
 
 DIALECTS = frozenset(
-    [f"https://json-schema.org/draft/{one}/schema{end}"
-     for one in ("2019-09", "2020-12") for end in ("", "#")]
-    + [f"http{s}://json-schema.org/draft-0{one}/schema{end}"
-       for s in ("", "s") for one in (4, 6, 7) for end in ("", "#")]
+    [f"https://json-schema.org/draft/{draft}/schema{end}"
+     for draft in ("2019-09", "2020-12") for end in ("", "#")]
+    + [f"http{s}://json-schema.org/draft-0{draft}/schema{end}"
+       for s in ("", "s") for draft in (4, 6, 7) for end in ("", "#")]
 )  # fmt: skip
 
 WORDS = {
@@ -58,14 +58,14 @@ def is_revision(value: Any) -> bool:
 def is_type(value: Any) -> bool:
     """Tell whether *value* is what a schema may say as `type`."""
     kinds = value if isinstance(value, list) else [value]
-    return all(isinstance(one, str) and one in TYPES for one in kinds)
+    return all(isinstance(kind, str) and kind in TYPES for kind in kinds)
 
 
 def is_capability(value: Any, known: Any) -> bool:
     """Tell whether *value* says of a capability what *known* says, or less."""
     if known is None or not isinstance(value, dict):
         return isinstance(value, bool)
-    return all(name in known and is_capability(one, known[name]) for name, one in value.items())
+    return all(name in known and is_capability(inner, known[name]) for name, inner in value.items())
 
 
 def properties_of(schema: Any) -> Iterator[str]:
@@ -74,11 +74,11 @@ def properties_of(schema: Any) -> Iterator[str]:
         properties = schema.get("properties")
         if isinstance(properties, dict):
             yield from filter(is_name, properties)
-        for one in schema.values():
-            yield from properties_of(one)
+        for inner in schema.values():
+            yield from properties_of(inner)
     elif isinstance(schema, list):
-        for one in schema:
-            yield from properties_of(one)
+        for inner in schema:
+            yield from properties_of(inner)
 
 
 def leads(reference: Any, schema: Any) -> bool:

@@ -109,7 +109,7 @@ def _mend(value: Any) -> Any:
         case dict():
             return {_mend(name): _mend(inner) for name, inner in value.items()}
         case list():
-            return [_mend(one) for one in value]
+            return [_mend(item) for item in value]
     return value
 
 
@@ -121,12 +121,12 @@ def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
-        for one in level:
-            if type(one) is dict:
-                inner += one.values()
-            elif type(one) is list:
-                inner += one
+        for item in level:
+            if type(item) is dict:
+                inner += item.values()
+            elif type(item) is list:
+                inner += item
         if not inner:
             return False
         level = inner
-    return any(type(one) in {dict, list} for one in level)
+    return any(type(item) in {dict, list} for item in level)

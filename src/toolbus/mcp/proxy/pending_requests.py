@@ -22,7 +22,7 @@ from toolbus.mcp.proxy.texts import CALL
 from toolbus.mcp.proxy.tool_list import LIST
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolCall, encode
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

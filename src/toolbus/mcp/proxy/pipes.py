@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
-_PIECE = 2**16
+_CHUNK = 2**16
 
 Take: TypeAlias = Callable[[bytes], Coroutine[Any, Any, None] | None]
 """Takes a piece of what is read; what it returns is awaited before the next piece is read."""
@@ -60,7 +60,7 @@ def _is_awaitable(number: int) -> bool:
 
 
 async def _read_file(number: int, take: Take) -> None:
-    while data := await asyncio.to_thread(os.read, number, _PIECE):
+    while data := await asyncio.to_thread(os.read, number, _CHUNK):
         if (rest := take(data)) is not None:
             await rest
 
@@ -84,7 +84,7 @@ class _Reading:
 
     def _read(self) -> None:
         try:
-            data = os.read(self._number, _PIECE)
+            data = os.read(self._number, _CHUNK)
             rest = self._take(data) if data else None
         except (BlockingIOError, InterruptedError):
             return

@@ -110,8 +110,8 @@ class Process:
             # Whoever waits for an answer is to be told, whatever it was.
             logger.exception("what the server said could not be taken")
             return FAILED
-        if lines.left.strip():
-            logger.warning("the server ended within a frame of %d bytes", len(lines.left))
+        if lines.remainder.strip():
+            logger.warning("the server ended within a frame of %d bytes", len(lines.remainder))
         return ""
 
     async def _busy_with(self, rest: Coroutine[Any, Any, None]) -> None:
@@ -137,15 +137,15 @@ def _in_order(
 ) -> Callable[[list[bytes]], Wait]:
     """Return what gives lines to *take*, one after another, and then waits for *drain*."""
 
-    def take_all(given: list[bytes]) -> Wait:
-        for number, line in enumerate(given):
+    def take_all(lines: list[bytes]) -> Wait:
+        for number, line in enumerate(lines):
             if (rest := take(line)) is not None:
-                return take_slowly(rest, given[number + 1 :])
+                return take_slowly(rest, lines[number + 1 :])
         return drain()
 
-    async def take_slowly(rest: Coroutine[Any, Any, None], given: list[bytes]) -> None:
+    async def take_slowly(rest: Coroutine[Any, Any, None], lines: list[bytes]) -> None:
         await rest
-        for line in given:
+        for line in lines:
             if (after := take(line)) is not None:
                 await after
         if (full := drain()) is not None:
@@ -162,14 +162,14 @@ def _ending_of(launched: Launched) -> asyncio.Future[int]:
     loop = asyncio.get_running_loop()
     ending: asyncio.Future[int] = loop.create_future()
 
-    def tell(code: int) -> None:
+    def finish(code: int) -> None:
         if not ending.done():
             ending.set_result(code)
 
     def wait() -> None:
         code = launched.process.wait()
         with suppress(RuntimeError):  # The loop may have closed.
-            loop.call_soon_threadsafe(tell, code)
+            loop.call_soon_threadsafe(finish, code)
         launched.watch.wait()
 
     threading.Thread(target=wait, daemon=True).start()

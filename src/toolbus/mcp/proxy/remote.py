@@ -21,6 +21,7 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pipes import open_sink
 from toolbus.mcp.proxy.processes import FAILED
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import (
     REVISION,
     SESSION,
@@ -65,7 +66,7 @@ async def run_remote(
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
     remote = RemoteServer(url, limits, token)
-    session = ProxySession(proxy, sink.write, remote.write)
+    session = ProxySession(proxy, Directions(sink.write, remote.write))
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
     if await _ended(asking, sink.lost):
@@ -116,10 +117,10 @@ class RemoteServer:
         if not line.strip():
             return
         frame = read_frame(line)
-        begun = self._stateless.pop(cancelled_id(frame), None)
-        if begun is not None:
+        stateless = self._stateless.pop(cancelled_id(frame), None)
+        if stateless is not None:
             # There the end of the answer's stream is what cancels, and no notification.
-            begun.cancel()
+            stateless.cancel()
             return
         task = asyncio.create_task(self._post(frame, line.strip()))
         self._posts.add(task)
@@ -128,9 +129,9 @@ class RemoteServer:
             self._stateless[frame.id] = task
             task.add_done_callback(lambda _: self._forget(frame.id, task))
 
-    def _forget(self, own: Any, task: asyncio.Task[None]) -> None:
-        if self._stateless.get(own) is task:
-            del self._stateless[own]
+    def _forget(self, request_id: Any, task: asyncio.Task[None]) -> None:
+        if self._stateless.get(request_id) is task:
+            del self._stateless[request_id]
 
     def drain(self) -> None:
         """Wait for nothing: what is under way is bounded by what the client asks."""
@@ -194,8 +195,8 @@ class RemoteServer:
     async def _send(
         self, method: str, headers: Iterable[tuple[str, str]], body: bytes, waits: Timeouts
     ) -> HttpReply:
-        said = [*headers, ("accept-encoding", "identity")]
-        return await self._wire.send(self._url, method, said, body, waits)
+        fields = [*headers, ("accept-encoding", "identity")]
+        return await self._wire.send(self._url, method, fields, body, waits)
 
     def _repeated(self, frame: Frame | None) -> dict[str, str]:
         """Return the headers that repeat what *frame* says; only stateless revisions have any."""
@@ -226,21 +227,21 @@ class RemoteServer:
 
     async def _take_stream(self, frame: Frame | None, reply: HttpReply) -> None:
         """Take the events of a stream; one that breaks off is taken up where it ended."""
-        last, wait, own = None, 0.0, UNSET if frame is None else frame.id
+        last_id, wait, request_id = None, 0.0, UNSET if frame is None else frame.id
         for _ in range(_RESUMES):
             with suppress(TransportError, OSError):
                 async for event in reply.events(self._limits.frame):
-                    last, wait = event.id or last, event.wait or wait
+                    last_id, wait = event.id or last_id, event.wait or wait
                     if event.data:
                         await self._take_line(frame, on_one_line(event.data) + b"\n")
-                        if own is not UNSET and _answers(event.data, frame):
+                        if request_id is not UNSET and _answers(event.data, frame):
                             await reply.finish(_REST)
                             return
             reply.close()
-            if last is None:
+            if last_id is None:
                 return
             await asyncio.sleep(wait)
-            reply = await self._get({"last-event-id": last})
+            reply = await self._get({"last-event-id": last_id})
             if not reply.is_stream:
                 reply.close()
                 return
@@ -257,8 +258,8 @@ class RemoteServer:
         except Exception:
             logger.exception("what the server says by itself could not be taken")
 
-    async def _get(self, more: dict[str, str]) -> HttpReply:
-        headers = {"accept": "text/event-stream", **self._headers, **more}
+    async def _get(self, extra: dict[str, str]) -> HttpReply:
+        headers = {"accept": "text/event-stream", **self._headers, **extra}
         return await self._send("GET", headers.items(), b"", Timeouts())
 
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:

@@ -63,8 +63,8 @@ def cancelled_id(frame: Frame | None) -> Any:
     """Return the id of the request that *frame* cancels, UNSET if it cancels none."""
     if frame is None or frame.method != CANCELLED:
         return UNSET
-    own = params_of(frame).get("requestId")
-    return own if isinstance(own, str | int) else UNSET
+    request_id = params_of(frame).get("requestId")
+    return request_id if isinstance(request_id, str | int) else UNSET
 
 
 def version_of(params: Mapping[str, Any]) -> str | None:
@@ -93,13 +93,13 @@ def find_header_params(
     What cannot be a part of a header's name is none: a server writes schemas, and no headers.
     """
     inner = schema.get("properties")
-    for name, one in inner.items() if isinstance(inner, dict) else ():
-        if isinstance(one, dict):
-            token = one.get("x-mcp-header")
+    for name, inner_schema in inner.items() if isinstance(inner, dict) else ():
+        if isinstance(inner_schema, dict):
+            token = inner_schema.get("x-mcp-header")
             if isinstance(token, str) and is_token(token):
                 yield (*path, name), PARAM + token.lower()
             if len(path) < _DEEPEST:
-                yield from find_header_params(one, (*path, name))
+                yield from find_header_params(inner_schema, (*path, name))
 
 
 def header_params(ways: Iterable[tuple[tuple[str, ...], str]], arguments: Any) -> dict[str, str]:
@@ -130,14 +130,14 @@ def contradiction(frame: Frame | None, headers: Mapping[str, str]) -> str | None
     """
     params = params_of(frame)
     method = None if frame is None or frame.method is UNSET else frame.method
-    said = {METHOD: method, NAME: params.get(_NAMED.get(method or "", ""))}
+    expected = {METHOD: method, NAME: params.get(_NAMED.get(method or "", ""))}
     if (version := version_of(params)) is not None:
-        said[REVISION] = version
-    told = [name for name in said if name in headers]
-    wrong = [name for name in told if read_header(headers[name]) != said[name]]
-    given = {name: value for name, value in headers.items() if name.startswith(PARAM)}
-    texts = {*_scalars(params.get("arguments"))} if given else set()
-    wrong += [name for name, value in given.items() if _read(value) not in texts]
+        expected[REVISION] = version
+    present = [name for name in expected if name in headers]
+    wrong = [name for name in present if read_header(headers[name]) != expected[name]]
+    repeated = {name: value for name, value in headers.items() if name.startswith(PARAM)}
+    texts = {*_scalars(params.get("arguments"))} if repeated else set()
+    wrong += [name for name, value in repeated.items() if _read(value) not in texts]
     return f"the header {wrong[0]} does not say what the body says" if wrong else None
 
 
@@ -152,22 +152,22 @@ def _read(value: str) -> str | None:
 def _scalars(value: Any) -> Iterator[str]:
     """Give each text and number in *value*, as `_read` reads it."""
     if isinstance(value, dict):
-        for one in value.values():
-            yield from _scalars(one)
+        for inner in value.values():
+            yield from _scalars(inner)
     elif isinstance(value, str | int | float):
         yield _read(_text(value)) or ""
 
 
 def mismatch(frame: Frame, headers: Mapping[str, str]) -> str | None:
     """Return which of *headers* does not repeat what the stateless request *frame* says."""
-    said = routing(frame)
-    if REVISION not in said:
+    expected = routing(frame)
+    if REVISION not in expected:
         return "the body names no revision of MCP, the header does"
-    for name, value in said.items():
-        given = headers.get(name)
-        if given is None:
+    for name, value in expected.items():
+        sent = headers.get(name)
+        if sent is None:
             return f"the header {name} is missing"
-        if read_header(given) != read_header(value):
+        if read_header(sent) != read_header(value):
             return f"the header {name} does not say what the body says"
     return None
 

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.calls import answer_member
-from toolbus.mcp.proxy.jsonrpc import REFUSED, Frame, error_frame, read_json, write_frame
-from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused
+from toolbus.mcp.proxy.jsonrpc import (
+    INTERNAL_ERROR,
+    REFUSED,
+    Frame,
+    error_frame,
+    read_json,
+    write_frame,
+)
+from toolbus.mcp.proxy.pending_requests import run_or_fail
+from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused, explain
 from toolbus.mcp.proxy.tool_list import LIST
 
 if TYPE_CHECKING:
@@ -33,6 +41,14 @@ class ServerMessageFilter:
 
     async def answer(self, request: OpenRequest, frame: Frame, line: bytes) -> None:
         """Send the client the answer *frame* to its *request* as handlers leave it."""
+
+        def fail(error: BaseException) -> None:
+            reason = explain(request.method, error)
+            request.send(error_frame(request.id, INTERNAL_ERROR, reason))
+
+        await run_or_fail(self._answer(request, frame, line), fail)
+
+    async def _answer(self, request: OpenRequest, frame: Frame, line: bytes) -> None:
         kind, raw = answer_member(frame)
         try:
             body = await self._judge(request, kind, raw)
@@ -62,6 +78,15 @@ class ServerMessageFilter:
 
     async def pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:
         """Send the client a notification or a request of the server as handlers leave it."""
+
+        def fail(error: BaseException) -> None:
+            reason = explain(str(frame.method), error)
+            if frame.is_request:
+                directions.to_server(error_frame(frame.id, INTERNAL_ERROR, reason))
+
+        await run_or_fail(self._pass_on(frame, line, directions), fail)
+
+    async def _pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:
         assert isinstance(frame.method, str)  # noqa: S101 - it has one
         if frame.method.endswith("list_changed"):
             self._tool_list.forget()

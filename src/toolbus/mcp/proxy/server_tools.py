@@ -29,7 +29,7 @@ _MEMBERS = {
 
 def specs_of(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
     """Return the specs of *tools*, as JSON; what has no name is none. Raises `FreezeError`."""
-    return tuple([_spec(one) for one in tools if isinstance(_member(one, "name", str, None), str)])
+    return tuple([_spec(tool) for tool in tools if _member(tool, "name", str, None) is not None])
 
 
 def _spec(tool: dict[str, Any]) -> ToolSpec:
@@ -61,11 +61,13 @@ def rebuild_list(
 
     What a spec does not say of a tool, its title or its icons, stays.
     """
-    given = {spec.name: spec for spec in before}
-    known = {_member(one, "name", str, None): one for one in tools}
-    strange = tuple([spec.name for spec in after if spec.name not in given])
+    originals = {spec.name: spec for spec in before}
+    known = {_member(tool, "name", str, None): tool for tool in tools}
+    strange = tuple([spec.name for spec in after if spec.name not in originals])
     listed = [
-        _reworded(known[spec.name], given[spec.name], spec) for spec in after if spec.name in given
+        _reworded(known[spec.name], originals[spec.name], spec)
+        for spec in after
+        if spec.name in originals
     ]
     return listed, strange
 
@@ -86,8 +88,8 @@ def _reworded(tool: dict[str, Any], before: ToolSpec, after: ToolSpec) -> dict[s
 
 
 def _member(item: Any, name: str, kind: type, default: Any) -> Any:
-    found = item.get(name) if isinstance(item, dict) else None
-    return found if isinstance(found, kind) else default
+    value = item.get(name) if isinstance(item, dict) else None
+    return value if isinstance(value, kind) else default
 
 
 class ServerTool(Tool):
@@ -123,29 +125,34 @@ class ServerTool(Tool):
 
     def _fits(self, arguments: JsonObject) -> bool:
         specs = (self.spec, self._offered)
-        return any(schemas.problem(one.input_schema, arguments) is None for one in specs)
+        return any(schemas.problem(spec.input_schema, arguments) is None for spec in specs)
 
 
 class ServerTools(Toolset):
-    """The tools that a call may find: those of the server *specs*, and the *own* of components."""
+    """The tools that a call may find: those of the server's *specs*, and those *of_components*."""
 
     def __init__(
-        self, specs: dict[str, ToolSpec], offer: AdvertisedTools, call: ProxiedCall, own: Toolset
+        self,
+        specs: dict[str, ToolSpec],
+        advertised: AdvertisedTools,
+        call: ProxiedCall,
+        of_components: Toolset,
     ) -> None:
         super().__init__()
-        self._specs, self._offer, self._call, self._components = specs, offer, call, own
-        self._found: dict[str, Tool] = {}
+        self._specs, self._advertised, self._call = specs, advertised, call
+        self._components = of_components
+        self._made: dict[str, Tool] = {}
 
     def __iter__(self) -> Iterator[Tool]:
-        names = [*self._specs, *[one.spec.name for one in self._components]]
-        return iter([one for name in dict.fromkeys(names) if (one := self.get(name)) is not None])
+        names = [*self._specs, *[tool.spec.name for tool in self._components]]
+        return iter([tool for name in dict.fromkeys(names) if (tool := self.get(name)) is not None])
 
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None; the server's hides one of a component."""
-        found, spec = self._found.get(name), self._specs.get(name)
+        tool, spec = self._made.get(name), self._specs.get(name)
         if spec is None:
             return self._components.get(name)
-        if found is None or found.spec is not spec:
+        if tool is None or tool.spec is not spec:
             # Asked for several times in a call.
-            found = self._found[name] = ServerTool(spec, self._offer.specs.get(name), self._call)
-        return found
+            tool = self._made[name] = ServerTool(spec, self._advertised.specs.get(name), self._call)
+        return tool

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
 from toolbus.mcp.proxy.jsonrpc import (
-    INTERNAL_ERROR,
     SERVER_GONE,
     Frame,
     error_frame,
@@ -19,9 +18,9 @@ from toolbus.mcp.proxy.jsonrpc import (
     read_batch,
     read_frame,
 )
-from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give, run_or_fail
-from toolbus.mcp.proxy.request_table import BatchResponse, Directions, OpenRequest, ProgressTokens
-from toolbus.mcp.proxy.response_filter import ResponseFilter, explain
+from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give
+from toolbus.mcp.proxy.request_table import BatchResponse, OpenRequest, ProgressTokens
+from toolbus.mcp.proxy.response_filter import ResponseFilter
 from toolbus.mcp.proxy.revisions import CANCELLED, cancelled_id, params_of
 from toolbus.mcp.proxy.running_calls import RunningCalls
 from toolbus.mcp.proxy.server_messages import ServerMessageFilter
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.request_table import Send
+    from toolbus.mcp.proxy.request_table import Directions
 
 logger = logging.getLogger("toolbus")
 
@@ -43,14 +42,14 @@ _PROGRESS = "notifications/progress"
 
 
 class ProxySession:
-    """One client's session with a server; *to_client* and *to_server* send a line.
+    """One client's session with a server, between which lines go in *directions*.
 
     Over HTTP each request has directions of its own: they come with each line, and all that the
     session does for that line, also much later, it sends there.
     """
 
-    def __init__(self, proxy: Proxy, to_client: Send, to_server: Send) -> None:
-        self._directions = Directions(to_client, to_server)
+    def __init__(self, proxy: Proxy, directions: Directions) -> None:
+        self._directions = directions
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
         self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store)
@@ -70,13 +69,9 @@ class ProxySession:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
 
-    def from_client(
-        self, line: bytes, send: Send | None = None, directions: Directions | None = None
-    ) -> None:
-        """Take a line of the client; *send* takes what answers it, if not all goes one way."""
+    def from_client(self, line: bytes, directions: Directions | None = None) -> None:
+        """Take a line of the client."""
         directions = directions or self._directions
-        if send is not None:
-            directions = directions._replace(answer=send)
         if (batch := read_batch(line)) is not None:
             self._take_batch(batch, line, directions)
         elif self.judging and line.strip():
@@ -116,7 +111,7 @@ class ProxySession:
         if not self.judging:
             directions.to_client(line)
         elif frame.method != _PROGRESS or self._tokens.holds(frame.params):
-            return self._pass_on(frame, line, directions)
+            return self._server_messages.pass_on(frame, line, directions)
         else:
             logger.warning("the server told of progress by a token that nobody gave; dropped")
         return None
@@ -275,31 +270,16 @@ class ProxySession:
         elif not self.judging and (request is not None or frame.id is None):
             (directions.to_client if request is None else request.send)(line)
         elif request is not None:
-            task = asyncio.create_task(self._pass_answer(request, frame, line))
+            task = asyncio.create_task(self._server_messages.answer(request, frame, line))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif frame.id is None and frame.failed:
             request = OpenRequest(None, ERROR, directions.to_client)
-            return self._pass_answer(request, frame, line)
+            return self._server_messages.answer(request, frame, line)
         else:
             unasked = "the server answered %r, which nobody asked or it answered before; dropped"
             logger.warning(unasked, frame.id)
         return None
-
-    async def _pass_answer(self, request: OpenRequest, frame: Frame, line: bytes) -> None:
-        def fail(error: BaseException) -> None:
-            reason = explain(request.method, error)
-            give(request, error_frame(request.id, INTERNAL_ERROR, reason))
-
-        await run_or_fail(self._server_messages.answer(request, frame, line), fail)
-
-    async def _pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:
-        def fail(error: BaseException) -> None:
-            reason = explain(str(frame.method), error)
-            if frame.is_request:
-                directions.to_server(error_frame(frame.id, INTERNAL_ERROR, reason))
-
-        await run_or_fail(self._server_messages.pass_on(frame, line, directions), fail)
 
 
 def _wants_answer(canonical: bytes | Refusal) -> bool:

@@ -63,7 +63,7 @@ class SessionLog:
         if self._end_tap is None:
             return
         self._end_tap()
-        await asyncio.gather(*[one.flush() for one in self.waiting], return_exceptions=True)
+        await asyncio.gather(*[writer.flush() for writer in self.waiting], return_exceptions=True)
         await self._unsaved.flush(self.write, "are lost")
 
     async def write(self, message: Message | None = None, before: Message | None = None) -> None:

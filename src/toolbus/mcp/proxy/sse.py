@@ -38,34 +38,34 @@ class EventParser:
 
     def __init__(self, limit: int) -> None:
         self._limit, self._size = limit, 0
-        self._begun: list[bytes] = []
+        self._partial: list[bytes] = []
         self._lines: list[bytes] = []
         self._raw: list[bytes] = []
         self._first, self._halved = True, False
 
-    def feed(self, piece: bytes) -> list[Event]:
-        """Return the events that *piece* completes; a comment alone is an event as well."""
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that *chunk* completes; a comment alone is an event as well."""
         events = []
-        if self._halved and piece.startswith(b"\n"):
+        if self._halved and chunk.startswith(b"\n"):
             # The CR before it has ended the line already, and perhaps its event.
             self._raw.append(b"\n")
-            piece = piece[1:]
+            chunk = chunk[1:]
             self._halved = False
-        for part in piece.splitlines(keepends=True):
-            self._begun.append(part)
+        for part in chunk.splitlines(keepends=True):
+            self._partial.append(part)
             self._size += len(part)
             if self._size > self._limit:
                 raise FrameTooLongError(self._limit)
             if part.endswith((b"\n", b"\r")) and (event := self._end_line()) is not None:
                 events.append(event)
-        if piece:
-            self._halved = piece.endswith(b"\r")
+        if chunk:
+            self._halved = chunk.endswith(b"\r")
         return events
 
     def _end_line(self) -> Event | None:
         """Take the line that has begun; return the event that it ends."""
-        line = b"".join(self._begun)
-        self._begun = []
+        line = b"".join(self._partial)
+        self._partial = []
         self._raw.append(line)
         if self._first:
             self._first, line = False, line.removeprefix(_BOM)
@@ -79,20 +79,24 @@ class EventParser:
 
 
 def write_event(
-    data: bytes | None, own: str | None = None, retry: int | None = None, *, named: bool = False
+    data: bytes | None,
+    event_id: str | None = None,
+    retry: int | None = None,
+    *,
+    named: bool = False,
 ) -> bytes:
-    """Return the event that carries *data*, one line, under the id *own*; *retry* in ms.
+    """Return the event that carries *data*, one line, under the id *event_id*; *retry* in ms.
 
     Without anything to say it is no event, but empty.
     """
     lines = [
-        b"" if own is None else b"id: " + own.encode() + b"\n",
+        b"" if event_id is None else b"id: " + event_id.encode() + b"\n",
         b"event: message\n" if named and data is not None else b"",
         b"" if retry is None else b"retry: %d\n" % retry,
         b"" if data is None else b"data: " + data + b"\n" if data else b"data:\n",
     ]
-    said = b"".join(lines)
-    return said + b"\n" if said else b""
+    written = b"".join(lines)
+    return written + b"\n" if written else b""
 
 
 def rewrite_event(event: Event, data: bytes | None) -> bytes:
@@ -100,10 +104,10 @@ def rewrite_event(event: Event, data: bytes | None) -> bytes:
 
     What was a comment says no more than that the stream is there.
     """
-    own = event.id if event.id is not None and event.id.isprintable() else None
+    event_id = event.id if event.id is not None and event.id.isprintable() else None
     data = None if data is None else unbroken(data)
-    said = write_event(data, own, event.retry, named=event.named)
-    return said or (b":\n\n" if event.comments or event.data else b"")
+    written = write_event(data, event_id, event.retry, named=event.named)
+    return written or (b":\n\n" if event.comments or event.data else b"")
 
 
 def nameless(event: Event) -> Event:
@@ -127,7 +131,7 @@ def unbroken(data: bytes) -> bytes:
 
 def _event(lines: list[bytes], raw: bytes) -> Event:
     data: list[bytes] = []
-    own, retry, named, comments = None, None, False, False
+    event_id, retry, named, comments = None, None, False, False
     for line in lines:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -135,11 +139,11 @@ def _event(lines: list[bytes], raw: bytes) -> Event:
             case b"data":
                 data.append(value)
             case b"id" if b"\0" not in value:
-                own = value.decode(errors="replace")
+                event_id = value.decode(errors="replace")
             case b"event":
                 named = value == b"message"
             case b"retry" if value.isdigit() and len(value) <= _MOST_DIGITS:
                 retry = int(value)
             case b"":
                 comments = True
-    return Event(b"\n".join(data) if data else None, own, retry, raw, named, comments)
+    return Event(b"\n".join(data) if data else None, event_id, retry, raw, named, comments)

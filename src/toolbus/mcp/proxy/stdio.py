@@ -20,6 +20,7 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pipes import open_sink, read_loop
 from toolbus.mcp.proxy.processes import FAILED, adopt, explain_end, start
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ async def run_stdio(
     server = await (start(command) if launched is None else adopt(launched))
     try:
         sink = await open_sink(output)
-        session = ProxySession(proxy, sink.write, server.write)
+        session = ProxySession(proxy, Directions(sink.write, server.write))
         return await _StdioRun(session, server, sink, limits).to_its_end()
     finally:
         await server.kill()
@@ -101,8 +102,8 @@ class _StdioRun:
                 await self._client_gone(answering)
             code = await self._server_gone(answering)
         ends.remove(stopped)
-        for one in ends:
-            one.cancel()
+        for end in ends:
+            end.cancel()
         await asyncio.wait(ends)
         await self._session.close()
         await self._output.close(self._limits.grace)
@@ -149,8 +150,8 @@ async def pass_requests(
     except FrameTooLongError as error:
         output.write(error_frame(None, INVALID_REQUEST, str(error)))
         return
-    if lines.left:
-        _take_line(session, lines.left, output)
+    if lines.remainder:
+        _take_line(session, lines.remainder, output)
 
 
 def _take_line(session: ProxySession, line: bytes, output: ByteSink) -> None:

@@ -29,9 +29,9 @@ def test_lines_are_the_stream_however_it_is_cut(data, cuts):
     found += lines.feed(data[at:])
 
     whole = data.splitlines(keepends=True) if b"\r" not in data else None
-    assert b"".join(found) + lines.left == data
+    assert b"".join(found) + lines.remainder == data
     assert all(one.count(b"\n") == 1 and one.endswith(b"\n") for one in found)
-    assert whole is None or b"\n" not in lines.left
+    assert whole is None or b"\n" not in lines.remainder
 
 
 def test_a_line_beyond_the_limit_is_an_error():

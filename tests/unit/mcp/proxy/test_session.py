@@ -43,7 +43,7 @@ class Wires:
 
     def __init__(self, proxy):
         self.client, self.server = [], []
-        self.session = ProxySession(proxy, *directions(self.client, self.server)[:2])
+        self.session = ProxySession(proxy, directions(self.client, self.server))
 
     def ask(self, **frame):
         self.session.from_client(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
@@ -511,7 +511,7 @@ async def test_an_answer_that_cannot_be_handled_is_an_error(caplog):
         raise LookupError("unforeseen")
 
     async with wired(Watcher()) as wires:
-        wires.session._server_messages.answer = fail
+        wires.session._server_messages._answer = fail
         wires.ask(id=1, method="ping")
         await wires.tell(id=1, result={})
         await turns()
@@ -561,7 +561,7 @@ async def test_a_request_of_the_server_whose_task_dies_is_answered():
         await Dying().die()
 
     async with wired(Watcher()) as wires:
-        wires.session._server_messages.pass_on = die
+        wires.session._server_messages._pass_on = die
         await wires.tell(id="s", method="sampling/createMessage", params={"text": "x"})
 
     assert wires.client == []
@@ -574,7 +574,7 @@ async def test_a_cancelled_task_answers_nothing():
         await asyncio.get_running_loop().create_future()
 
     async with wired(Watcher()) as wires:
-        wires.session._server_messages.answer = wait
+        wires.session._server_messages._answer = wait
         wires.ask(id=1, method="ping")
         await wires.tell(id=1, result={})
 
@@ -594,7 +594,7 @@ async def test_what_comes_of_a_message_goes_where_that_message_says():
         wires.ask(id=0, method="initialize", params={"capabilities": {"elicitation": {}}})
         session = wires.session
         call = {"id": 1, "method": "tools/call", "params": {"name": "echo"}}
-        session.from_client(json.dumps(call).encode(), None, places["call"])
+        session.from_client(json.dumps(call).encode(), places["call"])
         await turns()
         (listing,) = streams["call"][1]
         page = {"id": listing["id"], "result": {"tools": [{"name": "echo"}]}}
@@ -603,7 +603,7 @@ async def test_what_comes_of_a_message_goes_where_that_message_says():
         (question,) = streams["call"][0]
         yes = {"action": "accept", "content": {"approve": True}}
         approval = json.dumps({"id": question["id"], "result": yes}).encode()
-        session.from_client(approval, None, places["answers"])
+        session.from_client(approval, places["answers"])
         await turns()
         told = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
         await session.from_server(json.dumps(told).encode(), places["answers"])

@@ -10,6 +10,7 @@ from toolbus import AgentComponent, AssistantMessage, EventBus, ToolAdapter, eve
 from toolbus.errors import StoreError
 from toolbus.mcp.proxy import session_log
 from toolbus.mcp.proxy.proxy import Proxy
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
@@ -31,7 +32,7 @@ class Ends:
 
     def __init__(self, proxy):
         self.answers, self.asked = {}, []
-        self.session = ProxySession(proxy, self._to_client, self._to_server)
+        self.session = ProxySession(proxy, Directions(self._to_client, self._to_server))
 
     def _to_client(self, line):
         frame = json.loads(line)

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from toolbus.mcp.proxy.http.session_table import ClientSession
 from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, read_frame
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import SESSION, cancelled_id
 from toolbus.mcp.proxy.session import ProxySession
 
@@ -48,7 +49,7 @@ class Client(ClientSession):
     """
 
     def __init__(self, proxy: Proxy, add: Callable[[str, Client], None]) -> None:
-        self.session, self._add = ProxySession(proxy, _drop, _drop), add
+        self.session, self._add = ProxySession(proxy, Directions(_drop, _drop)), add
         self._requests: set[Relayed] = set()
         self.detached: dict[Any, Relayed] = {}
         self._answers: OrderedDict[Any, bytes] = OrderedDict()

@@ -65,7 +65,7 @@ class RelayedRequest:
         self._judged = client.session.judging
         status = 400 if frame is None else 202
         self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
-        self._directions = Directions(self.response.say, self._to_server)
+        self._directions = Directions(self.response.say, self._to_server, self.answer)
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
         self._tasks: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
@@ -86,7 +86,7 @@ class RelayedRequest:
             if self.request.method == "POST":
                 # What goes on is compared by identity: it is this, if no handler changes it.
                 self.request.body = session.as_judged(self.request.body)
-                session.from_client(self.request.body, self.answer, self._directions)
+                session.from_client(self.request.body, self._directions)
             else:
                 self._start(None, self.request.body)
             self.response.check()

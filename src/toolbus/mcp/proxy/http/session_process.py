@@ -41,7 +41,9 @@ class SessionProcess(ClientSession):
 
     def __init__(self, proxy: Proxy, process: Process, limits: ProxyLimits) -> None:
         self._process, self._limits = process, limits
-        self.session = ProxySession(proxy, partial(self._to_client, None), process.write)
+        self.session = ProxySession(
+            proxy, Directions(partial(self._to_client, None), process.write)
+        )
         self.version: str | None = None
         self._buffer = EventBuffer(limits.frame, replays=True)
         self.standing = AnswerStream(self._buffer)
@@ -66,8 +68,8 @@ class SessionProcess(ClientSession):
             self._open(stream, requests)
         self._note_cancelled(frame)
         to_client = partial(self._to_client, stream if requests else None)
-        directions = Directions(to_client, self._process.write)
-        self.session.from_client(on_one_line(body) + b"\n", stream.answer, directions)
+        directions = Directions(to_client, self._process.write, stream.answer)
+        self.session.from_client(on_one_line(body) + b"\n", directions)
         return stream if requests else None
 
     def resume(self, event_id: str) -> tuple[AnswerStream, int] | None:

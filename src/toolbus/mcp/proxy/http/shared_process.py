@@ -27,6 +27,7 @@ from toolbus.mcp.proxy.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.proxy.processes import Process, explain_end, start
+from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import (
     CANCELLED,
     HEADER_MISMATCH,
@@ -229,7 +230,9 @@ class PendingRequest:
     ) -> None:
         self._shared, self._process, self._request, self.frame = shared, process, request, frame
         self.stream = AnswerStream(shared.buffer(), pending=1)
-        self.session = ProxySession(shared.proxy, self.stream.put, self._to_server)
+        self.session = ProxySession(
+            shared.proxy, Directions(self.stream.put, self._to_server, self.stream.answer)
+        )
         self.aliases: list[str] = []
         self._alias_of: dict[Any, str] = {}
 
@@ -237,7 +240,7 @@ class PendingRequest:
         """Ask, and answer the request."""
         request = self._request
         try:
-            self.session.from_client(on_one_line(request.body) + b"\n", self.stream.answer)
+            self.session.from_client(on_one_line(request.body) + b"\n")
             if (full := self._process.drain()) is not None:
                 await full
             body = await self.stream.body(request)
