@@ -16,10 +16,10 @@ import msgspec
 from benchmarks.harness import Rig, table
 from toolbus.messages import ToolResponse
 from toolbus.truncation.budgets import Budget, estimate
-from toolbus.truncation.notices import Kept
-from toolbus.truncation.responses import Shortener
+from toolbus.truncation.cut_texts import Plan
+from toolbus.truncation.notices import WholeOutput
 from toolbus.truncation.searches import find_words
-from toolbus.truncation.texts import Plan
+from toolbus.truncation.shortener import Shortener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,8 +100,8 @@ def _huge(size: int) -> dict[str, str]:
     }
 
 
-def _kept(_: str) -> Kept:
-    return Kept("read_more", "output-0123456789ab")
+def _kept(_: str) -> WholeOutput:
+    return WholeOutput("read_more", "output-0123456789ab")
 
 
 def _fourth(text: str) -> int:

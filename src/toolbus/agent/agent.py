@@ -25,7 +25,7 @@ from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
 from toolbus.store.memory import MemoryStore
 from toolbus.tasks.closing import Closing
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approvals import Approvals
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from toolbus.messages.records import AssistantMessage, Message, SystemMessage, T
 from toolbus.store.protocol import Stored, originals_of
 from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.runner import ToolRunner
 from toolbus.transcript.pairing import known
 from toolbus.transcript.transcript import Transcript

@@ -30,10 +30,9 @@ from toolbus.events.catalogue import (
     RunStart,
 )
 from toolbus.messages.records import AssistantMessage, UserMessage
-from toolbus.models.answers import with_own_ids
-from toolbus.models.asking import ask
+from toolbus.models.answers import ask, with_own_ids
+from toolbus.tasks.loops import holding
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.tasks.variables import holding
 from toolbus.tools.calls.advertised import AdvertisedTools
 
 if TYPE_CHECKING:

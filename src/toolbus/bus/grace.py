@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
+from toolbus.tasks.loops import holding
 from toolbus.tasks.shielding import ContainedTask
-from toolbus.tasks.variables import holding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -1,15 +1,15 @@
-"""The life of one message or call on the screen."""
+"""What became of one message or call, on the screen."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from toolbus.bus.ledger.wording import describe_change
-from toolbus.inspect.finding import find_call, find_message, find_session
-from toolbus.inspect.life import life_of
-from toolbus.inspect.printing import print_json
+from toolbus.inspect.history import history_of
+from toolbus.inspect.lookup import find_call, find_message, find_session
 from toolbus.inspect.writing import (
     describe_call,
+    print_json,
     write_calls,
     write_differences,
     write_invocation,
@@ -25,9 +25,8 @@ from toolbus.terminal.spans import Span
 if TYPE_CHECKING:
     import os
 
-    from toolbus.inspect.calls import CallLife
-    from toolbus.inspect.life import Life
-    from toolbus.inspect.passages import Passage, Seen, Step
+    from toolbus.inspect.dispatches import DispatchView, HandlerView, ValueView
+    from toolbus.inspect.history import CallHistory, MessageHistory
     from toolbus.messages.records import ToolCall
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
@@ -43,7 +42,7 @@ def explain(
     as_json: bool = False,
     pager: bool = True,
 ) -> int:
-    """Print the life of the *message* or of the *call*, in *session* if given; return 0.
+    """Print what became of the *message* or of the *call*, in *session* if given; return 0.
 
     Raises `UsageError` for an id that is unknown, or that several sessions have.
     """
@@ -52,47 +51,50 @@ def explain(
     with Archive(path) as archive:
         within = find_session(archive, session) if session is not None else None
         find = find_message if call is None else find_call
-        life = life_of(archive, find(archive, message or call or "", within))
+        history = history_of(archive, find(archive, message or call or "", within))
     if as_json:
-        print_json(output, life)
+        print_json(output, history)
         return 0
     with paged(output, wanted=pager) as through:
-        _Telling(open_screen(through)).life(life)
+        _HistoryWriter(open_screen(through)).write(history)
     return 0
 
 
-class _Telling:
-    """Tells a life on *screen*."""
+class _HistoryWriter:
+    """Writes a history on *screen*."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
 
-    def life(self, life: Life) -> None:
-        self._head(life)
-        if life.call:
-            self._call(life.call)
-        for passage in life.passages:
-            self._passage(passage)
-        if life.returned or (life.call and life.call.ran):
-            self._section("as the tool answered" if life.call else "as it came")
-            self._seen(life, life.returned, "as the model read it")
+    def write(self, history: MessageHistory) -> None:
+        """Write the parts, from what was asked to what was read."""
+        self._head(history)
+        if history.call:
+            self._call(history.call)
+        for dispatch in history.dispatches:
+            self._dispatch(dispatch)
+        if history.returned or (history.call and history.call.ran):
+            self._section("as the tool answered" if history.call else "as it came")
+            self._value(history, history.returned, "as the model read it")
         self._section("as it was stored")
-        self._stored(life)
+        self._stored(history)
         self._section("as the model read it")
-        self._seen(life, life.read, "as it was stored")
-        if life.read:
+        self._value(history, history.read, "as it was stored")
+        if history.read:
             self._screen.prose("a session that is resumed reads what was stored", indent=2)
-        for passage in life.requests:
-            self._passage(passage)
-        for damage in life.damage:
+        for dispatch in history.requests:
+            self._dispatch(dispatch)
+        for damage in history.damage:
             self._screen.prose(f"! {damage}", style="bad")
 
-    def _head(self, life: Life) -> None:
-        what = f"{life.role} message" if life.role else "call" if life.call else "no message"
-        where = f"session {life.session}" + (f", message {life.seq}" if life.seq else "")
-        self._screen.line(f"{what} ", Span(life.id, "strong"), right=[Span(where, "dim")])
+    def _head(self, history: MessageHistory) -> None:
+        what = (
+            f"{history.role} message" if history.role else "call" if history.call else "no message"
+        )
+        where = f"session {history.session}" + (f", message {history.seq}" if history.seq else "")
+        self._screen.line(f"{what} ", Span(history.id, "strong"), right=[Span(where, "dim")])
 
-    def _call(self, call: CallLife) -> None:
+    def _call(self, call: CallHistory) -> None:
         took = [Span(duration_of(call.duration_ns), "dim")] if call.duration_ns else []
         status = call.status or "no answer"
         style = Span(status, "good" if status == "ok" else "bad")
@@ -114,39 +116,39 @@ class _Telling:
         right = [Span(where, "dim")] if where else []
         self._screen.line(*describe_call(call), right=right, indent=2)
 
-    def _passage(self, passage: Passage) -> None:
+    def _dispatch(self, dispatch: DispatchView) -> None:
         self._section(
-            f"{passage.event}: {passage.outcome}", f"all {duration_of(passage.duration_ns)}"
+            f"{dispatch.event}: {dispatch.outcome}", f"all {duration_of(dispatch.duration_ns)}"
         )
-        width = max([len(step.name) for step in passage.steps], default=0)
-        for step in passage.steps:
-            self._step(step, width)
+        width = max([len(handler.name) for handler in dispatch.handlers], default=0)
+        for handler in dispatch.handlers:
+            self._handler(handler, width)
 
-    def _step(self, step: Step, width: int) -> None:
-        did = step.status.replace("_", " ")
-        if step.before and step.after:
-            did += f" {describe_change(step.fields, step.before.size, step.after.size)}"
+    def _handler(self, handler: HandlerView, width: int) -> None:
+        did = handler.status.replace("_", " ")
+        if handler.before and handler.after:
+            did += f" {describe_change(handler.fields, handler.before.size, handler.after.size)}"
         words: list[Span | str] = [
-            Span(f"{step.name:<{width}}", "strong"),
-            f"  {step.kind:<11} {step.priority:>4}  ",
+            Span(f"{handler.name:<{width}}", "strong"),
+            f"  {handler.kind:<11} {handler.priority:>4}  ",
             did,
         ]
-        write_invocation(self._screen, step, words, indent=2)
-        if step.before and step.after:
-            write_differences(self._screen, step.before, step.after, indent=4)
+        write_invocation(self._screen, handler, words, indent=2)
+        if handler.before and handler.after:
+            write_differences(self._screen, handler.before, handler.after, indent=4)
 
-    def _stored(self, life: Life) -> None:
-        if life.stored is None:
-            why = "it cannot be read" if life.seq else "nothing: it is in no message"
+    def _stored(self, history: MessageHistory) -> None:
+        if history.stored is None:
+            why = "it cannot be read" if history.seq else "nothing: it is in no message"
             self._screen.line(why, indent=2)
             return
-        write_text(self._screen, life.stored.text, indent=2, full=True)
-        write_calls(self._screen, life.stored, indent=2)
+        write_text(self._screen, history.stored.text, indent=2, full=True)
+        write_calls(self._screen, history.stored, indent=2)
 
-    def _seen(self, life: Life, seen: Seen | None, else_as: str) -> None:
-        if seen is not None:
-            write_value(self._screen, seen, indent=2)
-        elif life.stored is not None:
+    def _value(self, history: MessageHistory, view: ValueView | None, else_as: str) -> None:
+        if view is not None:
+            write_value(self._screen, view, indent=2)
+        elif history.stored is not None:
             self._screen.line(else_as, indent=2)
         else:
             self._screen.line("nothing", indent=2)

@@ -6,12 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.bus.ledger.wording import describe, describe_change, is_notable
-from toolbus.inspect.calls import status_of
-from toolbus.inspect.finding import find_session
-from toolbus.inspect.listing import facts, moment
-from toolbus.inspect.printing import print_json
-from toolbus.inspect.timeline import Timeline
-from toolbus.inspect.writing import write_calls, write_invocation, write_text
+from toolbus.inspect.history import status_of
+from toolbus.inspect.lookup import find_session
+from toolbus.inspect.sessions import facts, moment
+from toolbus.inspect.writing import print_json, write_calls, write_invocation, write_text
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.store.archive import Archive, MessageRow, Page
 from toolbus.terminal.pager import paged
@@ -32,8 +30,35 @@ PAUSE = 0.2
 
 _INDENT = 6
 
-More: TypeAlias = "Callable[[], Iterator[MessageRow | Page]]"
-"""Gives what has come since it was last asked."""
+Item: TypeAlias = "MessageRow | Page"
+ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
+"""Gives what has come since it was last called."""
+
+
+class SessionReader:
+    """Reads a session behind the message number *after* in the order in which it happened."""
+
+    def __init__(self, archive: Archive, session: int, after: int = 0) -> None:
+        self._archive, self._session = archive, session
+        self._after, self._last_record = after, 0
+
+    def read_on(self) -> Iterator[Item]:
+        """Give what has come since the last time: messages, and records before what they led to."""
+        for row in self._archive.messages(self._session, self._after):
+            yield from self._new(self._archive.leftovers(self._session, self._after, row.seq))
+            if page := self._archive.page(row.key):
+                yield from self._new(iter([page]))
+            self._after = row.seq
+            yield row
+        after = self._after
+        yield from self._new(self._archive.leftovers(self._session, after, after + 1))
+
+    def _new(self, pages: Iterator[Page]) -> Iterator[Page]:
+        for page in pages:
+            # What came behind the last message comes before the next one, and was given then.
+            if page.seq > self._last_record:
+                self._last_record = page.seq
+                yield page
 
 
 def show_session(
@@ -56,39 +81,39 @@ def show_session(
     with Archive(path, live=follow) as archive:
         session = find_session(archive, name)
         after = start - 1 if last is None else max(0, session.messages - last)
-        timeline = Timeline(archive, session.key, after)
+        reader = SessionReader(archive, session.key, after)
         with paged(output, wanted=pager and not (as_json or follow)) as through:
-            write = (
-                _write_json(through, session)
-                if as_json
-                else _Story(open_screen(through), session, full=full).tell
-            )
-            more = timeline.more if as_json else partial(_under_its_message, timeline.more)
-            for one in _followed(archive, more, through) if follow else more():
-                write(one)
+            read_on: ReadOn = reader.read_on
+            if as_json:
+                write = _json_writer(through, session)
+            else:
+                write = _TextWriter(open_screen(through), session, full=full).write
+                read_on = partial(_under_its_message, reader.read_on)
+            for item in _followed(archive, read_on, through) if follow else read_on():
+                write(item)
                 if through.lost:
                     break
     return 0
 
 
-def _under_its_message(more: More) -> Iterator[MessageRow | Page]:
+def _under_its_message(read_on: ReadOn) -> Iterator[Item]:
     """Give the same, but what handlers did to a message behind it, not before."""
     page: Page | None = None
-    for one in more():
-        if isinstance(one, Page):
+    for item in read_on():
+        if isinstance(item, Page):
             if page is not None:
                 yield page
-            page = one
+            page = item
         elif page is not None:
-            yield from _around(one, page)
+            yield from _around(item, page)
             page = None
         else:
-            yield one
+            yield item
     if page is not None:
         yield page
 
 
-def _around(row: MessageRow, page: Page) -> Iterator[MessageRow | Page]:
+def _around(row: MessageRow, page: Page) -> Iterator[Item]:
     """Give *row* between the records of *page* about others and those about it."""
     under = tuple([record for record in page.records if record.subject == row.id])
     before = tuple([record for record in page.records if record.subject != row.id])
@@ -97,35 +122,35 @@ def _around(row: MessageRow, page: Page) -> Iterator[MessageRow | Page]:
     yield page._replace(records=under, damage="")
 
 
-def _followed(archive: Archive, more: More, output: Output) -> Iterator[MessageRow | Page]:
+def _followed(archive: Archive, read_on: ReadOn, output: Output) -> Iterator[Item]:
     """Give what there is, and what comes, until nobody reads."""
     while not output.lost:
-        # Asked first: what is written while we read is then seen in the next round.
-        seen = archive.changes
-        yield from more()
-        while not output.lost and archive.changes == seen:
+        # Asked first: what is written while we read is then there in the next round.
+        changes = archive.changes
+        yield from read_on()
+        while not output.lost and archive.changes == changes:
             output.rest(PAUSE)
 
 
-def _write_json(output: Output, session: SessionRow) -> Callable[[MessageRow | Page], None]:
-    def line(**one: object) -> None:
-        print_json(output, one)
+def _json_writer(output: Output, session: SessionRow) -> Callable[[Item], None]:
+    def line(**fields: object) -> None:
+        print_json(output, fields)
 
-    def write(one: MessageRow | Page) -> None:
-        if one.damage:
-            line(kind="damage", reason=one.problem)
-        elif isinstance(one, MessageRow):
-            line(kind="message", seq=one.seq, message=one.message)
+    def write(item: Item) -> None:
+        if item.damage:
+            line(kind="damage", reason=item.problem)
+        elif isinstance(item, MessageRow):
+            line(kind="message", seq=item.seq, message=item.message)
         else:
-            for record in one.records:
-                line(kind="record", before=one.place, record=record)
+            for record in item.records:
+                line(kind="record", before=item.place, record=record)
 
     line(kind="session", **facts(session))
     return write
 
 
-class _Story:
-    """Tells a session on *screen*; *full* shows texts to their end."""
+class _TextWriter:
+    """Writes a session on *screen*; *full* shows texts to their end."""
 
     def __init__(self, screen: Screen, session: SessionRow, *, full: bool) -> None:
         self._screen, self._full = screen, full
@@ -134,15 +159,16 @@ class _Story:
         times = f"{moment(session.created_ns)} to {moment(session.updated_ns)} UTC"
         screen.line(Span(times, "dim"))
 
-    def tell(self, one: MessageRow | Page) -> None:
-        if one.damage:
+    def write(self, item: Item) -> None:
+        """Write a message, or what handlers did."""
+        if item.damage:
             self._screen.line()
-            self._screen.prose(f"! {one.problem}", style="bad")
-        elif isinstance(one, Page):
-            for record in one.records:
+            self._screen.prose(f"! {item.problem}", style="bad")
+        elif isinstance(item, Page):
+            for record in item.records:
                 self._record(record)
-        elif one.message is not None:
-            self._message(one.seq, one.message)
+        elif item.message is not None:
+            self._message(item.seq, item.message)
 
     def _record(self, record: DispatchRecord) -> None:
         for entry in record.entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -18,16 +19,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.ledger.records import HandlerEntry
-    from toolbus.inspect.passages import Seen, Step
+    from toolbus.inspect.dispatches import HandlerView, ValueView
     from toolbus.messages.records import Message, ToolCall
+    from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
+
+# JSON itself escapes those below the space only; these steer terminals, too.
+_CONTROLS = re.compile(r"[\x7f-\x9f]")
 
 _TEXT_LINES = 6
 """How many lines of a text are shown before the rest is only counted."""
 
 
+def print_json(output: Output, value: Any) -> None:
+    """Write *value* as one line of JSON, every control character escaped."""
+    text = encode(value).decode()
+    output.write(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+
+
 def write_invocation(
-    screen: Screen, entry: HandlerEntry | Step, words: Sequence[Span | str], *, indent: int
+    screen: Screen, entry: HandlerEntry | HandlerView, words: Sequence[Span | str], *, indent: int
 ) -> None:
     """Write a line on what a handler did, *words*, and below it why."""
     took = [Span(duration_of(entry.duration_ns), "dim")] if entry.duration_ns else []
@@ -45,16 +56,16 @@ def json_text(value: Any) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def write_value(screen: Screen, seen: Seen, *, indent: int) -> None:
+def write_value(screen: Screen, view: ValueView, *, indent: int) -> None:
     """Write what is known of a value; of a message that is the text that a model reads."""
-    if not seen.kept:
-        known = f"{seen.size:,} bytes, digest {seen.digest[:12] or 'none'}"
+    if not view.has_value:
+        known = f"{view.size:,} bytes, digest {view.digest[:12] or 'none'}"
         screen.line(f"{known}; the session keeps no originals", indent=indent)
         return
     try:
-        text = decode(encode(seen.value)).text
+        text = decode(encode(view.value)).text
     except DecodeError:
-        text = json_text(seen.value)
+        text = json_text(view.value)
     write_text(screen, text, indent=indent)
 
 
@@ -84,12 +95,13 @@ def describe_call(call: ToolCall) -> tuple[Span | str, ...]:
     return Span(call.name, "strong"), f" {arguments}"
 
 
-def write_differences(screen: Screen, before: Seen, after: Seen, *, indent: int) -> None:
+def write_differences(screen: Screen, before: ValueView, after: ValueView, *, indent: int) -> None:
     """Write the fields in which two values differ, if both were kept, else their digests."""
-    if not (before.kept and after.kept):
+    if not (before.has_value and after.has_value):
         digests = f"digest {before.digest[:12] or 'none'} → {after.digest[:12] or 'none'}"
         screen.line(Span(digests, "dim"), indent=indent)
         return
-    for one in differences(before.value, after.value):
-        screen.line(Span(one.path, "strong"), indent=indent)
-        screen.compare(excerpt(json_text(one.before), json_text(one.after)), indent=indent + 2)
+    for difference in differences(before.value, after.value):
+        screen.line(Span(difference.path, "strong"), indent=indent)
+        rows = excerpt(json_text(difference.before), json_text(difference.after))
+        screen.compare(rows, indent=indent + 2)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolbus.errors import SessionBusyError, StoreError, ToolbusError
 from toolbus.store.leases import LEASE_SECONDS
 from toolbus.store.protocol import Position
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:

@@ -18,11 +18,9 @@ from toolbus.events.catalogue import (
     ToolCallPersist,
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock, give_back, holding
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.tasks.variables import give_back, holding
-from toolbus.transcript.admission import OVERDUE, admit, without_stale_content
-from toolbus.transcript.copies import check_calls, stub
+from toolbus.transcript.admission import OVERDUE, admit, check_calls, stub, without_stale_content
 from toolbus.transcript.pairing import flaw
 from toolbus.transcript.views import Messages
 

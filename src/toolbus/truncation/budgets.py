@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolbus.truncation.cuts import after_lines, before_lines
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
 Count: TypeAlias = Callable[[str], int]
@@ -61,7 +64,7 @@ class Budget(Struct, frozen=True):
             ratios.append(self.lines / (text.count("\n") + 1))
         if self.tokens is not None:
             blocks = range(0, len(text), _BLOCK)
-            size = sum([self.count_of(text[at : at + _BLOCK]) for at in blocks])
+            size = sum([self.count_of(text[block : block + _BLOCK]) for block in blocks])
             ratios.append(self.tokens / max(size, 1))
         return min(ratios)
 
@@ -75,27 +78,29 @@ class Budget(Struct, frozen=True):
         )
 
     def head(self, text: str, start: int, end: int) -> int:
-        """Return where the longest piece of *text* that fits ends, if it begins at *start*."""
+        """Return where the longest part of *text* that fits ends, if it begins at *start*."""
         end = min(end, start + max(self.characters, 0))
         if self.lines is not None:
-            end = _after_lines(text, start, end, self.lines)
+            end = after_lines(text, start, end, self.lines)
         return self._bisect(end - start, lambda size: (text, start, start + size)) + start
 
     def tail(self, text: str, start: int, end: int) -> int:
-        """Return where the longest piece of *text* that fits begins, if it ends at *end*."""
+        """Return where the longest part of *text* that fits begins, if it ends at *end*."""
         start = max(start, end - max(self.characters, 0))
         if self.lines is not None:
-            start = _before_lines(text, start, end, self.lines)
+            # The end of the last line begins no other one.
+            inside = end - text.endswith("\n", start, end)
+            start = before_lines(text, start, inside, self.lines)
         return end - self._bisect(end - start, lambda size: (text, end - size, end))
 
-    def _bisect(self, most: int, piece: Callable[[int], tuple[str, int, int]]) -> int:
-        """Return the size up to *most* of the longest *piece* whose tokens fit."""
-        if most <= 0 or self._fit_tokens(*piece(most)):
-            return max(most, 0)
-        low, high = 0, most
+    def _bisect(self, limit: int, part: Callable[[int], tuple[str, int, int]]) -> int:
+        """Return the size up to *limit* of the longest *part* whose tokens fit."""
+        if limit <= 0 or self._fit_tokens(*part(limit)):
+            return max(limit, 0)
+        low, high = 0, limit
         while high - low > 1:
             middle = (low + high) // 2
-            if self._fit_tokens(*piece(middle)):
+            if self._fit_tokens(*part(middle)):
                 low = middle
             else:
                 high = middle
@@ -104,12 +109,22 @@ class Budget(Struct, frozen=True):
     def _fit_tokens(self, text: str, start: int, end: int) -> bool:
         if self.tokens is None:
             return True
-        left, count = self.tokens, self.count_of
-        for at in range(start, end, _BLOCK):
-            left -= count(text[at : min(at + _BLOCK, end)])
-            if left < 0:
+        remaining, count = self.tokens, self.count_of
+        for block in range(start, end, _BLOCK):
+            remaining -= count(text[block : min(block + _BLOCK, end)])
+            if remaining < 0:
                 return False
         return True
+
+
+def level_of(sizes: Sequence[int], total: float) -> float:
+    """Return how large each of *sizes* may be at most, so that together they are within *total*."""
+    count = len(sizes)
+    for size in sorted(sizes):
+        if size * count > total:
+            return total / count
+        total, count = total - size, count - 1
+    return max(sizes, default=0)
 
 
 def estimate(text: str) -> int:
@@ -117,28 +132,6 @@ def estimate(text: str) -> int:
     data = text.encode(errors="replace")
     signs, tokens = len(data), 0.0
     for weight, kind in _KINDS:
-        found = len(data) - len(data.translate(None, kind))
-        signs, tokens = signs - found, tokens + found * weight
+        count = len(data) - len(data.translate(None, kind))
+        signs, tokens = signs - count, tokens + count * weight
     return round(tokens + signs * _SIGN)
-
-
-def _after_lines(text: str, start: int, end: int, lines: int) -> int:
-    """Return the end of the first *lines* of a piece of *text*, at most *end*."""
-    at = start
-    for _ in range(lines):
-        found = text.find("\n", at, end)
-        if found < 0:
-            return end
-        at = found + 1
-    return at
-
-
-def _before_lines(text: str, start: int, end: int, lines: int) -> int:
-    """Return the beginning of the last *lines* of a piece of *text*, at least *start*."""
-    at = end - 1 if text.endswith("\n", start, end) else end
-    for _ in range(lines):
-        found = text.rfind("\n", start, at)
-        if found < 0:
-            return start
-        at = found
-    return at + 1

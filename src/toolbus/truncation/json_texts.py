@@ -9,31 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.json import Encoder
 
+from toolbus.truncation.budgets import level_of
 from toolbus.truncation.cuts import cut_after, cut_before
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 NOTICE = "toolbus:shortened"
 """The member of an object that says what is missing."""
 
-_MOST_PIECES = 500_000
+_MOST_VALUES = 500_000
 """With more values than this a text is not taken apart: each takes a hundred bytes."""
 
 _DEEPEST = 40
 _LEAST = 48
-"""Room for a value that is worth showing, in bytes."""
+"""The size of a value that is worth showing, in bytes."""
 
+_EMPTY = {b"[": b"[]", b"{": b"{}"}
 _write = Encoder().encode
-
-
-class Manner(Struct, frozen=True):
-    """How it is done: with *marks* for what is left out, which not every schema takes."""
-
-    marks: bool = True
 
 
 def is_json(text: str) -> bool:
@@ -55,138 +51,113 @@ def compact(raw: bytes) -> bytes:
     return msgspec.json.format(raw, indent=-1)
 
 
-def shorten_json(raw: bytes, room: int, notice: str | None) -> str:
-    """Return the compact JSON *raw* in at most about *room* bytes of UTF-8, with *notice* in it.
+def shorten_json(raw: bytes, limit: int, notice: str | None) -> str:
+    """Return the compact JSON *raw* in at most about *limit* bytes of UTF-8, with *notice* in it.
 
     Without one there are no marks either: arrays are just shorter, and members are missing.
     """
-    manner = Manner(marks=notice is not None)
-    said = _write(notice or "")
-    left = room - (0 if notice is None else len(said) + len(NOTICE) + 8)
+    if notice is not None:
+        limit -= len(_write(notice)) + len(NOTICE) + 8
     kind = raw[:1]
-    if _pieces(raw) > _MOST_PIECES and kind != b'"':
-        return _wrapped(raw, left, notice, manner)
-    body = _shorten(raw, max(left, 2), 0, manner)
-    return body.decode() if notice is None else _noticed(body, kind, notice, said).decode()
+    if kind != b'"' and raw.count(b",") + raw.count(b"[") + raw.count(b"{") > _MOST_VALUES:
+        return _beginning(raw, limit, notice)
+    body = _shorten(raw, max(limit, 2), 0, marks=notice is not None)
+    return body.decode() if notice is None else _with_notice(body, kind, notice).decode()
 
 
-def _noticed(body: bytes, kind: bytes, notice: str, said: bytes) -> bytes:
+def _with_notice(body: bytes, kind: bytes, notice: str) -> bytes:
     if kind == b'"':
         return _write(f"{msgspec.json.decode(body, type=str)} {notice}")
     comma = b"," if len(body) > 2 else b""  # noqa: PLR2004 - empty ones have two brackets
     if kind == b"[":
-        return body[:-1] + comma + said + b"]"
-    return body[:-1] + comma + _write(NOTICE) + b":" + said + b"}"
+        return body[:-1] + comma + _write(notice) + b"]"
+    return body[:-1] + comma + _write(NOTICE) + b":" + _write(notice) + b"}"
 
 
-def _wrapped(raw: bytes, room: int, notice: str | None, manner: Manner) -> str:
+def _beginning(raw: bytes, limit: int, notice: str | None) -> str:
     """Return a value of *raw*'s kind that shows its beginning as a text."""
     if notice is None:
-        return raw[:1].decode() + ("]" if raw[:1] == b"[" else "}")
-    beginning = raw[: max(room // 2, 0)].decode(errors="ignore")
-    shown = _shorten(_write(beginning), max(room - 16, 2), 0, manner)
-    said = _write(notice)
-    if raw[:1] == b"[":
-        return (b"[" + shown + b"," + said + b"]").decode()
-    return (b'{"beginning":' + shown + b"," + _write(NOTICE) + b":" + said + b"}").decode()
+        return _EMPTY[raw[:1]].decode()
+    beginning = raw[: max(limit // 2, 0)].decode(errors="ignore")
+    shown = _shorten(_write(beginning), max(limit - 16, 2), 0, marks=True)
+    body = b"[" + shown + b"]" if raw[:1] == b"[" else b'{"beginning":' + shown + b"}"
+    return _with_notice(body, raw[:1], notice).decode()
 
 
-def _pieces(raw: bytes) -> int:
-    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
-
-
-def _shorten(raw: bytes, room: int, depth: int, manner: Manner) -> bytes:
-    if len(raw) <= room:
+def _shorten(raw: bytes, limit: int, depth: int, *, marks: bool) -> bytes:
+    """Return the value *raw*, which stands *depth* values deep, in about *limit* bytes."""
+    if len(raw) <= limit:
         return raw
     match raw[:1]:
         case b'"':
-            return _shorten_string(raw, room)
+            return _shorten_string(raw, limit)
         case b"[" if depth < _DEEPEST:
-            items = msgspec.json.decode(raw, type=list[Raw])
-            return b"[" + _joined((), items, room - 2, depth, manner) + b"]"
+            items = [(b"", item) for item in msgspec.json.decode(raw, type=list[Raw])]
+            return b"[" + _join(items, "items", limit - 2, depth, marks=marks) + b"]"
         case b"{" if depth < _DEEPEST:
             members = msgspec.json.decode(raw, type=dict[str, Raw])
-            keys = [_write(key) + b":" for key in members]
-            return b"{" + _joined(keys, list(members.values()), room - 2, depth, manner) + b"}"
-    if raw[:1] in {b"[", b"{"} and not manner.marks:
-        return raw[:1] + (b"]" if raw[:1] == b"[" else b"}")
+            named = [(_write(key) + b":", value) for key, value in members.items()]
+            return b"{" + _join(named, "members", limit - 2, depth, marks=marks) + b"}"
+    if raw[:1] in _EMPTY and not marks:
+        return _EMPTY[raw[:1]]
     return _write(f"[… {len(raw):,} bytes left out …]")
 
 
-def _shorten_string(raw: bytes, room: int) -> bytes:
+def _shorten_string(raw: bytes, limit: int) -> bytes:
     text = msgspec.json.decode(raw, type=str)
     # Escapes take up to six bytes a character, so what fits is found by trying.
-    size = min(len(text), max(room - 40, 0))
+    size = min(len(text), max(limit - 40, 0))
     while True:
         head, tail = cut_before(text, size * 2 // 3), cut_after(text, len(text) - size // 3)
         mark = f" [… {tail - head:,} characters left out …] "
         written = _write(f"{text[:head]}{mark}{text[tail:]}")
-        if len(written) <= room or size == 0:
+        if len(written) <= limit or size == 0:
             return written
-        size = size * min(room, len(written) - 1) // len(written) if size > 8 else 0  # noqa: PLR2004
+        size = size * min(limit, len(written) - 1) // len(written) if size > 8 else 0  # noqa: PLR2004
 
 
-def _joined(
-    keys: Sequence[bytes], values: Sequence[Raw], room: int, depth: int, manner: Manner
+def _join(
+    values: list[tuple[bytes, Raw]], kind: str, limit: int, depth: int, *, marks: bool
 ) -> bytes:
-    """Return *values*, after their *keys*, in *room*: all of them shorter, or not all of them."""
-    limit, total, named = max(room // 8, _LEAST), len(values), bool(keys)
-    # A key is never cut: it would be another one.
-    if any(len(key) > limit for key in keys):
-        short = [at for at, key in enumerate(keys) if len(key) <= limit]
-        keys, values = [keys[at] for at in short], [values[at] for at in short]
-    sizes = [memoryview(value).nbytes + 1 for value in values]
-    if keys:
-        sizes = [size + len(key) for size, key in zip(sizes, keys, strict=True)]
+    """Return *values*, each behind its key or b"", within *limit*: all shorter, or not all.
 
-    def pieces(chosen: range, most: int) -> Iterator[bytes]:
-        for at in chosen:
-            key = keys[at] if named else b""
-            yield key + _shorten(bytes(values[at]), most - len(key) - 1, depth + 1, manner)
-
-    level = _level(sizes, room)
-    if level >= 2 * _LEAST and len(values) == total:
-        return b",".join(pieces(range(total), level))
-    said = _mark(total, total, named=named) if manner.marks else b""
-    head, tail = _chosen(sizes, room - len(said) - 1, limit)
-    gone = total - head - tail
-    mark = [_mark(gone, total, named=named)] if manner.marks and gone else []
-    first, last = range(head), range(len(sizes) - tail, len(sizes))
-    return b",".join([*pieces(first, limit), *mark, *pieces(last, limit)])
-
-
-def _level(sizes: list[int], room: int) -> int:
-    """Return how long each of *sizes* may be at most, so that all together have *room*."""
-    left, count = room, len(sizes)
-    for size in sorted(sizes):
-        if size * count > left:
-            return left // count
-        left, count = left - size, count - 1
-    return max(sizes, default=0)
-
-
-def _chosen(sizes: list[int], room: int, limit: int) -> tuple[int, int]:
-    """Return how many of the first and of the last of *sizes* have *room*, two thirds of it first.
-
-    None of them takes more than *limit*.
+    *kind* is what they are: items or members.
     """
-    head = _count(sizes, room * 2 // 3, limit)
-    used = sum([min(size, limit) for size in sizes[:head]])
-    tail = _count(reversed(sizes[head:]), room - used, limit)
-    return head, tail
+    most, total = max(limit // 8, _LEAST), len(values)
+    # A key is never cut: it would be another one.
+    values = [(key, value) for key, value in values if len(key) <= most]
+    sizes = [len(key) + memoryview(value).nbytes + 1 for key, value in values]
+
+    def shortened(chosen: list[tuple[bytes, Raw]], size: int) -> Iterator[bytes]:
+        for key, value in chosen:
+            yield key + _shorten(bytes(value), size - len(key) - 1, depth + 1, marks=marks)
+
+    level = int(level_of(sizes, limit))
+    if level >= 2 * _LEAST and len(values) == total:
+        return b",".join(shortened(values, level))
+    mark = _mark(total, total, kind) if marks else b""
+    # Two thirds for the first ones, and for the last ones what these leave.
+    head = _count(sizes, (limit - len(mark) - 1) * 2 // 3, most)
+    used = sum([min(size, most) for size in sizes[:head]])
+    tail = _count(reversed(sizes[head:]), limit - len(mark) - 1 - used, most)
+    omitted = total - head - tail
+    gap = [_mark(omitted, total, kind)] if marks and omitted else []
+    ends = values[:head], values[len(values) - tail :]
+    return b",".join([*shortened(ends[0], most), *gap, *shortened(ends[1], most)])
 
 
-def _count(sizes: Iterable[int], room: int, limit: int) -> int:
+def _count(sizes: Iterable[int], limit: int, most: int) -> int:
+    """Return how many of the first of *sizes* are within *limit*, none taken for over *most*."""
     count = 0
     for size in sizes:
-        room -= min(size, limit)
-        if room < 0:
+        limit -= min(size, most)
+        if limit < 0:
             break
         count += 1
     return count
 
 
-def _mark(gone: int, total: int, *, named: bool) -> bytes:
-    """Return what stands for *gone* of *total* items, or members if they are *named*."""
-    said = _write(f"[… {gone:,} of {total:,} {'members' if named else 'items'} left out …]")
-    return _write("…") + b":" + said if named else said
+def _mark(omitted: int, total: int, kind: str) -> bytes:
+    """Return what stands for the *omitted* of *total* items or members, as *kind* says."""
+    mark = _write(f"[… {omitted:,} of {total:,} {kind} left out …]")
+    return _write("…") + b":" + mark if kind == "members" else mark

@@ -11,7 +11,7 @@ from toolbus.errors import RegistrationError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.truncation.texts import Find, Span
+    from toolbus.truncation.cut_texts import Find, Span
 
 _WINDOW = 1 << 18
 
@@ -20,16 +20,16 @@ def find_words(words: Sequence[str]) -> Find:
     """Return a function that finds *words*, in capitals or not."""
     # A choice of plain words: nothing repeats, so nothing can be tried twice.
     pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
-    small, longest = [one.lower() for one in words], max(map(len, words))
+    small, longest = [word.lower() for word in words], max(map(len, words))
 
     def find(text: str, start: int, end: int) -> Iterator[Span]:
         for low, high in _windows(text, start, end):
             # Ten times as fast as the pattern, and most windows have no word.
-            seen = text[low : high + longest - 1].lower()
-            if any(one in seen for one in small):
-                for one in pattern.finditer(text, low, min(high + longest - 1, end)):
-                    if one.start() < high:
-                        yield one.span()
+            window = text[low : high + longest - 1].lower()
+            if any(word in window for word in small):
+                for match in pattern.finditer(text, low, min(high + longest - 1, end)):
+                    if match.start() < high:
+                        yield match.span()
 
     return find
 
@@ -56,17 +56,17 @@ def find_pattern(pattern: str) -> Find:
 
     def find(text: str, start: int, end: int) -> Iterator[Span]:
         for low, high in _windows(text, start, end):
-            for one in compiled.finditer(text[low:high]):
-                yield low + one.start(), low + one.end()
+            for match in compiled.finditer(text[low:high]):
+                yield low + match.start(), low + match.end()
 
     return find
 
 
 def _windows(text: str, start: int, end: int) -> Iterator[Span]:
-    """Give pieces of *text* that end with a line, or are as long as a line may be searched."""
+    """Give parts of *text* that end with a line, or are as long as a line may be searched."""
     while start < end:
-        last = min(start + _WINDOW, end)
-        if last < end and (found := text.rfind("\n", start, last)) > start:
-            last = found + 1
-        yield start, last
-        start = last
+        stop = min(start + _WINDOW, end)
+        if stop < end and (newline := text.rfind("\n", start, stop)) > start:
+            stop = newline + 1
+        yield start, stop
+        start = stop

@@ -50,6 +50,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Iterable  # noqa: TC003 - a file's settings
+from functools import partial
 from pathlib import Path  # noqa: TC003 - are of these types
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
@@ -63,12 +64,17 @@ from toolbus.messages.records import ToolMessage, ToolResponse
 from toolbus.settings.importing import worded
 from toolbus.tools import ToolContext, tool
 from toolbus.truncation.budgets import Budget
-from toolbus.truncation.notices import Kept
-from toolbus.truncation.pages import Place, read_page, search
-from toolbus.truncation.responses import Shortener
+from toolbus.truncation.cut_texts import Find, Plan
+from toolbus.truncation.notices import WholeOutput
+from toolbus.truncation.output_stores import (
+    FolderOutputs,
+    MemoryOutputs,
+    OutputStore,
+    OutputTooLargeError,
+)
+from toolbus.truncation.pages import PageRequest, read_page, search
 from toolbus.truncation.searches import find_pattern, find_words
-from toolbus.truncation.shelves import FolderShelf, MemoryShelf, Overfull, Shelf
-from toolbus.truncation.texts import Find, Plan
+from toolbus.truncation.shortener import Shortener
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
@@ -86,9 +92,21 @@ PRIORITY = 40
 _PER_TOKEN = 16
 """Characters of a token at most, where only tokens are limited."""
 
-_LEAST = {"characters": 200, "lines": 6, "tokens": 100}
+_LEAST = {
+    "characters": 200,
+    "lines": 6,
+    "tokens": 100,
+    "outputs": 1,
+    "megabytes": 1,
+    "context": 0,
+    "part_bytes": 0,
+}
+"""What a number must be at least."""
+
 _MOST_LATEST = 1_000
 _Latest: TypeAlias = dict[tuple[str, str], tuple[str, ...]]
+"""References of outputs by session and an id in it."""
+
 _READS = {"readOnlyHint": True}
 
 
@@ -133,23 +151,19 @@ class TruncateOutput(AgentComponent):
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
-        for name, value in (("characters", characters), ("lines", lines), ("tokens", tokens)):
-            _check(name, value, _LEAST[name])
-        for name, value in (("outputs", outputs), ("megabytes", megabytes)):
-            _check(name, value, 1)
-        for name, value in (("context", context), ("part_bytes", part_bytes)):
-            _check(name, value, 0)
+        _check_numbers(characters=characters, lines=lines, tokens=tokens, part_bytes=part_bytes)
+        _check_numbers(outputs=outputs, megabytes=megabytes, context=context)
         if not (0 <= head <= 1 and 0 <= matches < 1 and head + matches <= 1):
             reason = f"head and matches are parts of 1 together, not {head!r} and {matches!r}"
             raise RegistrationError("TruncateOutput", reason)
-        most = CHARACTERS if tokens is None else tokens * _PER_TOKEN
-        most = most if characters is None else characters
-        self._budget = Budget(most, lines, tokens, _tokenizer(tokenizer))
+        if characters is None:
+            characters = CHARACTERS if tokens is None else tokens * _PER_TOKEN
+        self._budget = Budget(characters, lines, tokens, _tokenizer(tokenizer))
         plan = Plan(head, matches, context, _find(tuple(words), pattern))
         self._shortener = Shortener(self._budget, plan, part_bytes)
-        self._shelf: Shelf = MemoryShelf(outputs, megabytes * 1_000_000)
+        self._store: OutputStore = MemoryOutputs(outputs, megabytes * 1_000_000)
         if folder is not None:
-            self._shelf = FolderShelf(folder, outputs, megabytes * 1_000_000)
+            self._store = FolderOutputs(folder, outputs, megabytes * 1_000_000)
         self._pages: _Latest = {}
         self._fresh: _Latest = {}
         self._reader = reader
@@ -183,16 +197,16 @@ class TruncateOutput(AgentComponent):
         lines, at a character offset; lines is how many to read at most. With find only lines that
         hold this text are returned, each with its number.
         """
-        session, place = context.scope.session_id, Place(line, offset, lines)
-        text = self._shelf.get(session, reference)
+        session, request = context.scope.session_id, PageRequest(line, offset, lines)
+        text = self._store.get(session, reference)
         if text is None:
             # Which others there are it does not say: a reference is a right to read.
             reason = f"nothing is kept as {reference!r} in this session, or no longer"
             return ToolResponse.from_text(reason, is_error=True, error_type="unknown_reference")
         # What redaction does to a page may make it longer: it is not shortened for that.
         _remember(self._pages, (session, context.call_id), ())
-        page = search(text, find, place, self._budget) if find else None
-        return ToolResponse.from_text(page or read_page(text, place, self._budget))
+        read = partial(search, words=find) if find else read_page
+        return ToolResponse.from_text(read(text, request=request, budget=self._budget))
 
     @on(MESSAGE_APPEND_BEFORE, priority=PRIORITY, on_error="closed")
     def _on_message_append_before_shorten(self, ctx: EventContext[Message]) -> ToolMessage | None:
@@ -221,24 +235,24 @@ class TruncateOutput(AgentComponent):
         session = ctx.scope.session_id
         for reference in self._fresh.pop((session, ctx.value.id), ()):
             if reference not in ctx.value.text:
-                self._shelf.forget(session, reference)
+                self._store.forget(session, reference)
 
-    def _keep(self, scope: Scope, message_id: str, text: str) -> Kept:
+    def _keep(self, scope: Scope, message_id: str, text: str) -> WholeOutput:
         """Keep *text* for the session of *scope*, and say where, or why that cannot be."""
-        own = "" if self.host is None else self.host.scope.agent_id
-        if own and scope.agent_id != own:
-            return Kept(self._reader, reason="a sub-agent has no tool for that")
+        agent_id = "" if self.host is None else self.host.scope.agent_id
+        if agent_id and scope.agent_id != agent_id:
+            return WholeOutput(self._reader, reason="a sub-agent has no tool for that")
         try:
-            reference, fresh = self._shelf.keep(scope.session_id, text)
-        except Overfull as error:
-            return Kept(self._reader, reason=str(error))
+            reference, fresh = self._store.keep(scope.session_id, text)
+        except OutputTooLargeError as error:
+            return WholeOutput(self._reader, reason=str(error))
         except OSError as error:
             logger.warning("an output cannot be kept: %s", error)
-            return Kept(self._reader, reason="it could not be written")
+            return WholeOutput(self._reader, reason="it could not be written")
         if fresh:
             key = scope.session_id, message_id
             _remember(self._fresh, key, (*self._fresh.get(key, ()), reference))
-        return Kept(self._reader, reference)
+        return WholeOutput(self._reader, reference)
 
 
 def _remember(latest: _Latest, key: tuple[str, str], references: tuple[str, ...]) -> None:
@@ -248,34 +262,37 @@ def _remember(latest: _Latest, key: tuple[str, str], references: tuple[str, ...]
         del latest[next(iter(latest))]
 
 
-def _check(name: str, value: int | None, least: int) -> None:
-    if value is not None and (type(value) is not int or value < least):
-        raise RegistrationError("TruncateOutput", f"{name} must be {least} or more, not {value!r}")
+def _check_numbers(**numbers: int | None) -> None:
+    for name, value in numbers.items():
+        least = _LEAST[name]
+        if value is not None and (type(value) is not int or value < least):
+            reason = f"{name} must be {least} or more, not {value!r}"
+            raise RegistrationError("TruncateOutput", reason)
 
 
 def _find(words: tuple[str, ...], pattern: str | None) -> Find | None:
     if pattern is not None and words:
         raise RegistrationError("TruncateOutput", "words and pattern exclude each other")
-    if not all(isinstance(one, str) and one for one in words):
+    if not all(isinstance(word, str) and word for word in words):
         raise RegistrationError("TruncateOutput", f"words must be texts, not {words!r}")
     if pattern is not None:
         return find_pattern(pattern)
     return find_words(words) if words else None
 
 
-def _tokenizer(given: Any) -> Callable[[str], int] | None:
-    """Return the function *given*, or the one that it names."""
-    if given is None:
+def _tokenizer(tokenizer: Any) -> Callable[[str], int] | None:
+    """Return the function *tokenizer*, or the one that it names."""
+    if tokenizer is None:
         return None
     try:
-        if isinstance(given, str):
-            module, _, name = given.rpartition(":")
-            given = getattr(importlib.import_module(module), name)
-        size = given("a text")
+        if isinstance(tokenizer, str):
+            module, _, name = tokenizer.rpartition(":")
+            tokenizer = getattr(importlib.import_module(module), name)
+        size = tokenizer("a text")
     except Exception as error:
-        reason = f"tokenizer {given!r} cannot be used: {worded(error)}"
+        reason = f"tokenizer {tokenizer!r} cannot be used: {worded(error)}"
         raise RegistrationError("TruncateOutput", reason) from error
     if type(size) is not int:
         raise RegistrationError("TruncateOutput", f"tokenizer gave {size!r} and no number")
-    count: Callable[[str], int] = given
+    count: Callable[[str], int] = tokenizer
     return count

@@ -19,9 +19,8 @@ from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.errors import StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.inspect.explaining import explain
-from toolbus.inspect.listing import list_sessions
-from toolbus.inspect.showing import show_session
-from toolbus.inspect.timeline import Timeline
+from toolbus.inspect.sessions import list_sessions
+from toolbus.inspect.showing import SessionReader, show_session
 from toolbus.messages.records import (
     AssistantMessage,
     ToolCall,
@@ -156,8 +155,8 @@ async def test_a_long_session_is_shown_in_flat_memory(path):
 def order(path, after=0):
     """Return ids of messages and the numbers of records, as a timeline gives them."""
     with Archive(path) as archive:
-        timeline = Timeline(archive, archive.session("s").key, after)
-        return [told for one in timeline.more() for told in names(one)]
+        timeline = SessionReader(archive, archive.session("s").key, after)
+        return [told for one in timeline.read_on() for told in names(one)]
 
 
 def names(one):
@@ -177,12 +176,12 @@ async def test_records_stand_before_what_they_led_to(path):
 async def test_what_was_told_is_not_told_again(path):
     await append(path, user("a", 1), left(2))
     with Archive(path, live=True) as archive:
-        timeline, seen = Timeline(archive, archive.session("s").key), []
+        timeline, seen = SessionReader(archive, archive.session("s").key), []
         for more in ([], [left(3)], [user("b", 4), left(5)], []):
             before = archive.changes
             await append(path, *more)
             assert (archive.changes != before) == bool(more)
-            seen.append([told for one in timeline.more() for told in names(one)])
+            seen.append([told for one in timeline.read_on() for told in names(one)])
 
     assert seen == [[1, "a", 2], [3], [4, "b", 5], []]
 

@@ -7,7 +7,7 @@ import pytest
 from toolbus import EventBus, ToolRunner, tool
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import TextPart
-from toolbus.tools.results import to_response
+from toolbus.tools.calls.execution import to_response
 from toolbus.tools.signatures import Signature, argument_texts, summary
 from toolbus.tools.toolset import Toolset
 

@@ -20,7 +20,7 @@ from toolbus.mcp.proxy.request_table import OpenRequest, RequestTable, RpcRespon
 from toolbus.mcp.proxy.revisions import CALL, CANCELLED, LIST
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolCall, encode
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

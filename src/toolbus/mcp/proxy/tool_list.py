@@ -13,7 +13,7 @@ from toolbus.mcp.proxy.jsonrpc import read_json
 from toolbus.mcp.proxy.response_filter import UNCHANGED, refusing_failures
 from toolbus.mcp.proxy.revisions import LIST
 from toolbus.mcp.proxy.server_tools import listing_of, rebuild_list, sound, specs_of
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.advertised import AdvertisedTools
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from toolbus.bus.dispatch.callables import is_async, takes
 from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.records import ToolCall
-from toolbus.tasks.locks import LoopLock
+from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:

@@ -8,21 +8,23 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 from toolbus.bus.dispatch.deadlines import in_thread
 from toolbus.bus.grace import GRACE, current_grace
-from toolbus.errors import DeadlineError
-from toolbus.messages.immutable import escape_surrogates
-from toolbus.messages.records import ToolResponse
+from toolbus.errors import DeadlineError, FreezeError
+from toolbus.messages.immutable import escape_surrogates, mend, mend_text
+from toolbus.messages.records import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
 from toolbus.tasks.shielding import ContainedTask
-from toolbus.tools.results import to_response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from concurrent.futures import Future
 
 logger = logging.getLogger("toolbus")
+
+_PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
 
 
 class Ending(Struct, frozen=True):
@@ -95,6 +97,31 @@ def failure(text: str, error_type: str) -> ToolResponse:
     """Return the response of a call that failed; *text* may quote anything."""
     text = escape_surrogates(text)
     return ToolResponse.from_text(text, is_error=True, error_type=error_type)
+
+
+def to_response(result: Any) -> ToolResponse:
+    """Return *result* as a response: text, parts, or else structured JSON; None is empty.
+
+    Half a character becomes U+FFFD. Raises `FreezeError` or `TypeError` for what is no JSON.
+    """
+    match result:
+        case ToolResponse():
+            return result
+        case None:
+            return ToolResponse()
+        case str():
+            # A subclass's text, exactly: nobody could encode the subclass.
+            return ToolResponse.from_text(mend_text(str.__str__(result)))
+        case TextPart() | ImagePart() | AudioPart() | ResourcePart():
+            return ToolResponse(content=(result,))
+        case list() | tuple() if result and all(isinstance(part, _PARTS) for part in result):
+            return ToolResponse(content=tuple(result))
+    structured = msgspec.to_builtins(result, str_keys=True)
+    try:
+        return ToolResponse(structured=structured)
+    except FreezeError:
+        # Mended only now, since most need it not, and it walks through all of it.
+        return ToolResponse(structured=mend(structured))
 
 
 class LateResultLogger:

@@ -20,15 +20,15 @@ _WAYS_OUT = {
     "message": "; `toolbus show` prints the ids of messages",
     "call": "; `toolbus show` prints the ids of calls",
 }
-_NAMED = 3
+_MAX_LISTED = 3
 """How many of several ids are named."""
 
 
-class Found(NamedTuple):
+class Match(NamedTuple):
     """A message or a call, as *row* has it, and what else speaks of it.
 
     A message that was refused and a call inside another have no row. *asking* is the message
-    that asked for the call, if it is one, and *again* the one that next used its id.
+    that asked for the call, if it is one, and *reused* the one that next used its id.
     """
 
     session: SessionRow
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     call_id: str = ""
     row: MessageRow | None = None
     asking: MessageRow | None = None
-    again: MessageRow | None = None
+    reused: MessageRow | None = None
 
 
 def find_session(archive: Archive, name: str) -> SessionRow:
@@ -44,52 +44,52 @@ def find_session(archive: Archive, name: str) -> SessionRow:
     if exact := archive.session(name):
         return exact
     whole = _only("session", name, archive.sessions_like(name))
-    if whole and (found := archive.session(whole)):
-        return found
+    if whole and (session := archive.session(whole)):
+        return session
     raise _unknown("session", name, archive.sessions_near(name))
 
 
-def find_message(archive: Archive, name: str, session: SessionRow | None) -> Found:
+def find_message(archive: Archive, name: str, session: SessionRow | None) -> Match:
     """Return the message *name*; raises `UsageError` that names the nearest."""
     key = session.key if session else None
     if rows := archive.messages_of(name, key):
         row = _in_one_session(archive, "message", name, rows)[-1]
         call_id = row.message.tool_call_id if isinstance(row.message, ToolMessage) else ""
-        return _found(archive, name, call_id, row)
+        return _match(archive, name, call_id, row)
     if archive.messages_of_call(name, key):
         raise UsageError(f"{name!r} is the id of a call; use `--call {name}`")
     if pages := _pages(archive, name, key):
         page = _in_one_session(archive, "message", name, pages)[-1]
-        return Found(archive.session_of(page.session), name)
+        return Match(archive.session_of(page.session), name)
     if whole := _only("message", name, archive.ids_like(name)):
         return find_message(archive, whole, session)
     raise _unknown("message", name, archive.ids_near(name), session)
 
 
-def find_call(archive: Archive, name: str, session: SessionRow | None) -> Found:
+def find_call(archive: Archive, name: str, session: SessionRow | None) -> Match:
     """Return the call *name*, the last one of that id; raises `UsageError` as `find_message`."""
     key = session.key if session else None
     if rows := archive.messages_of_call(name, key):
         row = _in_one_session(archive, "call", name, rows)[-1]
         if isinstance(row.message, ToolMessage):
-            return _found(archive, name, name, row)
-        return Found(archive.session_of(row.session), name, name, asking=row)
+            return _match(archive, name, name, row)
+        return Match(archive.session_of(row.session), name, name, asking=row)
     if pages := _pages(archive, name, key):
         page = _in_one_session(archive, "call", name, pages)[-1]
-        return Found(archive.session_of(page.session), name, name)
+        return Match(archive.session_of(page.session), name, name)
     if whole := _only("call", name, archive.ids_like(name, calls=True)):
         return find_call(archive, whole, session)
     raise _unknown("call", name, archive.ids_near(name, calls=True), session)
 
 
-def _found(archive: Archive, name: str, call_id: str, row: MessageRow) -> Found:
+def _match(archive: Archive, name: str, call_id: str, row: MessageRow) -> Match:
     """Return what *row* is, and who asked for its call, if it answers one."""
-    found = Found(archive.session_of(row.session), name, call_id, row)
+    match = Match(archive.session_of(row.session), name, call_id, row)
     if not call_id:
-        return found
+        return match
     before = archive.before_in_call(call_id, row)
-    asking = next((one for one in before if isinstance(one.message, AssistantMessage)), None)
-    return found._replace(asking=asking, again=archive.after_in_call(call_id, row))
+    asking = next((other for other in before if isinstance(other.message, AssistantMessage)), None)
+    return match._replace(asking=asking, reused=archive.after_in_call(call_id, row))
 
 
 def _pages(archive: Archive, name: str, session: int | None) -> list[Page]:
@@ -107,7 +107,7 @@ def _in_one_session(archive: Archive, kind: str, name: str, rows: list[T]) -> li
 def _only(kind: str, name: str, like: Sequence[str]) -> str | None:
     """Return the only one of *like*, None if there is none."""
     # The very id is among them if it is in another session.
-    others = [one for one in like if one != name]
+    others = [other for other in like if other != name]
     if len(others) > 1:
         raise UsageError(f"{name!r} is how {_listed(kind, others)} begin; give more of the id")
     return others[0] if others else None
@@ -117,11 +117,11 @@ def _unknown(
     kind: str, name: str, near: Sequence[str], session: SessionRow | None = None
 ) -> UsageError:
     where = f" in session {session.id!r}" if session else ""
-    hint = nearest(name, [one for one in near if one != name])
+    hint = nearest(name, [other for other in near if other != name])
     return UsageError(f"no {kind} {name!r}{where}{hint or _WAYS_OUT[kind]}")
 
 
 def _listed(kind: str, ids: Iterable[str]) -> str:
-    known = [repr(one) for one in sorted(ids)]
-    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-    return f"{len(known)} {kind}s ({', '.join(known[:_NAMED])}{more})"
+    names = [repr(name) for name in sorted(ids)]
+    rest = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{len(names)} {kind}s ({', '.join(names[:_MAX_LISTED])}{rest})"

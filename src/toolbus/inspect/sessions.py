@@ -1,12 +1,15 @@
-"""The sessions of a store, as a table or as JSON."""
+"""The sessions of a store as a table or as JSON, and the end of the originals that one kept."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from toolbus.inspect.printing import print_json
+from toolbus.inspect.lookup import find_session
+from toolbus.inspect.writing import print_json
 from toolbus.store.archive import Archive
+from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span
@@ -25,25 +28,43 @@ def list_sessions(
     """Print the sessions of the store *path*, the oldest first; return 0."""
     with Archive(path) as archive, paged(output, wanted=pager and not as_json) as through:
         screen = open_screen(through)
-        none = True
-        for session in archive.sessions():
+        count = 0
+        for count, session in enumerate(archive.sessions(), 1):
             if through.lost:
                 break
             if as_json:
                 print_json(through, facts(session))
             else:
-                _line(screen, session, first=none)
-            none = False
-        if none and not as_json:
+                _line(screen, session, first=count == 1)
+        if not count and not as_json:
             screen.line("no sessions")
     return 0
 
 
+def forget_originals(
+    output: Output, path: str | os.PathLike[str], name: str, *, as_json: bool = False
+) -> int:
+    """Delete the originals of the session *name* from the store *path*; return 0."""
+    with Archive(path) as archive:
+        session = find_session(archive, name)
+    deleted = asyncio.run(_forget(path, session.id))
+    if as_json:
+        print_json(output, {"session": session.id, "forgotten": deleted})
+        return 0
+    count = f"{deleted:,} original{'s' * (deleted != 1)}"
+    screen = open_screen(output)
+    screen.prose(f"{count} of session {session.id} deleted; its messages and records stay")
+    return 0
+
+
+async def _forget(path: str | os.PathLike[str], session_id: str) -> int:
+    async with SqliteStore(path) as store:
+        return await store.forget_originals(session_id)
+
+
 def facts(session: SessionRow) -> dict[str, object]:
     """Return a session as JSON has it."""
-    kept = session._asdict()
-    del kept["key"]
-    return kept
+    return {name: value for name, value in session._asdict().items() if name != "key"}
 
 
 def moment(time_ns: int) -> str:
@@ -59,5 +80,5 @@ def _line(screen: Screen, session: SessionRow, *, first: bool) -> None:
     screen.line(_columns(*counts, moment(session.updated_ns), session.id), right=right)
 
 
-def _columns(messages: str, records: str, last: str, name: str) -> str:
-    return f"{messages:>8}  {records:>8}  {last:<19}  {name}"
+def _columns(messages: str, records: str, updated: str, name: str) -> str:
+    return f"{messages:>8}  {records:>8}  {updated:<19}  {name}"

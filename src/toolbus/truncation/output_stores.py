@@ -15,7 +15,7 @@ _REFERENCE = re.compile(r"output-[0-9a-f]{12}")
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 
 
-class Shelf(Protocol):
+class OutputStore(Protocol):
     """Where whole outputs are kept."""
 
     def keep(self, session_id: str, text: str) -> tuple[str, bool]:
@@ -28,38 +28,38 @@ class Shelf(Protocol):
         """Give up what *session_id* has under *reference*, if anything."""
 
 
-class Overfull(Exception):
-    """A text is more than all that may be kept; *most* is that, in bytes."""
+class OutputTooLargeError(Exception):
+    """A text is more than all that may be kept; *limit* is that, in bytes."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        super().__init__(most)
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(limit)
 
     def __str__(self) -> str:
-        return f"it is larger than the {self.most:,} bytes that are kept at most"
+        return f"it is larger than the {self.limit:,} bytes that are kept at most"
 
 
-class MemoryShelf:
-    """Keeps at most *outputs* texts of *most_bytes* in all, as long as the process lives.
+class MemoryOutputs:
+    """Keeps at most *outputs* texts of *max_bytes* in all, as long as the process lives.
 
     For a new one the oldest are given up.
     """
 
-    def __init__(self, outputs: int, most_bytes: int) -> None:
-        self._outputs, self._most = outputs, most_bytes
+    def __init__(self, outputs: int, max_bytes: int) -> None:
+        self._outputs, self._bytes = outputs, max_bytes
         self._texts: dict[tuple[str, str], str] = {}
         self._size = 0
 
     def keep(self, session_id: str, text: str) -> tuple[str, bool]:
-        """Keep *text*; raises `Overfull`."""
-        if getsizeof(text) > self._most:
-            raise Overfull(self._most)
+        """Keep *text*; raises `OutputTooLargeError`."""
+        if getsizeof(text) > self._bytes:
+            raise OutputTooLargeError(self._bytes)
         key = session_id, reference_of(session_id, text)
         fresh = key not in self._texts
         self.forget(*key)
         self._texts[key] = text
         self._size += getsizeof(text)
-        while len(self._texts) > self._outputs or self._size > self._most:
+        while len(self._texts) > self._outputs or self._size > self._bytes:
             self.forget(*next(iter(self._texts)))
         return key[1], fresh
 
@@ -74,20 +74,20 @@ class MemoryShelf:
             self._size -= getsizeof(text)
 
 
-class FolderShelf:
+class FolderOutputs:
     """Keeps as many texts of as many bytes in *folder*, each in a file that only its owner reads.
 
     They outlive the process. Nothing else in *folder* is touched.
     """
 
-    def __init__(self, folder: Path, outputs: int, most_bytes: int) -> None:
-        self._folder, self._outputs, self._most = folder, outputs, most_bytes
+    def __init__(self, folder: Path, outputs: int, max_bytes: int) -> None:
+        self._folder, self._outputs, self._bytes = folder, outputs, max_bytes
 
     def keep(self, session_id: str, text: str) -> tuple[str, bool]:
-        """Keep *text*; raises `Overfull` and `OSError`."""
+        """Keep *text*; raises `OutputTooLargeError` and `OSError`."""
         data = text.encode()
-        if len(data) > self._most:
-            raise Overfull(self._most)
+        if len(data) > self._bytes:
+            raise OutputTooLargeError(self._bytes)
         reference = reference_of(session_id, text)
         path = self._path(session_id, reference)
         fresh = not path.exists()
@@ -114,22 +114,22 @@ class FolderShelf:
     def _give_up(self) -> None:
         files = self._files()
         size = sum([bytes_ for _, bytes_, _ in files])
-        while len(files) > self._outputs or size > self._most:
+        while len(files) > self._outputs or size > self._bytes:
             _, bytes_, path = files.pop(0)
             size -= bytes_
             path.unlink(missing_ok=True)
 
     def _files(self) -> list[tuple[int, int, Path]]:
         """Return our files, the oldest first; another process may take them away meanwhile."""
-        found = []
+        files = []
         for path in self._folder.glob("*/output-*.txt"):
             try:
                 status = path.lstat()
             except FileNotFoundError:
                 continue
             if _REFERENCE.fullmatch(path.stem):
-                found.append((status.st_mtime_ns, status.st_size, path))
-        return sorted(found)
+                files.append((status.st_mtime_ns, status.st_size, path))
+        return sorted(files)
 
 
 def reference_of(session_id: str, text: str) -> str:

@@ -56,16 +56,16 @@ def size_of(part: Part) -> int:
     return 0
 
 
-def left_out(part: Part) -> TextPart:
+def stand_in(part: Part) -> TextPart:
     """Return what stands for a part that is too large."""
     match part:
-        case ImagePart(mime_type=mime_type):
-            what, kind = "An image", mime_type
-        case AudioPart(mime_type=mime_type):
-            what, kind = "A sound", mime_type
-        case ResourcePart(resource=Resource(mime_type=str(mime_type))):
-            what, kind = "A resource", mime_type
+        case ImagePart(mime_type=kind):
+            what = "An image"
+        case AudioPart(mime_type=kind):
+            what = "A sound"
+        case ResourcePart(resource=resource):
+            what, kind = "A resource", resource.mime_type or ""
         case _:
-            what, kind = "A resource", ""
-    said = f" of type {kind[:100]}" if kind else ""
-    return TextPart(text=f"[{what}{said}, {size_of(part):,} bytes, left out]")
+            what, kind = "A text", ""
+    of_type = f" of type {kind[:100]}" if kind else ""
+    return TextPart(text=f"[{what}{of_type}, {size_of(part):,} bytes, left out]")

@@ -1,7 +1,8 @@
-"""Context variables that hold a value for a while, also where a loop leaves the work behind."""
+"""What holds where loops come and go, since `run_sync` makes a new one each time."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,6 +11,23 @@ if TYPE_CHECKING:
     from contextvars import ContextVar, Token
 
 T = TypeVar("T")
+
+
+class LoopLock:
+    """One lock in whatever loop runs; `async with lock.here():`."""
+
+    __slots__ = ("_lock", "_loop")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock: asyncio.Lock | None = None
+
+    def here(self) -> asyncio.Lock:
+        """Return the lock of the running loop; the lock of a former loop is nobody's any more."""
+        loop = asyncio.get_running_loop()
+        if self._lock is None or self._loop is not loop:
+            self._loop, self._lock = loop, asyncio.Lock()
+        return self._lock
 
 
 @contextmanager
