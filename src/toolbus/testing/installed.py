@@ -62,15 +62,15 @@ def alone(component: AgentComponent, adapter: ToolAdapter) -> Iterator[ToolAdapt
     adapters are out of the way meanwhile.
     """
     adapters, probe = component.adapters, _Probe(adapter)
-    for one in adapters:
-        component.unregister_tool_adapter(one)
+    for each in adapters:
+        component.unregister_tool_adapter(each)
     component.register_tool_adapter(probe)
     try:
         yield _Reached(component, adapter, probe)
     finally:
         component.unregister_tool_adapter(probe)
-        for one in adapters:
-            component.register_tool_adapter(one)
+        for each in adapters:
+            component.register_tool_adapter(each)
 
 
 class _Probe(ToolAdapter):

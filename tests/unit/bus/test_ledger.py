@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from toolbus import EventBus
+from toolbus.bus.dispatch.details import HandlerStep
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.bus.ledger.tracing import Digests, Trace, Why, changed_fields
 from toolbus.events.catalogue import (
@@ -42,14 +43,8 @@ class Handler:
     kind: str = "transformer"
 
 
-@dataclass(frozen=True)
-class Step:
-    name: str
-    before: object
-    after: object
-    failed: str | None = None
-    ended_ns: int = 0
-    detail: str | None = None
+def step(name, before, after, *, failed=None, ended_ns=0):
+    return HandlerStep(name, before, after, None, failed, None, ended_ns)
 
 
 REDACT = Handler()
@@ -133,7 +128,7 @@ def test_handlers_without_a_turn_are_in_the_record():
 
 def test_steps_stand_one_by_one():
     after = CALL.with_arguments({})
-    steps = [Step("cut", CALL, after, ended_ns=130), Step("same", after, after, ended_ns=150)]
+    steps = [step("cut", CALL, after, ended_ns=130), step("same", after, after, ended_ns=150)]
 
     entries = steps_of(steps, "changed")
 
@@ -146,7 +141,7 @@ def test_steps_stand_one_by_one():
 
 
 def test_a_failed_step_tells_why():
-    entries = steps_of([Step("cut", CALL, CALL, failed="ValueError", ended_ns=130)], "ran")
+    entries = steps_of([step("cut", CALL, CALL, failed="ValueError", ended_ns=130)], "ran")
 
     assert [(entry.name, entry.status, entry.reason) for entry in entries] == [
         ("cut", "failed", "ValueError")
@@ -155,7 +150,7 @@ def test_a_failed_step_tells_why():
 
 def test_a_rejected_change_is_its_last_step_s():
     after = CALL.with_arguments({})
-    steps = [Step("one", CALL, after), Step("two", after, CALL)]
+    steps = [step("one", CALL, after), step("two", after, CALL)]
 
     entries = steps_of(steps, "rejected", "path is missing")
 
@@ -166,7 +161,7 @@ def test_a_rejected_change_is_its_last_step_s():
 
 
 def test_a_handler_that_fails_after_its_steps_stands_behind_them():
-    entries = steps_of([Step("one", CALL, CALL)], "failed", "KeyError")
+    entries = steps_of([step("one", CALL, CALL)], "failed", "KeyError")
 
     assert [(entry.name, entry.status, entry.reason) for entry in entries] == [
         ("one", "ran", None),

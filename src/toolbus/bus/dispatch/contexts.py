@@ -147,20 +147,25 @@ class EventContext(Generic[V_co]):
         if self._assigned is OVER or isinstance(self._event, ObserveEvent):
             return
         details = self._details or NO_DETAILS
-        steps, outer = details.turn_steps, details.tool
+        steps, outer = details.turn_steps or [], details.tool
         before = steps[-1].after if steps else self._value
-        inner = (details.signatures(actor, value) if details.signatures else tool) or outer
+        inner = details.spec_after(actor, value, tool)
         step = HandlerStep(name, before, value, actor, failed, outer, perf_counter_ns(), detail)
         if steps and inner is outer:
             steps.append(step)
         else:
-            details = replace(details, tool=inner, turn_steps=[*(steps or ()), step])
-            self._details, self._assigned = details, self._assigned or STEPPED
+            self._details = replace(details, tool=inner, turn_steps=[*steps, step])
+            self._assigned = self._assigned or STEPPED
+        self._check_step(step, inner)
+
+    def _check_step(self, step: HandlerStep, inner: ToolSpec | None) -> None:
+        """Raise `Rejected` if the dispatch's check refuses what *step* left under *inner*."""
+        details = self._details or NO_DETAILS
         # An adapter that leaves the value as it was may break the signature that it was given.
-        moved = value is not before or (inner is not outer and failed is None)
-        if moved and details.check and (reason := details.check(self, value)):
+        moved = step.after is not step.before or (inner is not step.tool and step.failed is None)
+        if moved and details.check and (reason := details.check(self, step.after)):
             # Kept as well, because the handler may catch it.
-            rejected = Rejected(name, reason)
+            rejected = Rejected(step.name, reason)
             self._details = replace(details, rejected=rejected)
             raise rejected
 

@@ -33,6 +33,11 @@ class HandlerStep(Struct, eq=False):
     ended_ns: int
     detail: str | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it left the value as it was, and did not fail."""
+        return self.after is self.before and self.failed is None
+
 
 class Assigned:
     """What a handler left in `ctx.output`, in a box that is no handler's result."""
@@ -64,6 +69,10 @@ class Details(Struct, frozen=True):
     def closed(self) -> bool:
         """Whether no other handler runs at all."""
         return self.denied is not None or self.rejected is not None
+
+    def spec_after(self, actor: object, value: object, tool: ToolSpec | None) -> ToolSpec | None:
+        """Return the spec in force after a step: *tool*, or the one that *actor* was given."""
+        return (self.signatures(actor, value) if self.signatures else tool) or self.tool
 
 
 NO_DETAILS = Details()

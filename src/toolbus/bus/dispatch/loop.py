@@ -154,14 +154,12 @@ class Dispatch:
                     if context.ends(judging=group.judging):
                         continue
                     context = renewed(context)
-                is_async, alone = group.is_async, group.alone
                 for binding, function in group.rows:
-                    if alone:
-                        if context is previous:
-                            context = renewed(context)
-                        previous = context
+                    if group.alone and context is previous:
+                        context = renewed(context)
+                    previous = context
                     try:
-                        result = await function(context) if is_async else function(context)
+                        result = await function(context) if group.is_async else function(context)
                     except BaseException as error:  # noqa: BLE001 - whether it passes is settled
                         result = Failed(error)
                     if result is not None or context._assigned is not None:

@@ -75,9 +75,13 @@ def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> 
         yield f"on_error must be one of open, closed, raise, not {options.on_error!r}"
     if observed and options.on_error not in (None, "open"):
         yield "an observer cannot deny or raise; leave out on_error"
-    if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds < inf):
+    if seconds is not None and not _is_positive(seconds):
         yield f"timeout must be a positive number of seconds, not {seconds!r}"
     yield from _problems_of_choice(options)
+
+
+def _is_positive(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < inf
 
 
 def _problems_of_choice(options: SubscriptionOptions) -> Iterator[str]:

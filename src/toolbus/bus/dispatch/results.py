@@ -65,12 +65,11 @@ class HandlerTurn(NamedTuple):
         self, status: HandlerStatus, result: object = None, *, answer: object = None
     ) -> EventContext[Any]:
         """Adopt what the handler left; return the context of the next one."""
-        context, details = self.context, self.context._details
+        context, details = self.context, self.details
         if self.trace is not None:
             made = result if answer is None else answer
             self.note(status, change=None if made is None else (context._value, made))
-        if answer is not None or (details is not None and details.turn_steps):
-            details = details or NO_DETAILS
+        if answer is not None or details.turn_steps:
             answer = details.answer if answer is None else answer
             steps = (*details.steps, *(details.turn_steps or ()))
             details = replace(details, answer=answer, steps=steps, turn_steps=None)
@@ -84,19 +83,14 @@ class HandlerTurn(NamedTuple):
         asks: tuple[str, ...] = (),
     ) -> EventContext[Any]:
         """Drop what the handler left but for its verdict; return the context of the next one."""
-        context, details = self.context, self.context._details
-        if denied or rejected or asks or (details is not None and details.turn_steps):
-            details = details or NO_DETAILS
-            details = replace(
-                details,
-                denied=denied,
-                rejected=rejected,
-                asks=details.asks + asks,
-                # The spec that was in force before this handler's steps.
-                tool=details.turn_steps[0].tool if details.turn_steps else details.tool,
-                turn_steps=None,
-            )
-        return next_context(context, context._value, details)
+        details = self.details
+        # The spec that was in force before this handler's steps is so again.
+        tool = details.turn_steps[0].tool if details.turn_steps else details.tool
+        asks = details.asks + asks
+        details = replace(
+            details, denied=denied, rejected=rejected, asks=asks, tool=tool, turn_steps=None
+        )
+        return next_context(self.context, self.context._value, details)
 
 
 class TransformResult:

@@ -102,22 +102,10 @@ class Trace:
         while self._handlers[self._turns] is not handler:
             self._miss_turn()
         self._turns += 1
-        blamed = steps[-1] if steps and status == "rejected" and change is None else None
-        for step in steps:
-            if step is not blamed and step.after is step.before and step.failed is None:
-                self._enter(handler, step.name, "ran", step.ended_ns)  # As most do.
-            else:
-                self._add_step(handler, step, why if step is blamed else None)
-        if blamed is not None:
-            return
-        if steps and status in {"ran", "changed"}:
-            # It made another value of what the steps left, or dropped that.
-            stepped = steps[-1].after
-            end = change[1] if change else steps[0].before if status == "ran" else stepped
-            if end is stepped:
-                return
-            status, why, change = "changed", NO_WHY, (stepped, end)
-        self._enter(handler, handler.name, status, perf_counter_ns(), why, change)
+        if steps:
+            self._add_steps(handler, status, why, change, steps)
+        else:
+            self._enter(handler, handler.name, status, perf_counter_ns(), why, change)
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
@@ -152,6 +140,30 @@ class Trace:
         handler = self._handlers[self._turns]
         self._turns += 1
         self._enter(handler, handler.name, "not_run", self._turn_ns)
+
+    def _add_steps(
+        self,
+        handler: Binding,
+        status: HandlerStatus,
+        why: Why,
+        change: tuple[object, object] | None,
+        steps: Sequence[HandlerStep],
+    ) -> None:
+        blamed = steps[-1] if status == "rejected" and change is None else None
+        for step in steps:
+            if step.is_idle and step is not blamed:
+                self._enter(handler, step.name, "ran", step.ended_ns)  # As most do.
+            else:
+                self._add_step(handler, step, why if step is blamed else None)
+        if blamed is not None:
+            return
+        if status in {"ran", "changed"}:
+            # Perhaps it made another value of what the steps left, or dropped that.
+            stepped, result = steps[-1].after, _result_of(status, change, steps)
+            if result is stepped:
+                return
+            status, why, change = "changed", NO_WHY, (stepped, result)
+        self._enter(handler, handler.name, status, perf_counter_ns(), why, change)
 
     def _add_step(self, handler: Binding, step: HandlerStep, rejected: Why | None) -> None:
         status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
@@ -219,6 +231,15 @@ class Trace:
 
     def _weighed(self, value: object) -> tuple[str, int]:
         return self._digests.weigh(value) if self._digests else ("", 0)
+
+
+def _result_of(
+    status: HandlerStatus, change: tuple[object, object] | None, steps: Sequence[HandlerStep]
+) -> object:
+    """Return what a handler left that "ran", or "changed" something, in *steps*."""
+    if change is not None:
+        return change[1]
+    return steps[0].before if status == "ran" else steps[-1].after
 
 
 def _differ(before: object, after: object, old: str, new: str) -> bool:
