@@ -1,4 +1,7 @@
-"""What one reader tells apart and another does not: names of members, and numbers."""
+"""What one reader tells apart and another does not: names of members, and numbers.
+
+Names must differ (RFC 8259, 4; RFC 7493, 2.3), and integers be exact as doubles (RFC 7493, 2.2).
+"""
 
 from __future__ import annotations
 

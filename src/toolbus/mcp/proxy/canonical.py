@@ -4,7 +4,7 @@
 line of compact UTF-8 with a line end; the members `jsonrpc`, `id`, `method`, `params`, `result`
 and `error` alone, each once, in this order; no CR and nothing else at which a reader cuts lines;
 U+FFFD for half a character. What cannot be said so is a `Refusal`: no JSON, NaN, what is nested
-too deeply, and what readers take for different things.
+too deeply, and what readers take for different things. That is about I-JSON, RFC 7493, section 2.
 
 What a server says is read by a client whose answer nobody can ask for again, so it is mended where
 that is safe: members that no handler takes for what some reader takes them are dropped.

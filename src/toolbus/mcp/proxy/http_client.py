@@ -1,4 +1,7 @@
-"""HTTP/1.1 from the client's side: connections that are kept, and answers piece by piece."""
+"""HTTP/1.1 from the client's side: connections that are kept, and answers piece by piece.
+
+See RFC 9112, 9.3 "Persistence", and for what may be sent once more 9.3.1 there.
+"""
 
 from __future__ import annotations
 

@@ -38,9 +38,6 @@ class TransportError(ToolbusError):
         self.reason = reason
         super().__init__(reason)
 
-    def __str__(self) -> str:
-        return self.reason
-
 
 class ResponseHead(NamedTuple):
     """How an answer begins; the names of *fields* are in lower case."""

@@ -1,4 +1,8 @@
-"""JSON-RPC frames: what is read of one, those that the proxy makes, and lines of a stream."""
+"""JSON-RPC frames: what is read of one, those that the proxy makes, and lines of a stream.
+
+See JSON-RPC 2.0, sections 4 "Request object" and 5 "Response object". On pipes a frame is one line:
+MCP 2025-11-25, basic/transports, "stdio".
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from toolbus.errors import ToolbusError
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 REFUSED, SERVER_GONE = -32001, -32000
-"""Codes of errors; the last two are of the range that JSON-RPC 2.0 leaves to servers."""
+"""Codes of errors: JSON-RPC 2.0, section 5.1; the last two are of the range left to servers."""
 
 _KEYS = (str, int, float)
 # A text without an end goes to the end: else each quote in it would be tried as a beginning.

@@ -1,4 +1,8 @@
-"""JSON of which all readers read the same: what only some of them read is mended, or refused."""
+"""JSON of which all readers read the same: what only some of them read is mended, or refused.
+
+Texts are UTF-8 without halves of characters (RFC 7493, 2.1; RFC 8259, 8.2), numbers are doubles
+(RFC 7493, 2.2), and `NaN` is none (RFC 8259, 6).
+"""
 
 from __future__ import annotations
 

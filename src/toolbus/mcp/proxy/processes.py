@@ -60,6 +60,9 @@ class Process:
     async def end(self, grace: float, *, at_once: bool = False) -> int:
         """See to it that it ends, after *grace* seconds by force; return its exit code.
 
+        Its input is closed, then it gets SIGTERM, then SIGKILL: MCP 2025-11-25, basic/lifecycle,
+        "Shutdown".
+
         It may end by itself, unless it is to do so *at_once*.
         """
         self.finish()

@@ -1,4 +1,8 @@
-"""The proxy in front of an HTTP server: the client on pipes, the server at an address."""
+"""The proxy in front of an HTTP server: the client on pipes, the server at an address.
+
+See MCP 2025-11-25, basic/transports, "Streamable HTTP": each line of the client is a POST, a GET
+takes what the server says by itself, and a DELETE ends the session.
+"""
 
 from __future__ import annotations
 
@@ -234,7 +238,10 @@ class RemoteServer:
             self._listener = asyncio.create_task(self._listen())
 
     async def _take_stream(self, frame: Frame | None, reply: HttpReply) -> None:
-        """Take the events of a stream; one that breaks off is taken up where it ended."""
+        """Take the events of a stream; one that breaks off is taken up where it ended.
+
+        See MCP 2025-11-25, basic/transports, "Resumability and Redelivery".
+        """
         last_id, wait = None, 0.0
         for _ in range(_RESUMES):
             with suppress(TransportError, OSError):

@@ -43,9 +43,6 @@ class Refused(ToolbusError):
         self.reason = reason
         super().__init__(reason)
 
-    def __str__(self) -> str:
-        return self.reason
-
 
 def is_withheld(response: ToolResponse) -> bool:
     """Tell whether *response* stands for one that must not be read."""

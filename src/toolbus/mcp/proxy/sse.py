@@ -1,4 +1,4 @@
-"""Server-sent events: a stream cut into events, and events as bytes; see the HTML standard, 9.2."""
+"""Server-sent events: a stream cut into events, and events as bytes; WHATWG HTML, 9.2.5, 9.2.6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The server's tools, as handlers let the client see them: what it may call."""
+"""The server's tools, as handlers let the client see them: what it may call.
+
+See MCP 2025-11-25, server/tools, "Listing Tools", and server/utilities/pagination.
+"""
 
 from __future__ import annotations
 
