@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
     from pathlib import Path
 
-    from toolbus.config.loading import Found
+    from toolbus.config.loading import LoadedTarget
     from toolbus.replay.findings import ReplayFinding
     from toolbus.replay.sessions import ReplaySession
     from toolbus.replay.sources import SourceBatch
@@ -82,10 +82,11 @@ def run_replay(output: Output, sources: Sequence[str], target: str, options: Rep
 class Replay:
     """One run over all sources through the handlers of *target*.
 
-    It holds the sessions that are open, and no messages. With *collect* it gathers what it finds for an expectation.
+    It holds the sessions that are open, and no messages. With *collect* it gathers what it
+    finds for an expectation.
     """
 
-    def __init__(self, target: Found, report: ReplayReport, *, collect: bool) -> None:
+    def __init__(self, target: LoadedTarget, report: ReplayReport, *, collect: bool) -> None:
         self._target, self._report = target, report
         self._collect, self._expectation = collect, Expectation()
         self._replayer = Replayer(target, self._add)
@@ -142,7 +143,7 @@ class Replay:
             self._expectation.add(finding)
 
 
-async def _install(component: AgentComponent, target: Found) -> None:
+async def _install(component: AgentComponent, target: LoadedTarget) -> None:
     try:
         await component.install(target.host)
     except Exception as error:
@@ -160,7 +161,7 @@ def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
         return runner.get_loop().run_until_complete(work)
 
 
-def _not_replayed(target: Found) -> tuple[str, ...]:
+def _not_replayed(target: LoadedTarget) -> tuple[str, ...]:
     """Return the names of events whose handlers a replay does not run."""
     known = dict.fromkeys((*CATALOGUE, *target.bus.events))
     # Every component brings one for its adapters; a person wrote the others.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.config.loading import Found
+    from toolbus.config.loading import LoadedTarget
     from toolbus.events.catalogue import ToolSpec
 
 REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
@@ -41,7 +41,7 @@ _REFUSED = frozenset({"denied", "rejected"})
 class Replayer:
     """Takes messages past the handlers of *target*; *report* gets what they do, *totals* counts."""
 
-    def __init__(self, target: Found, report: Callable[[ReplayFinding], object]) -> None:
+    def __init__(self, target: LoadedTarget, report: Callable[[ReplayFinding], object]) -> None:
         self._bus, self._tools = target.bus, target.host.tools
         self._check, self._report = ArgumentsCheck(target.host.tools), report
         self._agent_id = _speaker(target)
@@ -198,7 +198,7 @@ class Replayer:
         self._report(finding)
 
 
-def _speaker(target: Found) -> str:
+def _speaker(target: LoadedTarget) -> str:
     """Return the agent whose handlers are meant: of a bus where one is heard, that one."""
     if target.kind != "bus":
         return target.host.scope.agent_id
