@@ -271,7 +271,7 @@ def test_hostile_texts_are_of_every_kind():
 
     for pattern in map(re.compile, patterns.values()):
         assert (
-            find(strategies.hostile_texts(most=20_000), pattern.search, settings=generating)
+            find(strategies.hostile_texts(max_size=20_000), pattern.search, settings=generating)
             is not None
         )
 

@@ -101,7 +101,7 @@ assert_type(strategies.tool_calls({"type": "object"}), SearchStrategy[ToolCall])
 assert_type(strategies.tool_specs(), SearchStrategy[ToolSpec])
 assert_type(strategies.tool_call_failures(), SearchStrategy[ToolCallFailure])
 assert_type(strategies.values_of(TOOL_CALL_AFTER), SearchStrategy[Any])
-assert_type(strategies.hostile_texts(most=100), SearchStrategy[str])
+assert_type(strategies.hostile_texts(max_size=100), SearchStrategy[str])
 
 
 # --- assertions and fixtures ---

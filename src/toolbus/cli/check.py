@@ -37,10 +37,10 @@ def command() -> Command:
     parser.add_argument("--recover", metavar="NEW.db", help="write what is readable to a new file")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect.check import check_store  # noqa: PLC0415 - loads SQLite
 
         errors = Output(sys.stderr)
-        return check_store(output, errors, found.store, new=found.recover, as_json=found.json)
+        return check_store(output, errors, parsed.store, new=parsed.recover, as_json=parsed.json)
 
     return parser, run

@@ -39,15 +39,15 @@ def command() -> Command:
     )
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.demo.demo import run_demo  # noqa: PLC0415 - loads the whole house
 
         return run_demo(
             output,
-            folder=found.dir,
-            seed=found.seed,
-            without=found.without,
-            as_json=found.json,
+            folder=parsed.dir,
+            seed=parsed.seed,
+            without=parsed.without,
+            as_json=parsed.json,
             program=program(),
         )
 

@@ -35,17 +35,17 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect.explaining import explain  # noqa: PLC0415 - loads half of the house
 
         return explain(
             output,
-            found.database,
-            found.message,
-            call=found.call,
-            session=found.session,
-            as_json=found.json,
-            pager=not found.no_pager,
+            parsed.database,
+            parsed.message,
+            call=parsed.call,
+            session=parsed.session,
+            as_json=parsed.json,
+            pager=not parsed.no_pager,
         )
 
     return parser, run

@@ -33,15 +33,15 @@ def command() -> Command:
     parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written whole or not")
     parser.add_argument("--force", action="store_true", help="write over the file if it is there")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect.export import run_export  # noqa: PLC0415 - loads half of the house
 
         return run_export(
             output,
-            found.database,
-            sessions=found.sessions,
-            file=found.output,
-            force=found.force,
+            parsed.database,
+            sessions=parsed.sessions,
+            file=parsed.output,
+            force=parsed.force,
         )
 
     return parser, run

@@ -30,9 +30,9 @@ def command() -> Command:
     parser.add_argument("session", metavar="SESSION", help="its id, or how that begins")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect.sessions import forget_originals  # noqa: PLC0415 - loads half of the house
 
-        return forget_originals(output, found.database, found.session, as_json=found.json)
+        return forget_originals(output, parsed.database, parsed.session, as_json=parsed.json)
 
     return parser, run

@@ -21,12 +21,12 @@ class Parser(argparse.ArgumentParser):
 
     def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse *arguments*; exits with 2 if there is one that nobody knows."""
-        found, strange = self.parse_known_args(arguments)
+        parsed, strange = self.parse_known_args(arguments)
         for word in strange:
             kind = "option" if word.startswith("-") else "argument"
             known = [option for option in self._option_string_actions if option.startswith("--")]
             self.error(f"unknown {kind} {word!r}{nearest(word.partition('=')[0], known)}")
-        return found
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line, and where to read on."""

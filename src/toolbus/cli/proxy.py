@@ -43,8 +43,8 @@ def command() -> Command:
     parser = make_parser("toolbus proxy", "Stand in front of an MCP server.", _EPILOG)
     _add_arguments(parser)
 
-    def run(found: argparse.Namespace, _output: Output) -> int:
-        words = found.command[1:] if found.command[:1] == ["--"] else found.command
+    def run(parsed: argparse.Namespace, _output: Output) -> int:
+        words = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
         if not words:
             parser.error("which server? give its command after --")
         # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
@@ -52,13 +52,13 @@ def command() -> Command:
         from toolbus.mcp.proxy.command import ProxyOptions, run_proxy  # noqa: PLC0415 - loads the whole house
 
         options = ProxyOptions(
-            targets=found.targets,
-            config=found.config,
-            store=found.store,
-            timeout=found.timeout,
-            frame=found.max_frame * 2**20,
-            grace=found.grace,
-            listening=_listening(found),
+            targets=parsed.targets,
+            config=parsed.config,
+            store=parsed.store,
+            timeout=parsed.timeout,
+            frame=parsed.max_frame * 2**20,
+            grace=parsed.grace,
+            listening=_listening(parsed),
         )
         try:
             return run_proxy(words, options)
@@ -130,22 +130,22 @@ def _add_http(parser: Parser) -> None:
     )
 
 
-def _listening(found: argparse.Namespace) -> Listening | None:
+def _listening(parsed: argparse.Namespace) -> Listening | None:
     from toolbus.mcp.proxy.addresses import Listening  # noqa: PLC0415 - as above
 
-    if found.listen is None:
+    if parsed.listen is None:
         return None
-    host, port = found.listen
+    host, port = parsed.listen
     return Listening(
         host=host,
         port=port,
-        path=found.path,
-        hosts=tuple(found.hosts),
-        origins=tuple(found.origins),
-        idle=found.idle,
-        sessions=found.max_sessions,
-        seconds=found.patience,
-        open=found.open,
+        path=parsed.path,
+        hosts=tuple(parsed.hosts),
+        origins=tuple(parsed.origins),
+        idle=parsed.idle,
+        sessions=parsed.max_sessions,
+        seconds=parsed.patience,
+        open=parsed.open,
     )
 
 
@@ -165,12 +165,12 @@ def _path(text: str) -> str:
 
 def _seconds(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0
-    if not (isfinite(found) and found > 0):
+        seconds = 0
+    if not (isfinite(seconds) and seconds > 0):
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, not {text!r}")
-    return found
+    return seconds
 
 
 def _megabytes(text: str) -> int:

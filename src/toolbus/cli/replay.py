@@ -33,21 +33,21 @@ def command() -> Command:
     parser = make_parser("toolbus replay", "Run recorded sessions through other handlers.", _EPILOG)
     _add_arguments(parser)
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.replay.replay import ReplayOptions, run_replay  # noqa: PLC0415 - loads the whole house
 
-        if found.update and not found.check:
+        if parsed.update and not parsed.check:
             parser.error("--update needs --check FILE")
         options = ReplayOptions(
-            format=found.format,
-            session=found.session,
-            line_limit=found.max_line * 2**20,
-            limit=None if found.all else 100,
-            as_json=found.json,
-            check=found.check,
-            update=found.update,
+            format=parsed.format,
+            session=parsed.session,
+            line_limit=parsed.max_line * 2**20,
+            limit=None if parsed.all else 100,
+            as_json=parsed.json,
+            check=parsed.check,
+            update=parsed.update,
         )
-        return run_replay(output, found.sources, found.target, options)
+        return run_replay(output, parsed.sources, parsed.target, options)
 
     return parser, run
 

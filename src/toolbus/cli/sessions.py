@@ -29,9 +29,11 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect.sessions import list_sessions  # noqa: PLC0415 - loads half of the house
 
-        return list_sessions(output, found.database, as_json=found.json, pager=not found.no_pager)
+        return list_sessions(
+            output, parsed.database, as_json=parsed.json, pager=not parsed.no_pager
+        )
 
     return parser, run

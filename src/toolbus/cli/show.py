@@ -36,19 +36,19 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect.showing import show_session  # noqa: PLC0415 - loads half of the house
 
         return show_session(
             output,
-            found.database,
-            found.session,
-            start=vars(found)["from"],
-            last=found.last,
-            full=found.full,
-            follow=found.follow,
-            as_json=found.json,
-            pager=not found.no_pager,
+            parsed.database,
+            parsed.session,
+            start=vars(parsed)["from"],
+            last=parsed.last,
+            full=parsed.full,
+            follow=parsed.follow,
+            as_json=parsed.json,
+            pager=not parsed.no_pager,
         )
 
     return parser, run

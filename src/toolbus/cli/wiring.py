@@ -37,11 +37,11 @@ def command() -> Command:
     parser.add_argument("--config", metavar="FILE", help="a configuration, in place of a target")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
-    def run(found: argparse.Namespace, output: Output) -> int:
+    def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect.handlers import show_wiring  # noqa: PLC0415 - loads the whole house
 
-        if found.target and found.config:
+        if parsed.target and parsed.config:
             parser.error("give a target or --config, not both")
-        return show_wiring(output, found.target, config=found.config, as_json=found.json)
+        return show_wiring(output, parsed.target, config=parsed.config, as_json=parsed.json)
 
     return parser, run

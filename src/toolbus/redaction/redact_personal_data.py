@@ -149,7 +149,7 @@ class RedactPersonalData(AgentComponent):
         def change(text: str, key: str) -> str:
             return self._detector.replace(text, name, effort, key)
 
-        return PersonalDataVisitor(change, keep_binary=keep_binary, covers=self._covers)
+        return PersonalDataVisitor(change, self._covers, keep_binary=keep_binary)
 
 
 class _Redaction(ToolAdapter):

@@ -12,8 +12,8 @@ from toolbus.bus.dispatch.callables import place_of
 from toolbus.components.components import AgentComponent
 from toolbus.config.loading import load
 from toolbus.events.catalogue import CATALOGUE
-from toolbus.formats.items import Aside, Closed, Opened, Problem, Said
-from toolbus.formats.lines import LINE_LIMIT
+from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
+from toolbus.formats.reading import LINE_LIMIT
 from toolbus.replay.expectations import Expectation, compare, read_expectation
 from toolbus.replay.replayer import REPLAYED, Replayer
 from toolbus.replay.reports import JsonReport, ReplayReport, TextReport
@@ -115,18 +115,18 @@ class Replay:
         replayer, sessions, name = self._replayer, self._sessions, batch.source.name
         for item in batch.items:
             # Nearly all are, and a pattern takes longer.
-            if type(item) is Said:
+            if type(item) is MessageItem:
                 await replayer.take(sessions[item.session], item.message)
                 continue
             match item:
-                case Opened(session_id):
+                case SessionStart(session_id):
                     sessions[session_id] = replayer.begin(session_id)
-                case Closed(session_id):
+                case SessionEnd(session_id):
                     self._end(session_id)
                 case Problem(line, reason):
                     replayer.totals.unreadable += 1
                     self._report.problem(f"{name}:{line}" if line else name, reason)
-                case Aside(_, kind):
+                case SkippedLine(_, kind):
                     self._report.aside(kind)
         count = f"{replayer.totals.messages:,} messages  {name[-30:]}"
         self._report.progress.show(count, batch.done)

@@ -43,11 +43,11 @@ def _mode(path: Path, target: Path, *, force: bool) -> int | None:
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {str(target.parent)!r}; make it first")
     try:
-        found = target.stat().st_mode
+        permissions = target.stat().st_mode
     except FileNotFoundError:
         return None
-    if not S_ISREG(found):
+    if not S_ISREG(permissions):
         raise UsageError(f"{path} is no regular file; give the name of one")
     if not force:
         raise UsageError(f"{path} is there already; give another name, or --force")
-    return found & 0o777
+    return permissions & 0o777

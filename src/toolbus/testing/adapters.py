@@ -14,7 +14,7 @@ from toolbus.errors import RegistrationError
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
-from toolbus.testing.trials import Abandoned, Deed, differ
+from toolbus.testing.trials import Abandoned, Invocation, differ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolbus.testing.laws import LawName
     from toolbus.testing.trials import Trial
 
-_KEPT = {ToolResponse: ("tool_name", "tool_call_id"), ToolCall: ("id", "name")}
+_IDENTITY = {ToolResponse: ("tool_name", "tool_call_id"), ToolCall: ("id", "name")}
 
 
 class FunctionAdapter(ToolAdapter):
@@ -45,7 +45,7 @@ class FunctionAdapter(ToolAdapter):
         return self._function(response, call) if self._takes_call else self._function(response)
 
 
-class Passage(NamedTuple):
+class AdapterCase(NamedTuple):
     """What one tool's signature, call and response were when they passed the adapter."""
 
     spec: ToolSpec
@@ -69,16 +69,20 @@ class AdapterExam:
 
     def examine(self, draw: Callable[[Any], Any]) -> None:
         """Send a tool's signature, a call and two responses past the adapter."""
-        passage = self._begin(draw, draw(self._cases.specs()))
-        if passage is None:
+        adapter_case = self._begin(draw, draw(self._cases.specs()))
+        if adapter_case is None:
             return
-        first = self._respond(passage, draw(self._cases.responses(passage.spec, passage.call)))
+        first = self._respond(
+            adapter_case, draw(self._cases.responses(adapter_case.spec, adapter_case.call))
+        )
         if draw(self._cases.sometimes):
-            second = draw(self._cases.responses(passage.spec, passage.call))
-            self._respond(passage, second)
+            second = draw(self._cases.responses(adapter_case.spec, adapter_case.call))
+            self._respond(adapter_case, second)
             self._trial.compare(*first, after="after another response")
         if draw(self._cases.sometimes):
-            self._parameters(passage, draw(self._cases.nonsense(passage.published)), fits=False)
+            self._parameters(
+                adapter_case, draw(self._cases.nonsense(adapter_case.published)), fits=False
+            )
 
     def respond(self, response: ToolResponse) -> None:
         """Send one *response* of some tool past the adapter, if that is one of its own."""
@@ -87,7 +91,7 @@ class AdapterExam:
             return
         call = ToolCall(id="call-1", name=spec.name)
         stamped = replace(response, tool_name=spec.name, tool_call_id=call.id)
-        self._respond(Passage(spec, spec, call, concerned=True), stamped)
+        self._respond(AdapterCase(spec, spec, call, concerned=True), stamped)
 
     def call(self, text: str) -> None:
         """Send a call with *text* as an argument past the adapter, fit or not."""
@@ -95,103 +99,115 @@ class AdapterExam:
         if not self._adapter.should_adapt(spec.name):
             return
         call = ToolCall(id="call-1", name=spec.name, arguments=self._cases.saying(spec, text))
-        self._parameters(Passage(spec, spec, call, concerned=True), call, fits=False)
+        self._parameters(AdapterCase(spec, spec, call, concerned=True), call, fits=False)
 
-    def _begin(self, draw: Callable[[Any], Any], spec: ToolSpec) -> Passage | None:
-        adapter, given = self._adapter, {"tool": spec}
-        deed = Deed("should_adapt", lambda: adapter.should_adapt(spec.name), given)
-        if not self._trial.perform(deed, lambda result: self._said(deed, result)):
+    def _begin(self, draw: Callable[[Any], Any], spec: ToolSpec) -> AdapterCase | None:
+        adapter, inputs = self._adapter, {"tool": spec}
+        invocation = Invocation("should_adapt", lambda: adapter.should_adapt(spec.name), inputs)
+        if not self._trial.perform(
+            invocation, lambda result: self._judge_answer(invocation, result)
+        ):
             return None
         concerned = self._cases.is_named(spec.name)
-        published = self._signature(Passage(spec, spec, ToolCall(id="", name=""), concerned))
+        published = self._signature(AdapterCase(spec, spec, ToolCall(id="", name=""), concerned))
         call = draw(self._cases.calls(published))
-        passage = Passage(spec, published, call, concerned)
+        adapter_case = AdapterCase(spec, published, call, concerned)
         fits = schemas.problem(published.input_schema, call.arguments) is None
-        self._parameters(passage, call, fits=fits)
-        return passage
+        self._parameters(adapter_case, call, fits=fits)
+        return adapter_case
 
-    def _signature(self, passage: Passage) -> ToolSpec:
-        spec = passage.spec
+    def _signature(self, adapter_case: AdapterCase) -> ToolSpec:
+        spec = adapter_case.spec
         method = partial(self._adapt_signature, ctx=AdapterContext(tool=spec))
-        deed = Deed("adapt_signature", lambda: method(spec), {"tool": spec})
+        invocation = Invocation("adapt_signature", lambda: method(spec), {"tool": spec})
 
         def judge(result: Any) -> None:
-            self._judge(deed, passage, spec, result, ("name",))
+            self._judge(invocation, adapter_case, spec, result, ("name",))
             for schema in (result.input_schema, result.output_schema or EMPTY) if result else ():
                 if flaw := schemas.check_schema(schema):
-                    case = {**deed.given, "published": result}
-                    self._trial.fatal("sound-schema", f"{deed.name} made one unsound: {flaw}", case)
+                    case = {**invocation.inputs, "published": result}
+                    self._trial.fatal(
+                        "sound-schema", f"{invocation.name} made one unsound: {flaw}", case
+                    )
 
-        result = self._trial.perform(deed, judge)
-        self._twice(deed, method, result)
+        result = self._trial.perform(invocation, judge)
+        self._twice(invocation, method, result)
         return spec if result is None else result
 
-    def _parameters(self, passage: Passage, call: ToolCall, *, fits: bool) -> None:
-        spec, given = passage.spec, {"tool": passage.spec, "call": call}
-        method = partial(self._adapt_parameters, ctx=AdapterContext(tool=passage.published))
-        deed = Deed("adapt_parameters", lambda: method(call), given)
+    def _parameters(self, adapter_case: AdapterCase, call: ToolCall, *, fits: bool) -> None:
+        spec, inputs = adapter_case.spec, {"tool": adapter_case.spec, "call": call}
+        method = partial(self._adapt_parameters, ctx=AdapterContext(tool=adapter_case.published))
+        invocation = Invocation("adapt_parameters", lambda: method(call), inputs)
 
         def judge(result: Any) -> None:
-            self._judge(deed, passage, call, result, _KEPT[ToolCall])
+            self._judge(invocation, adapter_case, call, result, _IDENTITY[ToolCall])
             arguments = (call if result is None else result).arguments
             if fits and (problem := schemas.problem(spec.input_schema, arguments)):
-                case = {**given, "published": passage.published, "returned": result}
+                case = {**inputs, "published": adapter_case.published, "returned": result}
                 self._trial.broken("arguments-fit", f"the arguments do not: {problem}", case)
 
-        result = self._trial.perform(deed, judge)
-        self._twice(deed, method, result)
+        result = self._trial.perform(invocation, judge)
+        self._twice(invocation, method, result)
 
-    def _respond(self, passage: Passage, response: ToolResponse) -> tuple[Deed, Any]:
-        spec, published, call = passage.spec, passage.published, passage.call
-        given = {"tool": spec, "response": response, "call": call}
+    def _respond(self, adapter_case: AdapterCase, response: ToolResponse) -> tuple[Invocation, Any]:
+        spec, published, call = adapter_case.spec, adapter_case.published, adapter_case.call
+        inputs = {"tool": spec, "response": response, "call": call}
         method = partial(self._adapt_response, ctx=AdapterContext(tool=spec))
-        deed = Deed("adapt_response", lambda: method(response, call), given)
+        invocation = Invocation("adapt_response", lambda: method(response, call), inputs)
 
         def judge(result: Any) -> None:
-            self._judge(deed, passage, response, result, _KEPT[ToolResponse])
-            left = response if result is None else result
+            self._judge(invocation, adapter_case, response, result, _IDENTITY[ToolResponse])
+            answer = response if result is None else result
             # As the lifecycle has it: what fits the tool's own schema is well, too.
-            problem = _breaks(published, left) and _breaks(spec, left)
+            problem = _breaks(published, answer) and _breaks(spec, answer)
             if problem and _breaks(spec, response) is None:
-                case = {**given, "published": published, "returned": result}
+                case = {**inputs, "published": published, "returned": result}
                 self._trial.broken("result-fits", f"`structured` does not: {problem}", case)
 
-        result = self._trial.perform(deed, judge)
-        self._twice(deed, lambda changed: method(changed, call), result)
-        return deed, result
+        result = self._trial.perform(invocation, judge)
+        self._twice(invocation, lambda changed: method(changed, call), result)
+        return invocation, result
 
     def _judge(
-        self, deed: Deed, passage: Passage, old: Any, new: Any, kept: tuple[str, ...]
+        self,
+        invocation: Invocation,
+        adapter_case: AdapterCase,
+        old: Any,
+        new: Any,
+        fields: tuple[str, ...],
     ) -> None:
-        """Judge *new*, which *deed* made of *old*, by what holds for all three methods."""
-        case = {**deed.given, "returned": new}
+        """Judge *new*, which *invocation* made of *old*, by what holds for all three methods."""
+        case = {**invocation.inputs, "returned": new}
         if new is not None and type(new) is not type(old):
             kind = type(new).__name__
-            problem = f"{deed.name} returned `{kind}` instead of `{type(old).__name__}`"
+            problem = f"{invocation.name} returned `{kind}` instead of `{type(old).__name__}`"
             self._trial.fatal("right-type", problem, case)
-        for field in kept if new is not None else ():
+        for field in fields if new is not None else ():
             before, after = getattr(old, field), getattr(new, field)
             if before != after:
-                problem = f"{deed.name} changed the {field}: {before!r} → {after!r}"
+                problem = f"{invocation.name} changed the {field}: {before!r} → {after!r}"
                 self._trial.broken("keeps-identity", problem, case)
-        if not passage.concerned and new is not None and differ(old, new):
-            problem = f"{deed.name} changed {passage.spec.name!r}, which is not among its tools"
+        if not adapter_case.concerned and new is not None and differ(old, new):
+            name = adapter_case.spec.name
+            problem = f"{invocation.name} changed {name!r}, which is not among its tools"
             self._trial.broken("leaves-others-alone", problem, case)
 
-    def _said(self, deed: Deed, result: Any) -> None:
+    def _judge_answer(self, invocation: Invocation, result: Any) -> None:
         if not isinstance(result, bool):
-            problem = f"{deed.name} returned `{type(result).__name__}` instead of `bool`"
-            self._trial.broken("right-type", problem, {**deed.given, "returned": result})
+            problem = f"{invocation.name} returned `{type(result).__name__}` instead of `bool`"
+            self._trial.broken("right-type", problem, {**invocation.inputs, "returned": result})
 
-    def _twice(self, deed: Deed, method: Callable[[Any], Any], result: Any) -> None:
+    def _twice(self, invocation: Invocation, method: Callable[[Any], Any], result: Any) -> None:
         """See that *method* leaves alone what it made, if that was claimed."""
         if not self._idempotent or result is None:
             return
-        again = self._trial.once(Deed(deed.name, lambda: method(result), deed.given))
+        again = self._trial.once(
+            Invocation(invocation.name, lambda: method(result), invocation.inputs)
+        )
         if again is not None and differ(result, again):
-            case = {**deed.given, "first": result, "then": again}
+            case = {**invocation.inputs, "first": result, "then": again}
             law: LawName = "idempotent"
-            self._trial.broken(law, f"{deed.name} changed what it had made itself", case)
+            self._trial.broken(law, f"{invocation.name} changed what it had made itself", case)
 
 
 def hostile_responses(exam: AdapterExam, texts: Iterable[str]) -> None:

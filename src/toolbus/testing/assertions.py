@@ -24,14 +24,14 @@ def assert_denied(result: object, reason: str = "") -> str:
     *result* is what a guard returned (`Deny`), what `bus.apply` returned, the outcome of a call,
     a tool message or its response, or the result of a run. Raises `AssertionError`.
     """
-    found = _reason_of(result)
-    if found is None:
-        msg = f"expected a denial, got {show(_told(result))}"
+    text = _reason_of(result)
+    if text is None:
+        msg = f"expected a denial, got {show(_summary(result))}"
         raise AssertionError(msg)
-    if reason not in found:
-        msg = f"expected a denial with {reason!r} in its reason, got {found!r}"
+    if reason not in text:
+        msg = f"expected a denial with {reason!r} in its reason, got {text!r}"
         raise AssertionError(msg)
-    return found
+    return text
 
 
 def assert_unchanged(result: Any, after: Any = _MISSING) -> None:
@@ -62,12 +62,12 @@ def _reason_of(result: object) -> str | None:
     return None
 
 
-def _told(result: object) -> object:
+def _summary(result: object) -> object:
     """Return what tells most about *result* when it is not what was expected."""
-    return _left(result) if isinstance(result, EventContext) else result
+    return _outcome(result) if isinstance(result, EventContext) else result
 
 
-def _left(context: EventContext[Any]) -> object:
+def _outcome(context: EventContext[Any]) -> object:
     return context.asked or context.answer or context.value
 
 
@@ -77,15 +77,15 @@ def _problems(before: Any, after: Any) -> Iterator[str]:
         return
     match before:
         case EventContext():
-            said = {
+            outcomes = {
                 "denied": before.denied,
                 "asked": before.asked,
                 "rejected": before.rejected,
                 "answered": before.answer,
             }
-            for what, found in said.items():
-                if found is not None:
-                    yield f"expected no change, but it was {what}: {show(found)}"
+            for what, text in outcomes.items():
+                if text is not None:
+                    yield f"expected no change, but it was {what}: {show(text)}"
             yield from _differences(before.original, before.value)
         case ToolCallOutcome(executed=None):
             yield f"expected no change, but the call was not executed: {before.status}"

@@ -38,17 +38,17 @@ class WatchedBus:
         if self.bus.pending:
             self._in_thread(self.bus.drain)
         waiting = self.bus.pending
-        left = (
+        unfinished = (
             f"async observers have {waiting} events to see; end the test with `await bus.drain()`"
         )
-        later = [one for one in self._heard.failures if one[:2] in self._queued]
+        later = [failure for failure in self._heard.failures if failure[:2] in self._queued]
         failures = [] if expected is None else [*self._failures, *later]
-        told = [
+        problems = [
             f"handler {name!r} of {event!r}: {reason}"
             for name, event, reason in failures
             if name not in (expected or ())
         ]
-        return told + [ADVICE] * bool(told) + [left] * bool(waiting)
+        return problems + [ADVICE] * bool(problems) + [unfinished] * bool(waiting)
 
     def close(self) -> None:
         """Close the bus, and let go of the log."""

@@ -65,7 +65,7 @@ class Cases:
         responses: SearchStrategy[ToolResponse] | None = None,
     ) -> None:
         self._selector = ToolSelector(patterns)
-        self._given = tuple([spec_of(one) for one in tools])
+        self._tools = tuple([spec_of(tool) for tool in tools])
         self._calls, self._responses = calls, responses
         self.sometimes = st.sampled_from((False, False, False, True))
         # Made once: to make a strategy takes longer than to draw from it.
@@ -92,7 +92,7 @@ class Cases:
 
     def some_spec(self) -> ToolSpec:
         """Return one tool that the handler is for."""
-        for spec in self._given:
+        for spec in self._tools:
             if self.is_named(spec.name):
                 return spec
         pattern = self._selector.patterns[0] if self._selector.patterns else "*"
@@ -103,32 +103,34 @@ class Cases:
         if self._calls is not None:
             return self._calls.map(lambda call: replace(call, name=spec.name))
         drawn = st.tuples(_CALL_IDS, self._fits(spec.input_schema))
-        return drawn.map(lambda one: ToolCall(id=one[0], name=spec.name, arguments=one[1]))
+        return drawn.map(lambda pair: ToolCall(id=pair[0], name=spec.name, arguments=pair[1]))
 
     def nonsense(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
         """Draw calls of *spec* as models make them up: they may fit and mostly do not."""
         known = tuple(spec.input_schema.get("properties", ())) or ("a",)
         names = st.sampled_from(known) | st.text(max_size=8)
         drawn = st.dictionaries(names, self._json, max_size=4)
-        return drawn.map(lambda one: ToolCall(id="call-1", name=spec.name, arguments=one))
+        return drawn.map(
+            lambda arguments: ToolCall(id="call-1", name=spec.name, arguments=arguments)
+        )
 
     def responses(self, spec: ToolSpec, call: ToolCall) -> SearchStrategy[ToolResponse]:
         """Draw responses to *call*, as the lifecycle has stamped them."""
         stamps = {"tool_name": spec.name, "tool_call_id": call.id}
         if self._responses is not None:
-            return self._responses.map(lambda one: replace(one, **stamps))
+            return self._responses.map(lambda response: replace(response, **stamps))
         schema = spec.output_schema
         structured = st.none() | (self._json if schema is None else self._fits(schema))
         drawn = st.tuples(self._bare, structured, st.sampled_from((None, call.arguments)))
         return drawn.map(
-            lambda one: replace(one[0], structured=one[1], parameters=one[2], **stamps)
+            lambda facts: replace(facts[0], structured=facts[1], parameters=facts[2], **stamps)
         )
 
     def _drawn_specs(self) -> SearchStrategy[ToolSpec]:
-        if self._given:
-            return st.sampled_from(self._given)
+        if self._tools:
+            return st.sampled_from(self._tools)
         named = st.one_of(
-            [st.from_regex(_regex(one), fullmatch=True) for one in self._selector.patterns]
+            [st.from_regex(_regex(glob), fullmatch=True) for glob in self._selector.patterns]
         )
         others = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
         return tool_specs(st.one_of(named, named, others), st.sampled_from(_SCHEMAS))
@@ -143,25 +145,25 @@ class Cases:
     def saying(spec: ToolSpec, text: str) -> dict[str, Any]:
         """Return arguments for *spec* with *text* wherever a string may stand."""
         properties = spec.input_schema.get("properties", {})
-        said = {
+        arguments = {
             name: text
             for name, rule in properties.items()
             if isinstance(rule, bool) or "string" in str(rule.get("type", "string"))
         }
-        return said or {"text": text}
+        return arguments or {"text": text}
 
 
 def _regex(pattern: str) -> str:
     """Return an expression for short names that the glob *pattern* matches."""
-    pieces = re.split(r"(\*|\?|\[[^\]]+\])", pattern)
-    return "".join(map(_piece, pieces))
+    parts = re.split(r"(\*|\?|\[[^\]]+\])", pattern)
+    return "".join(map(_expression, parts))
 
 
-def _piece(piece: str) -> str:
-    if piece == "*":
+def _expression(part: str) -> str:
+    if part == "*":
         return "[a-z_]{1,6}"
-    if piece == "?":
+    if part == "?":
         return "[a-z]"
-    if piece.startswith("[") and piece.endswith("]"):
-        return f"[{'^' if piece[1] == '!' else ''}{piece.strip('[]!')}]"
-    return re.escape(piece)
+    if part.startswith("[") and part.endswith("]"):
+        return f"[{'^' if part[1] == '!' else ''}{part.strip('[]!')}]"
+    return re.escape(part)

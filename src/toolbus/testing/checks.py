@@ -72,12 +72,12 @@ def check_adapter(
         seed: another one draws other cases, the same one the same.
         limit: seconds that one call of it may take.
     """
-    given, names = tuple(tools), check_names(without)
+    specs, names = tuple(tools), check_names(without)
     with installed(adapter, limit) as watch:
-        for one in _adapters_of(adapter):
-            trial = Trial(f"adapter {one.name!r}", names, watch)
-            with _reached(adapter, one) as reached:
-                cases = Cases(one.tools, given, calls, responses)
+        for checked in _adapters_of(adapter):
+            trial = Trial(f"adapter {checked.name!r}", names, watch)
+            with _reached(adapter, checked) as reached:
+                cases = Cases(checked.tools, specs, calls, responses)
                 exam = AdapterExam(reached, cases, trial, idempotent=idempotent)
                 hunt(exam.examine, examples=examples, seed=seed)
                 if responses is None:
@@ -201,12 +201,12 @@ def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]
     if not isinstance(subject, AgentComponent):
         check_handler_of(event, subject, SubscriptionOptions())
         return [Subject(name_of(subject), event, subject, is_guard)]
-    found = [
+    subjects = [
         Subject(name_of(method), mark.event, method, is_guard, _when(subject, mark))
         for name, mark in marked(type(subject))
         if mark.kind == kind and (method := getattr(subject, name)) is not None
     ]
-    if not found:
+    if not subjects:
         reason = f"no method of it is marked with `@{kind}`, so there is nothing to check"
         raise RegistrationError(f"component {subject.name!r}", reason)
-    return found
+    return subjects

@@ -25,9 +25,11 @@ _KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
 # What a value drawn by these alone is sure to fit.
 _SURE = ANNOTATIONS | {"type", "properties", "required", "items", "$ref"}
 _FORMATS: dict[str, Callable[[], SearchStrategy[str]]] = {
-    "date-time": lambda: st.datetimes(timezones=st.just(UTC)).map(lambda one: one.isoformat()),
+    "date-time": lambda: st.datetimes(timezones=st.just(UTC)).map(
+        lambda moment: moment.isoformat()
+    ),
     "date": lambda: st.dates().map(str),
-    "time": lambda: st.times().map(lambda one: one.isoformat() + "Z"),
+    "time": lambda: st.times().map(lambda moment: moment.isoformat() + "Z"),
     "duration": lambda: st.integers(0, 10**6).map(lambda seconds: f"PT{seconds}S"),
     "uuid": lambda: st.uuids().map(str),
     "decimal": lambda: st.decimals(-(10**6), 10**6, places=2).map(str),
@@ -95,18 +97,22 @@ class _Fitting:
         if (condition := rest.pop("if", None)) is not None:
             met, unmet = rest.pop("then", True), rest.pop("else", True)
             return self.of(merge(rest, condition, met)) | self.of(merge(rest, unmet))
-        if "const" in rest:
-            return st.just(rest["const"])
-        if "enum" in rest:
-            return st.sampled_from(rest["enum"]) if rest["enum"] else st.nothing()
-        return st.one_of([self._of_kind(kind, rest) for kind in _kinds(rest)])
+        return self._simple(rest)
+
+    def _simple(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
+        """Return a strategy for a *schema* that is not put together of others."""
+        if "const" in schema:
+            return st.just(schema["const"])
+        if "enum" in schema:
+            return st.sampled_from(schema["enum"]) if schema["enum"] else st.nothing()
+        return st.one_of([self._of_kind(kind, schema) for kind in _kinds(schema)])
 
     def _follow(self, reference: str, rest: dict[str, Any]) -> SearchStrategy[Any]:
         if rest.keys() - ANNOTATIONS:
             return self._drawn(merge(rest, schemas.target(self._root, reference)))
         if reference not in self._referred:
-            found = st.deferred(lambda: self.of(schemas.target(self._root, reference)))
-            self._referred[reference] = found
+            resolved = st.deferred(lambda: self.of(schemas.target(self._root, reference)))
+            self._referred[reference] = resolved
         return self._referred[reference]
 
     def _of_kind(self, kind: str, schema: dict[str, Any]) -> SearchStrategy[Any]:
@@ -126,14 +132,14 @@ class _Fitting:
         return self._objects(schema)
 
     def _arrays(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
-        least, most = schema.get("minItems", 0), schema.get("maxItems", inf)
+        minimum, maximum = schema.get("minItems", 0), schema.get("maxItems", inf)
         first = [self.of(rule) for rule in schema.get("prefixItems", ())]
-        first = first[: int(most)] if most < len(first) else first
-        items, few = schema.get("items", True), max(least - len(first), 0)
-        many = few if items is False else min(most - len(first), few + 4)
+        first = first[: int(maximum)] if maximum < len(first) else first
+        items, few = schema.get("items", True), max(minimum - len(first), 0)
+        many = few if items is False else min(maximum - len(first), few + 4)
         unique = repr if schema.get("uniqueItems") else None
         rest = st.lists(self.of(items), min_size=few, max_size=int(many), unique_by=unique)
-        return st.builds(lambda begun, more: [*begun, *more], st.tuples(*first), rest)
+        return st.builds(lambda head, tail: [*head, *tail], st.tuples(*first), rest)
 
     def _objects(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
         known = {name: self.of(rule) for name, rule in schema.get("properties", {}).items()}
@@ -143,22 +149,22 @@ class _Fitting:
             for name in schema.get("required", ())
         }
         fixed = st.fixed_dictionaries(needed, optional=known)
-        more = [
+        extras = [
             st.dictionaries(st.from_regex(pattern), self.of(rule), max_size=2)
             for pattern, rule in schema.get("patternProperties", {}).items()
         ]
         # Unknown names are drawn where they are asked for, or nothing else is said.
-        least = schema.get("minProperties", 0) - len(needed)
-        if isinstance(extra, dict) or least > 0 or not ("properties" in schema or more):
+        minimum = schema.get("minProperties", 0) - len(needed)
+        if isinstance(extra, dict) or minimum > 0 or not ("properties" in schema or extras):
             names = self.of({"type": "string", **_rule_of_names(schema)})
-            fewest = max(least - len(known), 0)
-            most = st.dictionaries(names, self.of(extra), min_size=fewest, max_size=fewest + 3)
-            more.append(most if extra is not False else st.just({}))
-        return st.builds(_laid_over, fixed, *more)
+            fewest = max(minimum - len(known), 0)
+            others = st.dictionaries(names, self.of(extra), min_size=fewest, max_size=fewest + 3)
+            extras.append(others if extra is not False else st.just({}))
+        return st.builds(_laid_over, fixed, *extras)
 
 
-def _laid_over(fixed: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for one in (*more, fixed) for name, value in one.items()}
+def _laid_over(fixed: dict[str, Any], *extras: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for part in (*extras, fixed) for name, value in part.items()}
 
 
 def _rule_of_names(schema: dict[str, Any]) -> dict[str, Any]:
@@ -173,33 +179,33 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
 
 def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
     """Return the smallest and the greatest number; those that are excluded are filtered."""
-    least = max(schema.get("minimum", -inf), schema.get("exclusiveMinimum", -inf))
-    return least, min(schema.get("maximum", inf), schema.get("exclusiveMaximum", inf))
+    minimum = max(schema.get("minimum", -inf), schema.get("exclusiveMinimum", -inf))
+    return minimum, min(schema.get("maximum", inf), schema.get("exclusiveMaximum", inf))
 
 
 def _integers(schema: dict[str, Any]) -> SearchStrategy[Any]:
-    least, most = _bounds(schema)
-    low = INT_MIN if least < INT_MIN else ceil(least)
-    high = INT_MAX if most > INT_MAX else floor(most)
+    minimum, maximum = _bounds(schema)
+    low = INT_MIN if minimum < INT_MIN else ceil(minimum)
+    high = INT_MAX if maximum > INT_MAX else floor(maximum)
     low += low == schema.get("exclusiveMinimum")
     high -= high == schema.get("exclusiveMaximum")
     unit = Fraction(str(schema.get("multipleOf", 1)))
     step = unit.numerator  # The least integer that is a multiple of the unit.
-    first, last = -(-low // step), high // step
-    return st.nothing() if first > last else st.integers(first, last).map(lambda n: n * step)
+    first, highest = -(-low // step), high // step
+    return st.nothing() if first > highest else st.integers(first, highest).map(lambda n: n * step)
 
 
 def _numbers(schema: dict[str, Any]) -> SearchStrategy[Any]:
-    least, most = _bounds(schema)
+    minimum, maximum = _bounds(schema)
     if unit := schema.get("multipleOf"):
         exact = Fraction(str(unit))
-        first = ceil(Fraction(max(least, -(10**6))) / exact)
-        last = floor(Fraction(min(most, 10**6)) / exact)
-        last = max(last, first)
-        return st.integers(first, last).map(lambda count: float(exact * count))
-    low, high = float(max(least, -1.7e308)), float(min(most, 1.7e308))
-    low = nextafter(low, inf) if low < least else low
-    high = nextafter(high, -inf) if high > most else high
+        first = ceil(Fraction(max(minimum, -(10**6))) / exact)
+        highest = floor(Fraction(min(maximum, 10**6)) / exact)
+        highest = max(highest, first)
+        return st.integers(first, highest).map(lambda count: float(exact * count))
+    low, high = float(max(minimum, -1.7e308)), float(min(maximum, 1.7e308))
+    low = nextafter(low, inf) if low < minimum else low
+    high = nextafter(high, -inf) if high > maximum else high
     if low > high:
         return st.nothing()
     reals = st.floats(low, high, allow_nan=False, allow_infinity=False)
@@ -207,15 +213,17 @@ def _numbers(schema: dict[str, Any]) -> SearchStrategy[Any]:
 
 
 def _strings(schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrategy[str]:
-    least, most = schema.get("minLength", 0), schema.get("maxLength")
+    minimum, maximum = schema.get("minLength", 0), schema.get("maxLength")
     if pattern := schema.get("pattern"):
         return st.from_regex(pattern)
     if (made := _FORMATS.get(schema.get("format", ""))) is not None:
         return made()
     if schema.get("contentEncoding") == "base64":
         return st.sampled_from(("", "aGk=", "AAECAw=="))
-    if not least and most is None:
+    if not minimum and maximum is None:
         return texts
-    drawn = st.text(min_size=least, max_size=most)
-    fitting = texts.filter(lambda text: least <= len(text) <= (inf if most is None else most))
-    return drawn if least > 20 or (most is not None and most < 20) else drawn | fitting  # noqa: PLR2004 - what most texts have
+    drawn = st.text(min_size=minimum, max_size=maximum)
+    fitting = texts.filter(
+        lambda text: minimum <= len(text) <= (inf if maximum is None else maximum)
+    )
+    return drawn if minimum > 20 or (maximum is not None and maximum < 20) else drawn | fitting  # noqa: PLR2004 - what most texts have

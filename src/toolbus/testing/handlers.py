@@ -11,7 +11,7 @@ from toolbus.events.subjects import tool_of
 from toolbus.events.verdicts import NO_PROMPT, NO_REASON
 from toolbus.messages import schemas
 from toolbus.messages.records import ToolCall, ToolMessage
-from toolbus.testing.trials import Abandoned, Deed, differ
+from toolbus.testing.trials import Abandoned, Invocation, differ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,27 +64,29 @@ class HandlerExam:
             except Abandoned:
                 continue
 
-    def show(self, situation: Situation) -> tuple[Deed, Any] | None:
+    def show(self, situation: Situation) -> tuple[Invocation, Any] | None:
         """Return what the handler made of *situation*, None if its predicate left that out."""
-        value, given = situation.value, {"value": situation.value}
+        value, inputs = situation.value, {"value": situation.value}
         if (when := self._subject.when) is not None:
-            asked = Deed("its predicate", lambda: bool(when(self._context(situation))), given)
+            asked = Invocation(
+                "its predicate", lambda: bool(when(self._context(situation))), inputs
+            )
             if not self._trial.perform(asked, lambda _: None):
                 return None
-        deed = self._deed(situation, value)
+        invocation = self._invocation(situation, value)
 
         def judge(result: Any) -> None:
             if self._subject.is_guard:
-                self._judge_verdict(deed, result)
+                self._judge_verdict(invocation, result)
             else:
-                self._judge(deed, situation, result)
+                self._judge(invocation, situation, result)
 
-        result = self._trial.perform(deed, judge)
+        result = self._trial.perform(invocation, judge)
         if self._claims.idempotent and self._is_replacement(result):
-            self._twice(deed, situation, result)
-        return deed, result
+            self._twice(invocation, situation, result)
+        return invocation, result
 
-    def _deed(self, situation: Situation, value: Any) -> Deed:
+    def _invocation(self, situation: Situation, value: Any) -> Invocation:
         name, handler = self._subject.name, self._subject.handler
         context = self._context(situation._replace(value=value))
 
@@ -97,61 +99,63 @@ class HandlerExam:
             # What a handler assigned counts, unless it returned something.
             return context.output if returned is None else returned
 
-        return Deed(name, run, {"value": value}, finished)
+        return Invocation(name, run, {"value": value}, finished)
 
     def _context(self, situation: Situation) -> EventContext[Any]:
         event, scope = self._subject.event, situation.scope
         return EventContext(event, situation.value, scope=scope, tool=situation.tool)
 
-    def _judge_verdict(self, deed: Deed, result: Any) -> None:
+    def _judge_verdict(self, invocation: Invocation, result: Any) -> None:
         event = self._subject.event
-        case = {**deed.given, "returned": result}
+        case = {**invocation.inputs, "returned": result}
         match result:
             case None:
                 return
             case Ask() if isinstance(event, TransformEvent) and not event.asks:
-                problem = f"{deed.name} asked, and {event.name} lets nobody ask: it would deny"
+                problem = (
+                    f"{invocation.name} asked, and {event.name} lets nobody ask: it would deny"
+                )
                 self._trial.broken("right-type", problem, case)
             case Ask(prompt=text) | Deny(reason=text):
-                self._says_why(deed, text, case)
+                self._says_why(invocation, text, case)
             case _ if isinstance(event, TransformEvent) and event.accepts(result):
-                problem = f"{deed.name} gave another value; a guard's is never used"
+                problem = f"{invocation.name} gave another value; a guard's is never used"
                 self._trial.fatal("judges-only", problem, case)
             case _:
                 kind = type(result).__name__
-                problem = f"{deed.name} returned `{kind}` instead of `Deny`, `Ask` or None"
+                problem = f"{invocation.name} returned `{kind}` instead of `Deny`, `Ask` or None"
                 self._trial.fatal("right-type", problem, case)
 
-    def _says_why(self, deed: Deed, text: str, case: dict[str, Any]) -> None:
+    def _says_why(self, invocation: Invocation, text: str, case: dict[str, Any]) -> None:
         if not text.strip() or text in {NO_REASON, NO_PROMPT}:
-            self._trial.broken("says-why", f"{deed.name} gave an empty text", case)
+            self._trial.broken("says-why", f"{invocation.name} gave an empty text", case)
 
-    def _judge(self, deed: Deed, situation: Situation, result: Any) -> None:
-        event, case = self._subject.event, {**deed.given, "returned": result}
+    def _judge(self, invocation: Invocation, situation: Situation, result: Any) -> None:
+        event, case = self._subject.event, {**invocation.inputs, "returned": result}
         if isinstance(event, ObserveEvent):
             if result is not None:
-                useless = f"{deed.name} returned `{type(result).__name__}`, which nobody gets"
+                useless = f"{invocation.name} returned `{type(result).__name__}`, which nobody gets"
                 self._trial.broken("right-type", useless, case)
         elif isinstance(result, Deny):
-            self._says_why(deed, result.reason, case)
+            self._says_why(invocation, result.reason, case)
         elif result is not None and not isinstance(result, event.answer):
             if problem := mismatch(event, situation.value, result):
                 is_identity = problem.startswith("changed")
                 law: LawName = "keeps-identity" if is_identity else "right-type"
-                self._trial.fatal(law, f"{deed.name} {problem}", case)
-            self._judge_change(deed, situation, result, case)
+                self._trial.fatal(law, f"{invocation.name} {problem}", case)
+            self._judge_change(invocation, situation, result, case)
 
     def _judge_change(
-        self, deed: Deed, situation: Situation, result: Any, case: dict[str, Any]
+        self, invocation: Invocation, situation: Situation, result: Any, case: dict[str, Any]
     ) -> None:
         value, claims = situation.value, self._claims
         role, name = getattr(value, "role", None), tool_of(value)
         if differ(value, result):
             if claims.roles is not None and role is not None and role not in claims.roles:
-                problem = f"{deed.name} changed a message of the role {role!r}"
+                problem = f"{invocation.name} changed a message of the role {role!r}"
                 self._trial.broken("leaves-others-alone", problem, case)
             if name is not None and not claims.tools(name):
-                problem = f"{deed.name} changed something of {name!r}, which is not its tool"
+                problem = f"{invocation.name} changed something of {name!r}, which is not its tool"
                 self._trial.broken("leaves-others-alone", problem, case)
         if situation.tool is not None:
             self._judge_fit(situation.tool, value, result, case)
@@ -166,11 +170,13 @@ class HandlerExam:
         event = self._subject.event
         return isinstance(event, TransformEvent) and event.accepts(result)
 
-    def _twice(self, deed: Deed, situation: Situation, result: Any) -> None:
-        again = self._trial.once(self._deed(situation, result))
+    def _twice(self, invocation: Invocation, situation: Situation, result: Any) -> None:
+        again = self._trial.once(self._invocation(situation, result))
         if again is not None and differ(result, again):
-            case = {**deed.given, "first": result, "then": again}
-            self._trial.broken("idempotent", f"{deed.name} changed what it had made itself", case)
+            case = {**invocation.inputs, "first": result, "then": again}
+            self._trial.broken(
+                "idempotent", f"{invocation.name} changed what it had made itself", case
+            )
 
 
 def _misfit(tool: ToolSpec, value: Any) -> str | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SCOPE = Scope(agent_id="checked", session_id="checked")
 
 
-class Stage:
+class CheckHost:
     """What a component is installed on while it is checked, unless it is installed already."""
 
     def __init__(self) -> None:
@@ -46,10 +46,10 @@ def installed(subject: object, limit: float) -> Iterator[Stopwatch]:
         if not isinstance(subject, AgentComponent) or subject.host is not None:
             yield watch
             return
-        stage = Stage()
-        subject.setup(stage)
+        host = CheckHost()
+        subject.setup(host)
         try:
-            watch.run(lambda: subject.install(stage))
+            watch.run(lambda: subject.install(host))
             try:
                 yield watch
             finally:
@@ -70,15 +70,15 @@ def alone(component: AgentComponent, adapter: ToolAdapter) -> Iterator[ToolAdapt
     adapters are out of the way meanwhile.
     """
     adapters, probe = component.adapters, _Probe(adapter)
-    for one in adapters:
-        component.unregister_tool_adapter(one)
+    for each in adapters:
+        component.unregister_tool_adapter(each)
     component.register_tool_adapter(probe)
     try:
         yield _Reached(component, adapter, probe)
     finally:
         component.unregister_tool_adapter(probe)
-        for one in adapters:
-            component.register_tool_adapter(one)
+        for each in adapters:
+            component.register_tool_adapter(each)
 
 
 class _Probe(ToolAdapter):

@@ -6,6 +6,8 @@ import re
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
+from toolbus.bus.ledger.wording import sign_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -13,18 +15,6 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 
 UPDATE = "--toolbus-update"
-_SIGNS = {
-    "changed": "~",
-    "answered": "=",
-    "denied": "✗",
-    "asked": "?",
-    "failed": "!",
-    "timeout": "!",
-    "contract": "!",
-    "rejected": "!",
-    "not_run": "·",
-    "skipped": "·",
-}
 
 
 def ledger_text(records: Iterable[DispatchRecord], *, idle: bool = False) -> str:
@@ -57,8 +47,10 @@ class LedgerSnapshot:
         elif not path.exists():
             msg = f"no ledger is kept in {path}; look at this one and run `pytest {UPDATE}`:"
             raise AssertionError(f"{msg}\n{text}")
-        elif (kept := path.read_text("utf-8")) != text:
-            lines = unified_diff(kept.splitlines(), text.splitlines(), "kept", "now", lineterm="")
+        elif (expected := path.read_text("utf-8")) != text:
+            lines = unified_diff(
+                expected.splitlines(), text.splitlines(), "kept", "now", lineterm=""
+            )
             msg = f"the ledger is another than {path}; if it shall be, run `pytest {UPDATE}`:"
             raise AssertionError("\n".join([msg, *lines]))
 
@@ -78,13 +70,13 @@ def _record(record: DispatchRecord) -> Iterator[str]:
         yield from _entry(entry, width, record.reason)
 
 
-def _entry(entry: HandlerEntry, width: int, said: str | None) -> Iterator[str]:
-    sign = _SIGNS.get(entry.status, " ")
+def _entry(entry: HandlerEntry, width: int, above: str | None) -> Iterator[str]:
+    sign = " " if entry.status in {"ran", "queued"} else sign_of(entry.status).text
     status = entry.status.replace("_", " ")
     fields = f" {', '.join(entry.fields)}" if entry.fields else ""
     line = f"  {sign} {entry.name:{width}}  {entry.kind:11}  {entry.priority:>4}  {status}{fields}"
     yield line.rstrip()
-    if entry.reason and entry.reason != said:
+    if entry.reason and entry.reason != above:
         yield from _indented(entry.reason, 6)
 
 

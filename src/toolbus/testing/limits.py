@@ -69,8 +69,8 @@ class Stopwatch:
             signal.signal(signal.SIGALRM, former)
             # Somebody else's alarm, such as that of a test's own limit, goes on.
             if others:
-                left = max(others - (perf_counter() - began), 0.001)
-                signal.setitimer(signal.ITIMER_REAL, left, every)
+                remaining = max(others - (perf_counter() - began), 0.001)
+                signal.setitimer(signal.ITIMER_REAL, remaining, every)
 
     def _settle(self, function: Callable[[], Any]) -> Any:
         result = function()

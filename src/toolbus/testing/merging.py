@@ -28,48 +28,48 @@ def merge(*schemas: Mapping[str, Any] | bool) -> dict[str, Any]:
     return merged
 
 
-def _both(word: str, one: Any, other: Any) -> Any:
-    if one == other or word in ANNOTATIONS:
-        return one
+def _both(word: str, first: Any, second: Any) -> Any:
+    if first == second or word in ANNOTATIONS:
+        return first
     combine = _COMBINED.get(word)
-    return one if combine is None else combine(one, other)
+    return first if combine is None else combine(first, second)
 
 
-def _all_of(one: Any, other: Any) -> Any:
-    return {"allOf": [one, other]}
+def _all_of(first: Any, second: Any) -> Any:
+    return {"allOf": [first, second]}
 
 
-def _named(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    both = {name: _all_of(one[name], other[name]) for name in one.keys() & other.keys()}
-    return {**one, **other, **both}
+def _named(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    both = {name: _all_of(first[name], second[name]) for name in first.keys() & second.keys()}
+    return {**first, **second, **both}
 
 
-def _types(one: str | list[str], other: str | list[str]) -> list[str]:
-    first, second = _spread(one), _spread(other)
+def _types(first: str | list[str], second: str | list[str]) -> list[str]:
+    first, second = _spread(first), _spread(second)
     return [kind for kind in first if kind in second]
 
 
 def _spread(kinds: str | list[str]) -> list[str]:
     """Return *kinds* with integers beside numbers, which include them."""
-    given = [kinds] if isinstance(kinds, str) else list(kinds)
-    return ["integer", *given] if "number" in given and "integer" not in given else given
+    names = [kinds] if isinstance(kinds, str) else list(kinds)
+    return ["integer", *names] if "number" in names and "integer" not in names else names
 
 
-def _shared(one: list[Any], other: list[Any]) -> list[Any]:
-    return [value for value in one if value in other]
+def _shared(first: list[Any], second: list[Any]) -> list[Any]:
+    return [value for value in first if value in second]
 
 
 _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     "type": _types,
     "enum": _shared,
-    "required": lambda one, other: list(dict.fromkeys([*one, *other])),
+    "required": lambda first, second: list(dict.fromkeys([*first, *second])),
     "properties": _named,
     "patternProperties": _named,
     "additionalProperties": _all_of,
     "propertyNames": _all_of,
     "items": _all_of,
-    "allOf": lambda one, other: [*one, *other],
-    "uniqueItems": lambda one, other: one or other,
+    "allOf": lambda first, second: [*first, *second],
+    "uniqueItems": lambda first, second: first or second,
     **dict.fromkeys(("minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("minimum", "exclusiveMinimum"), max),
     **dict.fromkeys(("maxLength", "maxItems", "maxProperties"), min),

@@ -52,16 +52,16 @@ def json_objects(*, max_size: int = 4) -> SearchStrategy[dict[str, Any]]:
 def parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Part]:
     """Draw pieces of content of every type."""
     data, mime_type = st.binary(max_size=12).map(_base64), st.sampled_from(_MIME_TYPES)
-    said = st.text() if texts is None else texts
+    text = st.text() if texts is None else texts
     resource = st.builds(
         Resource,
         uri=st.from_regex(r"file:///[a-z]{1,8}", fullmatch=True),
         mime_type=st.none() | mime_type,
-        text=st.none() | said,
+        text=st.none() | text,
         blob=st.none() | data,
     )
     return st.one_of(
-        st.builds(TextPart, text=said),
+        st.builds(TextPart, text=text),
         st.builds(ImagePart, data=data, mime_type=mime_type),
         st.builds(AudioPart, data=data, mime_type=mime_type),
         st.builds(ResourcePart, resource=resource),
@@ -108,15 +108,15 @@ def tool_calls(
     return st.builds(ToolCall, id=_ids(), name=st.just(spec.name), arguments=arguments)
 
 
-def spec_of(one: Tool | ToolSpec | Callable[..., Any]) -> ToolSpec:
+def spec_of(subject: Tool | ToolSpec | Callable[..., Any]) -> ToolSpec:
     """Return the spec of a tool, of a plain function, or itself."""
-    if isinstance(one, ToolSpec):
-        return one
-    if isinstance(one, Tool):
-        return one.spec
-    if not callable(one):
-        raise RegistrationError(f"tool {one!r}", "expected a tool, its spec, or a function")
-    return tool(one).spec
+    if isinstance(subject, ToolSpec):
+        return subject
+    if isinstance(subject, Tool):
+        return subject.spec
+    if not callable(subject):
+        raise RegistrationError(f"tool {subject!r}", "expected a tool, its spec, or a function")
+    return tool(subject).spec
 
 
 def tool_responses(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ToolResponse]:
@@ -137,15 +137,15 @@ def tool_responses(texts: SearchStrategy[str] | None = None) -> SearchStrategy[T
 
 def messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Message]:
     """Draw messages of every role."""
-    said = st.text() if texts is None else texts
+    text = st.text() if texts is None else texts
     common = {"id": _ids(), "metadata": json_objects()}
     return st.one_of(
-        st.builds(SystemMessage, content=said, **common),
-        st.builds(UserMessage, content=said | contents(texts), **common),
+        st.builds(SystemMessage, content=text, **common),
+        st.builds(UserMessage, content=text | contents(texts), **common),
         assistant_messages(texts),
         st.builds(
             ToolMessage,
-            content=said,
+            content=text,
             tool_call_id=_ids(),
             tool_name=_names(),
             tool_response=st.none() | tool_responses(texts),
@@ -156,13 +156,13 @@ def messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Message
 
 def assistant_messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
     """Draw answers of a model."""
-    said = st.text() if texts is None else texts
+    text = st.text() if texts is None else texts
     return st.builds(
         AssistantMessage,
         id=_ids(),
-        content=said,
+        content=text,
         tool_calls=st.lists(tool_calls(), max_size=3),
-        reasoning=st.none() | said,
+        reasoning=st.none() | text,
         usage=usages(),
         stop_reason=st.none() | _names(),
         metadata=json_objects(),

@@ -51,5 +51,5 @@ def _few(items: Any) -> list[Any]:
 
 
 def _joined(shown: list[str], count: int) -> str:
-    more = [f"… ({count} in all)"] if count > len(shown) else []
-    return ", ".join(shown + more)
+    rest = [f"… ({count} in all)"] if count > len(shown) else []
+    return ", ".join(shown + rest)

@@ -70,7 +70,7 @@ class Situations:
             others = st.builds(Situation, messages(texts()), st.none(), scopes())
             self.drawn = others | cases.specs().flatmap(self._answers)
         elif event is TOOLS_PROVIDE:
-            provided = st.lists(cases.specs(), max_size=3, unique_by=lambda one: one.name)
+            provided = st.lists(cases.specs(), max_size=3, unique_by=lambda spec: spec.name)
             self.drawn = st.builds(Situation, provided.map(tuple), st.none(), scopes())
         else:
             self.drawn = st.builds(Situation, values_of(event, texts()), st.none(), scopes())
@@ -105,17 +105,17 @@ class Situations:
     def _failures(self, spec: ToolSpec) -> SearchStrategy[Situation]:
         made = self._cases.calls(spec) | self._cases.nonsense(spec)
         drawn = st.tuples(self._failed, made)
-        return self._situations(drawn.map(lambda one: replace(one[0], call=one[1])), spec)
+        return self._situations(drawn.map(lambda pair: replace(pair[0], call=pair[1])), spec)
 
     def _answers(self, spec: ToolSpec) -> SearchStrategy[Situation]:
         call = ToolCall(id="call-1", name=spec.name)
         responses = st.none() | self._cases.responses(spec, call)
-        return self._situations(responses.map(lambda one: _answer(spec, one)), spec)
+        return self._situations(responses.map(lambda response: _answer(spec, response)), spec)
 
     def _situations(self, values: SearchStrategy[Any], spec: ToolSpec) -> SearchStrategy[Situation]:
         """Draw *values* of the tool *spec*; now and then of none: a model may make tools up."""
         tool = st.sampled_from((spec, spec, spec, None))
-        return st.tuples(values, tool, self._scopes).map(lambda one: Situation(*one))
+        return st.tuples(values, tool, self._scopes).map(lambda facts: Situation(*facts))
 
 
 def _answer(spec: ToolSpec, response: ToolResponse | None) -> ToolMessage:

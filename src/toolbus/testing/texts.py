@@ -63,12 +63,12 @@ _GREAT = (
     "\0" * LARGE,
 )
 
-HOSTILE_TEXTS: tuple[str, ...] = (*_ODD, *(one * 40 + "!" for one in _CHUNKS), *_GREAT)
+HOSTILE_TEXTS: tuple[str, ...] = (*_ODD, *(chunk * 40 + "!" for chunk in _CHUNKS), *_GREAT)
 """One of each kind, the small ones first; all can be encoded as UTF-8."""
 
 
-def hostile_texts(*, most: int = LARGE) -> SearchStrategy[str]:
-    """Draw texts that break what was written for friendly ones, of *most* characters at most.
+def hostile_texts(*, max_size: int = LARGE) -> SearchStrategy[str]:
+    """Draw texts that break what was written for friendly ones, of *max_size* characters at most.
 
     Empty and huge ones, control characters, unusual Unicode, other directions of writing, JSON
     inside JSON, broken JSON, and runs that make regular expressions explode. Hypothesis warns
@@ -78,12 +78,14 @@ def hostile_texts(*, most: int = LARGE) -> SearchStrategy[str]:
         lambda before, chunk, count, after: before + chunk * (count // len(chunk)) + after,
         st.sampled_from(("", "x", " ")),
         st.sampled_from(_CHUNKS),
-        st.sampled_from([count for count in _COUNTS if count + 2 <= most] or [0]),
+        st.sampled_from([count for count in _COUNTS if count + 2 <= max_size] or [0]),
         st.sampled_from(_SPOILERS),
     )
-    odd = st.sampled_from([text for text in _ODD if len(text) <= most])
-    glued = st.lists(odd | st.text(max_size=20), max_size=4).map("".join).map(lambda t: t[:most])
-    great = [text for text in _GREAT if len(text) <= most]
+    odd = st.sampled_from([text for text in _ODD if len(text) <= max_size])
+    glued = (
+        st.lists(odd | st.text(max_size=20), max_size=4).map("".join).map(lambda t: t[:max_size])
+    )
+    great = [text for text in _GREAT if len(text) <= max_size]
     return st.one_of(odd, glued, runs, *([st.sampled_from(great)] if great else []))
 
 

@@ -26,15 +26,15 @@ _SHARED: dict[str, Callable[[], object]] = {
 }
 
 
-class Deed(NamedTuple):
-    """One call of a user's function: its *name*, how to do it, and the records it is *given*.
+class Invocation(NamedTuple):
+    """One call of a user's function: its *name*, how to do it, and the records it is *inputs*.
 
     *finish* makes the result of what it returned.
     """
 
     name: str
     run: Callable[[], Any]
-    given: Mapping[str, Any]
+    inputs: Mapping[str, Any]
     finish: Callable[[Any], Any] = lambda returned: returned
 
 
@@ -48,40 +48,46 @@ class Trial:
     def __init__(self, subject: str, without: Iterable[str], watch: Stopwatch) -> None:
         self.subject, self.without, self._watch = subject, frozenset(without), watch
 
-    def perform(self, deed: Deed, judge: Callable[[Any], object]) -> Any:
-        """Do *deed* twice; return its first result, which *judge* may find to be a breach."""
-        before = {name: _encoded(value) for name, value in deed.given.items()}
+    def perform(self, invocation: Invocation, judge: Callable[[Any], object]) -> Any:
+        """Do *invocation* twice; return its first result, which *judge* may find to be a breach."""
+        before = {name: _encoded(value) for name, value in invocation.inputs.items()}
         shared = {name: state() for name, state in _SHARED.items()}
-        result = self.once(deed)
+        result = self.once(invocation)
         # First, for what was changed cannot be judged.
-        for name, value in deed.given.items():
+        for name, value in invocation.inputs.items():
             if _encoded(value) != before[name]:
-                self.broken("changes-nothing-given", f"{deed.name} changed its {name}", deed.given)
+                self.broken(
+                    "changes-nothing-given",
+                    f"{invocation.name} changed its {name}",
+                    invocation.inputs,
+                )
         judge(result)
-        self.compare(deed, result)
+        self.compare(invocation, result)
         for name, state in _SHARED.items():
             if state() != shared[name]:
-                self.broken("touches-no-globals", f"{deed.name} changed {name}", deed.given)
+                self.broken(
+                    "touches-no-globals", f"{invocation.name} changed {name}", invocation.inputs
+                )
         return result
 
-    def compare(self, deed: Deed, result: Any, after: str = "the second time") -> None:
-        """Do *deed* again, and see that it gives *result* again."""
-        again = self.once(deed)
+    def compare(self, invocation: Invocation, result: Any, after: str = "the second time") -> None:
+        """Do *invocation* again, and see that it gives *result* again."""
+        again = self.once(invocation)
         if differ(result, again):
-            case = {**deed.given, "first": result, after: again}
-            self.broken("repeatable", f"{deed.name} returned something else {after}", case)
+            case = {**invocation.inputs, "first": result, after: again}
+            self.broken("repeatable", f"{invocation.name} returned something else {after}", case)
 
-    def once(self, deed: Deed) -> Any:
-        """Return what *deed* returns; raises `Abandoned` if it gives none."""
+    def once(self, invocation: Invocation) -> Any:
+        """Return what *invocation* returns; raises `Abandoned` if it gives none."""
         try:
-            return deed.finish(self._watch.run(deed.run))
+            return invocation.finish(self._watch.run(invocation.run))
         except TimeIsUp:
-            problem = f"{deed.name} took longer than {self._watch.limit:g} s"
-            self.fatal("ends", problem, deed.given)
+            problem = f"{invocation.name} took longer than {self._watch.limit:g} s"
+            self.fatal("ends", problem, invocation.inputs)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - that is what was asked
-            said = f"{error}"[:MOST_TEXT]
-            problem = f"{deed.name} raised {type(error).__name__}: {said}{_place(error)}"
-            self.fatal("raises-nothing", problem, deed.given)
+            message = f"{error}"[:MOST_TEXT]
+            problem = f"{invocation.name} raised {type(error).__name__}: {message}{_place(error)}"
+            self.fatal("raises-nothing", problem, invocation.inputs)
 
     def broken(self, law: LawName, problem: str, case: Mapping[str, Any]) -> None:
         """Raise `LawBroken`, unless *law* is one that was not asked about."""

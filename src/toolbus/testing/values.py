@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 def run_starts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunStart]:
     """Draw beginnings of runs."""
-    return st.builds(RunStart, prompt=_said(texts), messages=_several(messages(texts)))
+    return st.builds(RunStart, prompt=_texts_or_any(texts), messages=_several(messages(texts)))
 
 
 def run_results(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunResult]:
@@ -52,7 +52,7 @@ def run_results(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunR
         turns=st.integers(0, 50),
         usage=usages(),
         messages=_several(messages(texts)),
-        reason=st.none() | _said(texts),
+        reason=st.none() | _texts_or_any(texts),
     )
 
 
@@ -85,7 +85,7 @@ def model_replies(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Mo
 def model_deltas(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelDelta]:
     """Draw pieces of streamed answers."""
     kind = st.sampled_from(("text", "reasoning", "tool_call"))
-    return st.builds(ModelDelta, kind=kind, text=_said(texts), index=st.integers(0, 3))
+    return st.builds(ModelDelta, kind=kind, text=_texts_or_any(texts), index=st.integers(0, 3))
 
 
 def model_failures(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelFailure]:
@@ -121,17 +121,17 @@ def tool_call_persists(
     texts: SearchStrategy[str] | None = None,
 ) -> SearchStrategy[ToolCallPersist]:
     """Draw results on their way into a store."""
-    one = st.text(min_size=1, max_size=8)
+    names = st.text(min_size=1, max_size=8)
     return st.builds(
         ToolCallPersist,
-        session_key=one,
-        agent_id=one,
-        tool_name=one,
-        tool_call_id=one,
+        session_key=names,
+        agent_id=names,
+        tool_name=names,
+        tool_call_id=names,
         tool_input=json_objects(),
         tool_result=st.none() | tool_responses(texts),
-        message_id=one,
-        tool_message_id=one,
+        message_id=names,
+        tool_message_id=names,
     )
 
 
@@ -146,7 +146,7 @@ def values_of(event: Event, texts: SearchStrategy[str] | None = None) -> SearchS
     return st.from_type(kind)
 
 
-def _said(texts: SearchStrategy[str] | None) -> SearchStrategy[str]:
+def _texts_or_any(texts: SearchStrategy[str] | None) -> SearchStrategy[str]:
     return st.text() if texts is None else texts
 
 
@@ -160,7 +160,7 @@ def _durations() -> SearchStrategy[int]:
 
 def _failure(texts: SearchStrategy[str] | None) -> dict[str, SearchStrategy[Any]]:
     names = st.sampled_from(("ValueError", "FileNotFoundError", "DeadlineError", "KeyError"))
-    return {"error_type": names, "error_text": _said(texts), "attempts": st.integers(1, 3)}
+    return {"error_type": names, "error_text": _texts_or_any(texts), "attempts": st.integers(1, 3)}
 
 
 _VALUES: dict[Event, Callable[[SearchStrategy[str] | None], SearchStrategy[Any]]] = {

@@ -9,12 +9,12 @@ import pytest
 
 from toolbus.errors import LawBroken
 from toolbus.testing.limits import Stopwatch
-from toolbus.testing.trials import Abandoned, Deed, Trial, differ
+from toolbus.testing.trials import Abandoned, Invocation, Trial, differ
 
 
 def perform(run, *without, given=None):
     trial = Trial("it", without, Stopwatch(10))
-    return trial.perform(Deed("call", run, given or {}), lambda _: None)
+    return trial.perform(Invocation("call", run, given or {}), lambda _: None)
 
 
 def test_none_is_a_result_like_others():

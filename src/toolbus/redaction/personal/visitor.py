@@ -24,9 +24,7 @@ class PersonalDataVisitor(TextVisitor):
     and are not, are withheld always. Calls are visited of the tools that *covers* tells of.
     """
 
-    def __init__(
-        self, change: Change, *, keep_binary: bool, covers: Callable[[str], bool] | None = None
-    ) -> None:
+    def __init__(self, change: Change, covers: Callable[[str], bool], *, keep_binary: bool) -> None:
         self._change, self._keep_binary, self._covers = change, keep_binary, covers
 
     def texts(self, texts: tuple[str, ...], key: str = "", /) -> tuple[str, ...]:
@@ -54,7 +52,7 @@ class PersonalDataVisitor(TextVisitor):
 
     def covers(self, tool_name: str) -> bool:
         """Tell whether a model's call of *tool_name* is visited."""
-        return self._covers is None or self._covers(tool_name)
+        return self._covers(tool_name)
 
     def _number(self, value: int, key: str) -> Any:
         if abs(value) < _SMALLEST_NUMBER:

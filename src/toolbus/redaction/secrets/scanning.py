@@ -177,71 +177,67 @@ class Rewriter(SecretVisitor):
     """Writes texts anew, after a *scanner* has seen them all; one that is clean stays the same."""
 
     def __init__(self, registry: SecretRegistry, scanner: Scanner | None = None) -> None:
-        self._registry, self._scanner = registry, scanner
+        self._registry = registry
+        self._edits = {} if scanner is None else scanner.edits
+        self._exact = {} if scanner is None else scanner.exact
+        # What needs no looking may take the time that it takes.
+        self._check = _unlimited if scanner is None else scanner.check
 
     def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Return the texts with placeholders in place of secrets."""
-        edits: list[list[Edit]] = [[] for _ in adjoining]
-        # First what goes on in the next text: of that, a text by itself shows only a part.
-        if len(adjoining) > 1:
-            self._cut_across(adjoining, edits)
-        if self._scanner is not None:
-            for text, its_edits in zip(adjoining, edits, strict=True):
-                its_edits.extend(self._scanner.edits.get((text,), ()))
-        return tuple(
-            [
-                self._cleaned(text, its_edits)
-                for text, its_edits in zip(adjoining, edits, strict=True)
-            ]
-        )
+        if len(adjoining) == 1:
+            return (self._rewritten(adjoining[0], []),)
+        crossing = zip(adjoining, self._crossing(adjoining), strict=True)
+        return tuple([self._rewritten(text, edits) for text, edits in crossing])
 
     def json(self, value: Any) -> Any:
         """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
-        scanner = self._scanner
-        anything = scanner is not None and (scanner.edits or scanner.exact)
-        return rewrite_json(value, self._exactly) if anything or self._registry.knows() else value
+        if self._edits or self._exact or self._registry.knows():
+            return rewrite_json(value, self._exactly)
+        return value
 
     def _exactly(self, adjoining: tuple[str, ...], _: str) -> tuple[str, ...]:
-        scanner, new = self._scanner, self.texts(adjoining)
-        if scanner is None:
-            return new
-        scanner.check()
-        return tuple([scanner.exact.get(text, text) for text in new]) if scanner.exact else new
+        self._check()
+        return tuple([self._exact.get(text, text) for text in self.texts(adjoining)])
 
-    def _cleaned(self, text: str, edits: list[Edit]) -> str:
+    def _rewritten(self, text: str, crossing: list[Edit]) -> str:
+        """Return *text* rewritten; *crossing* is what goes on in another text or came from one."""
+        # That comes first: of such a secret, a text by itself shows only a part.
+        edits = [*crossing, *self._edits.get((text,), ())]
         if not edits and not (text and self._registry.knows()):
             return text
         data = _edited(text.encode(), edits)
-        data = _edited(data, self._places(data))
-        new = data.decode()
-        return text if new == text else new
+        return _edited(data, self._places(data)).decode()
 
     def _places(self, data: bytes) -> list[Edit]:
         """Return where known secrets stand in *data*, in any form."""
-        check = self._scanner.check if self._scanner is not None else _unlimited
         edits: list[Edit] = []
-        for hit in self._registry.find(data, check):
+        for hit in self._registry.find(data, self._check):
             edits.append(Edit(hit.start, hit.end, hit.rule.name))
             if len(edits) > _MOST_PLACES:
                 raise UnexaminedError(f"secrets stand in more than {_MOST_PLACES:,} places of it")
         return edits
 
-    def _cut_across(self, adjoining: tuple[str, ...], edits: list[list[Edit]]) -> None:
-        """Enter edits for what stands across the places where the texts meet.
+    def _crossing(self, adjoining: tuple[str, ...]) -> Iterator[list[Edit]]:
+        """Give, for each text, the edits of what stands across the places where the texts meet.
 
         The placeholder stands where a secret begins; the rest of it is cut out.
         """
-        places = [] if self._scanner is None else list(self._scanner.edits.get(adjoining, ()))
-        places += self._places("".join(adjoining).encode())
+        places = [*self._edits.get(adjoining, ()), *self._places("".join(adjoining).encode())]
         begin = 0
-        for text, its_edits in zip(adjoining, edits, strict=True):
-            size = len(text.encode())
-            for edit in places:
-                start, end = max(edit.start - begin, 0), min(edit.end - begin, size)
-                if start < end and (edit.start < begin or edit.end > begin + size):
-                    first = edit.start >= begin
-                    its_edits.append(Edit(start, end, edit.placeholder if first else ""))
-            begin += size
+        for text in adjoining:
+            stop = begin + len(text.encode())
+            yield [
+                Edit(
+                    max(edit.start, begin) - begin,
+                    min(edit.end, stop) - begin,
+                    edit.placeholder if edit.start >= begin else "",
+                )
+                for edit in places
+                if edit.start < stop and edit.end > begin
+                if edit.start < begin or edit.end > stop
+            ]
+            begin = stop
 
 
 def _edited(data: bytes, edits: list[Edit]) -> bytes:
@@ -264,7 +260,7 @@ def _goes_on(previous: Edit, edit: Edit) -> bool:
 
 
 def _unlimited() -> None:
-    """Let what needs no looking take the time that it takes."""
+    """Look at no clock."""
 
 
 def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
