@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
     from pathlib import Path
 
-    from toolbus.config.loading import Found
+    from toolbus.config.loading import LoadedTarget
     from toolbus.replay.findings import ReplayFinding
     from toolbus.replay.sessions import ReplaySession
     from toolbus.replay.sources import SourceBatch
@@ -85,7 +85,7 @@ class Replay:
     With *collect* it gathers what it finds for an expectation.
     """
 
-    def __init__(self, found: Found, report: ReplayReport, *, collect: bool) -> None:
+    def __init__(self, found: LoadedTarget, report: ReplayReport, *, collect: bool) -> None:
         self._found, self._report = found, report
         self._collect, self._expectation = collect, Expectation()
         self._replayer = Replayer(found, self._add)
@@ -142,7 +142,7 @@ class Replay:
             self._expectation.add(finding)
 
 
-async def _install(component: AgentComponent, found: Found) -> None:
+async def _install(component: AgentComponent, found: LoadedTarget) -> None:
     try:
         await component.install(found.host)
     except Exception as error:
@@ -160,7 +160,7 @@ def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
         return runner.get_loop().run_until_complete(work)
 
 
-def _not_replayed(found: Found) -> tuple[str, ...]:
+def _not_replayed(found: LoadedTarget) -> tuple[str, ...]:
     """Return the names of events whose handlers a replay does not run."""
     known = dict.fromkeys((*CATALOGUE, *found.bus.events))
     # Every component brings one for its adapters; a person wrote the others.
