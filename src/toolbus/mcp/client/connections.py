@@ -62,7 +62,7 @@ class Connection:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._end, self._changed = asyncio.Event(), asyncio.Event()
         self._scope = anyio.CancelScope()
-        self._task = asyncio.create_task(self._own())
+        self._task = asyncio.create_task(self._run())
 
     async def client(self) -> Client:
         """Return the SDK's client once it is connected; raises `ToolServerError` if it is not."""
@@ -88,8 +88,8 @@ class Connection:
         """Wait until nothing of it is left."""
         await asyncio.wait({self._task})
 
-    async def _own(self) -> None:
-        """Own the connection from its first attempt to its end."""
+    async def _run(self) -> None:
+        """Hold the connection from its first attempt to its end."""
         try:
             with self._scope:
                 if self._after is not None:

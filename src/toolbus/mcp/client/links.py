@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp.shared.exceptions import MCPError
@@ -38,8 +39,8 @@ class Link:
         reconnects: int,
         mode: str,
     ) -> None:
-        self._server, self._on_listed, self._mode = server, on_listed, mode
-        self._seconds, self._reconnects = seconds, reconnects
+        self._server, self._reconnects = server, reconnects
+        self._connect = partial(Connection, server, on_listed, seconds=seconds, mode=mode)
         self._current: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -47,7 +48,7 @@ class Link:
     async def open(self) -> None:
         """Connect; raises `ToolServerError` if the server cannot be reached."""
         self._loop = asyncio.get_running_loop()
-        self._current = self._connect(attempts=1)
+        self._current = self._connect(attempts=1, after=None)
         try:
             await self._current.client()
         except BaseException:
@@ -107,15 +108,5 @@ class Link:
         if self._current.doubted and not self._current.ended:
             await self._current.probe()
         if self._current.ended:
-            self._current = self._connect(self._reconnects, after=self._current)
+            self._current = self._connect(attempts=self._reconnects, after=self._current)
         return self._current
-
-    def _connect(self, attempts: int, after: Connection | None = None) -> Connection:
-        return Connection(
-            self._server,
-            self._on_listed,
-            seconds=self._seconds,
-            attempts=attempts,
-            mode=self._mode,
-            after=after,
-        )

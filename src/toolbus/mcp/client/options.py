@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, TypedDict
 
@@ -57,9 +58,8 @@ _FOR_COMMANDS, _FOR_ADDRESSES = {"env", "cwd", "stderr"}, {"headers", "auth"}
 def server_of(server: str, args: Sequence[str], options: McpOptions) -> Server:
     """Return how to reach *server*; raises `RegistrationError` for what cannot work."""
     is_address = server.lower().startswith(("http://", "https://"))
-    known: Collection[str] = McpOptions.__annotations__
-    problem = next(_problems(args, options, known, is_address=is_address), None)
-    if problem is not None:
+    problems = chain(_misplaced(args, options, is_address=is_address), _wrong_values(options))
+    if (problem := next(problems, None)) is not None:
         raise RegistrationError("toolbus.mcp.client.tools", problem)
     name = options.get("name")
     if is_address:
@@ -75,9 +75,8 @@ def server_of(server: str, args: Sequence[str], options: McpOptions) -> Server:
     )
 
 
-def _problems(
-    args: Sequence[str], options: McpOptions, known: Collection[str], *, is_address: bool
-) -> Iterator[str]:
+def _misplaced(args: Sequence[str], options: McpOptions, *, is_address: bool) -> Iterator[str]:
+    known: Collection[str] = McpOptions.__annotations__
     if unknown := options.keys() - known:
         yield f"unknown options: {', '.join(sorted(unknown))}; known: {', '.join(known)}"
     if isinstance(args, str):
@@ -85,8 +84,11 @@ def _problems(
     if is_address and args:
         yield "an address takes no arguments; put them into the query, or name a command"
     other, kind = (_FOR_COMMANDS, "a command") if is_address else (_FOR_ADDRESSES, "an address")
-    if given := options.keys() & other:
-        yield f"{', '.join(sorted(given))} is for {kind}; leave it out"
+    if misplaced := options.keys() & other:
+        yield f"{', '.join(sorted(misplaced))} is for {kind}; leave it out"
+
+
+def _wrong_values(options: McpOptions) -> Iterator[str]:
     if (timeout := options.get("timeout")) is not None and not _is_time(timeout):
         yield f"timeout must be a positive number of seconds, or None for never, not {timeout!r}"
     if not _is_time(timeout := options.get("connect_timeout", 1)):

@@ -16,7 +16,6 @@ from mcp.client.streamable_http import streamable_http_client
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
-    from types import TracebackType
 
     from mcp.client import Transport
     from mcp.shared.message import SessionMessage
@@ -39,7 +38,8 @@ class Delivery:
     seen = refused = False
 
 
-# The SDK's HTTP transport sends in the context of whoever asked for it.
+# The SDK gives no other way from a call to its HTTP requests: it sends them in the context of
+# whoever asked, and takes nothing along that the server would not see.
 delivery_under_way: ContextVar[Delivery | None] = ContextVar("toolbus_mcp", default=None)
 
 
@@ -178,14 +178,9 @@ class _Watched:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        done: bool | None = await self._stream.__aexit__(kind, error, traceback)
-        return done
+    async def __aexit__(self, *details: object) -> bool | None:
+        handled: bool | None = await self._stream.__aexit__(*details)
+        return handled
 
 
 def _with_file(stderr: TextIO | None) -> TextIO:

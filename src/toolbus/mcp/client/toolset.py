@@ -80,19 +80,21 @@ class McpTools(Toolset):
 
     def _take(self, listed: Sequence[ListedTool]) -> None:
         """Hold the *listed* tools that are wanted, in place of those listed before."""
-        names = [one.name for one in listed]
+        self._warn_of_unmatched([tool.name for tool in listed])
+        made: dict[str, McpTool] = {}
+        for tool in listed:
+            if self._include.matches(tool.name) and not self._exclude.matches(tool.name):
+                self._make(tool, made)
+        with self._lock:
+            others = {key: entry for key, entry in self._tools.items() if key not in self._listed}
+            self._tools = others | {name: (tool, lambda: True) for name, tool in made.items()}
+            self._listed = frozenset(made)
+
+    def _warn_of_unmatched(self, names: list[str]) -> None:
         for pattern in self._include.patterns:
             if not any(matches(pattern, name) for name in names):
                 text = "mcp server %r has no tool %r; its tools: %s"
                 logger.warning(text, self._server.label, pattern, ", ".join(names) or "none")
-        made: dict[str, McpTool] = {}
-        for one in listed:
-            if self._include.matches(one.name) and not self._exclude.matches(one.name):
-                self._make(one, made)
-        with self._lock:
-            kept = {name: own for name, own in self._tools.items() if name not in self._listed}
-            self._tools = kept | {name: (tool, lambda: True) for name, tool in made.items()}
-            self._listed = frozenset(made)
 
     def _make(self, listed: ListedTool, made: dict[str, McpTool]) -> None:
         """Add a tool to *made*; one that we cannot offer is left out, and the log says why."""

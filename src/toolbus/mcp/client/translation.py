@@ -76,12 +76,12 @@ class McpTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResponse:
         """Call the server; whatever goes wrong is data."""
 
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             part = min(max(progress / total, 0.0), 1.0) if total else None
             context.progress(message or _counted(progress, total), part)
 
         try:
-            return to_response(await self._call(self._there, arguments, tell))
+            return to_response(await self._call(self._there, arguments, report))
         except ToolServerError as error:
             return _failure(str(error), error.kind)
         except MCPError as error:
@@ -113,10 +113,10 @@ def _part(block: ContentBlock) -> Part:
             return ImagePart(data=block.data, mime_type=block.mime_type)
         case AudioContent():
             return AudioPart(data=block.data, mime_type=block.mime_type)
-        case EmbeddedResource(resource=TextResourceContents() as found):
-            held = Resource(uri=found.uri, mime_type=found.mime_type, text=found.text)
-        case EmbeddedResource(resource=BlobResourceContents() as found):
-            held = Resource(uri=found.uri, mime_type=found.mime_type, blob=found.blob)
+        case EmbeddedResource(resource=TextResourceContents() as content):
+            held = Resource(uri=content.uri, mime_type=content.mime_type, text=content.text)
+        case EmbeddedResource(resource=BlobResourceContents() as content):
+            held = Resource(uri=content.uri, mime_type=content.mime_type, blob=content.blob)
         case link:
             # A model follows a link only if it can read it, with all that is said of it.
             return TextPart(text=link.model_dump_json(by_alias=True, exclude_none=True))

@@ -57,8 +57,7 @@ class AnswerStream(EventStream):
         self.takes_events = request.accepts(STREAM)
         plain = request.accepts(JSON) and not request.prefers_stream()
         if not self.takes_events:
-            while not self.ended:
-                await self._change_within(None)
+            await self.last_line()
         elif plain and not self.ended and not self._events:
             await self._change_within(_PATIENCE)
         only_answers = self._answers == len(self._events) or not self.takes_events

@@ -103,7 +103,7 @@ class Bridge:
         if SESSION not in request.headers:
             raise HttpError(400, "a session begins with initialize, and then has an id")
         session = self._sessions.get(request.headers[SESSION])
-        if session is None or session.task.done():
+        if session is None or session.is_over:
             raise HttpError(404, "there is no such session, or it has ended")
         if not session.takes(request.headers.get(REVISION)):
             raise HttpError(400, "this revision of MCP is not known")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.http.session_table import ClientSession
-from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import SESSION, cancelled_id
 from toolbus.mcp.proxy.session import ProxySession
@@ -100,8 +100,9 @@ class Client(ClientSession):
         """Close the session."""
         await self.session.close()
 
-    def remember(self, frame: Frame | None, line: bytes) -> None:
+    def remember(self, line: bytes) -> None:
         """Keep an answer as the client was sent it."""
+        frame = read_frame(line)
         if frame is None or len(line) > _BYTE_LIMIT:
             return
         self._size += len(line) - len(self._answers.pop(frame.id, b""))

@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.proxy.http.failures import HttpError
-from toolbus.mcp.proxy.jsonrpc import error_frame
+from toolbus.mcp.proxy.jsonrpc import error_frame, read_batch, read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from toolbus.mcp.proxy.jsonrpc import Frame
 
     Receive = Callable[[], Awaitable[dict[str, Any]]]
     Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -132,3 +134,9 @@ class HttpRequest:
         if data or not more:
             self.ended = not more
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+def requests_in(frame: Frame | None, body: bytes) -> list[Frame]:
+    """Return the JSON-RPC requests in *body*, which is *frame* or a batch."""
+    frames = [read_frame(part) for part in read_batch(body) or ()] if frame is None else [frame]
+    return [part for part in frames if part is not None and part.is_request]

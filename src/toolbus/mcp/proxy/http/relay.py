@@ -88,7 +88,7 @@ class Relay:
                 line = error_frame(request_id, SERVER_GONE, _ENDED)
                 await relayed.client.session.from_server(line)
         # Handlers see that as well, before the client does.
-        await asyncio.gather(*[one.client.session.settle(_SETTLE) for one in remaining])
+        await asyncio.gather(*[relayed.client.session.settle(_SETTLE) for relayed in remaining])
         for relayed in remaining:
             relayed.end()
         await self._clients.close(_ENDED)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.http.failures import failure_of
 from toolbus.mcp.proxy.http.forwarding import end_to_end
+from toolbus.mcp.proxy.http.http_request import requests_in
 from toolbus.mcp.proxy.http.relayed_response import RelayedResponse, as_error
 from toolbus.mcp.proxy.http_connection import TransportError
-from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, Frame, error_frame, read_batch, read_frame
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, Frame, error_frame, read_frame
 from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import cancelled_id, is_stateless, params_of
 from toolbus.mcp.proxy.sse import nameless
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from toolbus.mcp.proxy.http.clients import Client
     from toolbus.mcp.proxy.http.forwarding import Upstream
     from toolbus.mcp.proxy.http.http_request import HttpRequest
@@ -36,19 +34,20 @@ _OK, _ELSEWHERE, _BAD = 200, 300, 400
 class _Exchange(NamedTuple):
     """A request to the server: *line*, which is *frame*, for an HTTP request of a client.
 
-    The answer to the *main* one gives the client status and headers. If it is *asked*, the client
-    wants its answer; otherwise the proxy does, or nobody.
+    *request_id* is the JSON-RPC id, `UNSET` for what is no single request. The answer to the *main*
+    one gives the client status and headers. If it is *asked*, the client wants its answer;
+    otherwise the proxy does, or nobody.
     """
 
     frame: Frame | None
     line: bytes
+    request_id: Any
     main: bool
     asked: bool
 
-    @property
-    def request_id(self) -> Any:
-        """Its JSON-RPC id; `UNSET`: it is no single request."""
-        return self.frame.id if self.frame is not None and self.frame.is_request else UNSET
+    def is_answered_by(self, answer: Frame | None) -> bool:
+        """Tell whether *answer* is the one to this request."""
+        return answer is not None and answer.is_answer and answer.id == self.request_id
 
 
 class RelayedRequest:
@@ -62,12 +61,11 @@ class RelayedRequest:
         self, request: HttpRequest, frame: Frame | None, client: Client, server: Upstream
     ) -> None:
         self.request, self.frame, self.client, self._server = request, frame, client, server
-        self.ids = _request_ids(frame, request.body)
+        self.ids = [part.id for part in requests_in(frame, request.body)]
         self._judged = client.session.judging
         status = 400 if frame is None else 202
         self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
-        to_client = partial(self._to_client, None)
-        self._directions = Directions(to_client, self._to_server, self.answer)
+        self._directions = Directions(self.response.say, self._to_server, self.answer)
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
         self._tasks: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
@@ -78,8 +76,8 @@ class RelayedRequest:
     @property
     def listens(self) -> bool:
         """Whether its answer goes on as long as the client likes."""
-        method = None if self.frame is None else self.frame.method
-        return self.request.method == "GET" or method == "subscriptions/listen"
+        listens = self.frame is not None and self.frame.method == "subscriptions/listen"
+        return listens or self.request.method == "GET"
 
     async def run(self) -> None:
         """Answer the request; being cancelled means that the client has gone."""
@@ -119,20 +117,15 @@ class RelayedRequest:
         elif self.client.is_known or not self._gone:
             self._start(frame, line)
 
-    def _to_client(self, event: Event | None, line: bytes) -> None:
-        self.response.say(line, event)
-
     def answer(self, line: bytes) -> None:
         """Send the client an answer to what it asked."""
-        if self._successor is not None:
-            self._successor.send_answer(line, self._answer_event)
-        elif not self._gone:
-            self.send_answer(line, self._answer_event)
+        if self._successor is not None or not self._gone:
+            (self._successor or self).send_answer(line, self._answer_event)
 
     def send_answer(self, line: bytes, event: Event | None) -> None:
         """Send an answer that came with *event*; the client may ask for it again."""
         if event is not None and event.id is not None:
-            self.client.remember(read_frame(line), line)
+            self.client.remember(line)
         self.response.answer(line, event)
 
     def reattach(self, successor: RelayedRequest, event: Event) -> None:
@@ -149,13 +142,13 @@ class RelayedRequest:
     def _start(self, frame: Frame | None, line: bytes) -> None:
         """Send *line* to the server, in a task of its own."""
         request_id = frame.id if frame is not None and frame.is_request else UNSET
-        # A batch that is not judged goes as one; what the proxy asks by itself is never the main.
-        is_part = frame is not None and bool(self.ids)
-        main = not self._has_main and (request_id in self.ids or not is_part)
-        asked = main or (frame is not None and frame.id in self.ids)
+        # What the proxy asks by itself is never the main; a batch that is not judged goes as one.
+        asked = request_id in self.ids
+        main = not self._has_main and (asked or frame is None or not self.ids)
         if main:
             self._has_main, self.response.is_over = True, False
-        task = asyncio.create_task(self._exchange(_Exchange(frame, line, main, asked)))
+        exchange = _Exchange(frame, line, request_id, main, asked or main)
+        task = asyncio.create_task(self._exchange(exchange))
         self._tasks[object() if request_id is UNSET else request_id] = task
         if main:
             self._main = task
@@ -178,7 +171,9 @@ class RelayedRequest:
     async def _send(self, exchange: _Exchange) -> str:
         """Send a request, and take the answer; return why a request in it has none."""
         try:
-            schema = None if exchange.line is self.request.body else self._schema(exchange.frame)
+            schema = None
+            if exchange.line is not self.request.body:
+                schema = self.client.session.schema(str(params_of(exchange.frame).get("name", "")))
             reply = await self._server.send(
                 self.request, exchange.frame, exchange.line, schema, judged=self._judged
             )
@@ -190,10 +185,6 @@ class RelayedRequest:
             if exchange.main:
                 self.response.fail()
             raise
-
-    def _schema(self, frame: Frame | None) -> Mapping[str, Any] | None:
-        name = params_of(frame).get("name")
-        return self.client.session.schema(name) if isinstance(name, str) else None
 
     async def _take(self, exchange: _Exchange, reply: HttpReply) -> str:
         if reply.is_coded and self._judged:
@@ -209,7 +200,7 @@ class RelayedRequest:
         return _NO_ANSWER
 
     async def _pass_coded(self, reply: HttpReply) -> None:
-        """Pass on a body in which nobody can look for answers."""
+        # In it nobody can look for answers.
         self.response.pending = 0
         self.response.begin_stream(reply.status, end_to_end(reply.fields))
         async for part in reply.pieces():
@@ -235,11 +226,10 @@ class RelayedRequest:
             envelope: list[Event] = [event]
 
             def to_client(line: bytes) -> None:
-                self._to_client(envelope.pop() if envelope else None, line)
+                self.response.say(line, envelope.pop() if envelope else None)
 
-            await self.client.session.from_server(
-                event.data, Directions(to_client, self._to_server)
-            )
+            directions = Directions(to_client, self._to_server)
+            await self.client.session.from_server(event.data, directions)
             if envelope:
                 # It was withheld, but where the stream goes on the client has to know.
                 self.response.put(b"", event)
@@ -265,11 +255,10 @@ class RelayedRequest:
         if _ELSEWHERE <= status < _BAD:
             reason = "the server is elsewhere; give the proxy the address that it means"
             raise TransportError(reason)
-        request_id, answer = exchange.request_id, read_frame(body)
-        is_answer = answer is not None and answer.is_answer and answer.id == request_id
-        wants_answer = request_id is not UNSET or (exchange.frame is None and bool(self.ids))
-        is_whole = is_answer or (wants_answer and status < _BAD)
-        line = body if is_whole else as_error(request_id, answer, body, status)
+        answer = read_frame(body)
+        is_answer = exchange.is_answered_by(answer)
+        is_whole = is_answer or (self._wants_answer(exchange) and status < _BAD)
+        line = body if is_whole else as_error(exchange.request_id, answer, body, status)
         if exchange.main:
             self.response.set_body(status, end_to_end(reply.fields), line, body)
         if is_whole or body:
@@ -278,27 +267,25 @@ class RelayedRequest:
             return _NO_ANSWER if is_answer else "the server's answer is no JSON-RPC"
         return f"the server answered with HTTP status {status}"
 
+    def _wants_answer(self, exchange: _Exchange) -> bool:
+        return exchange.request_id is not UNSET or (exchange.frame is None and bool(self.ids))
+
     async def _answer_open(self, exchange: _Exchange, problem: str) -> None:
         """Answer what the server has left open, unless the client may resume it."""
-        session, response, request_id = self.client.session, self.response, exchange.request_id
-        if request_id is not UNSET:
-            if (
-                exchange.main
-                and self._resumable
-                and response.stream
-                and session.is_open(request_id)
-            ):
-                self.client.detached[request_id] = self
-                response.pending -= 1
-            elif session.is_open(request_id):
-                line = error_frame(request_id, SERVER_GONE, problem)
-                await session.from_server(line, self._directions)
-        elif exchange.main:
-            if exchange.frame is None and self.ids:
+        response, request_id = self.response, exchange.request_id
+        if request_id is UNSET:
+            if exchange.main and self._wants_answer(exchange):
                 # What of a batch has no answer by now gets none.
                 response.pending = 0
-            if response.failed:
+            if exchange.main and response.failed:
                 response.fail(error_frame(None, SERVER_GONE, problem))
+        elif self.client.session.is_open(request_id):
+            if exchange.main and self._resumable and response.stream is not None:
+                self.client.detached[request_id] = self
+                response.pending -= 1
+            else:
+                line = error_frame(request_id, SERVER_GONE, problem)
+                await self.client.session.from_server(line, self._directions)
 
     async def _leave(self) -> None:
         self._gone = True
@@ -310,11 +297,3 @@ class RelayedRequest:
         await self.client.leave(self, resumable=self._resumable)
         # What is detached lives as long as its session.
         self.request.body = b""
-
-
-def _request_ids(frame: Frame | None, body: bytes) -> list[Any]:
-    """Return the JSON-RPC ids of the requests in *body*, which is *frame* or a batch."""
-    if frame is not None:
-        return [frame.id] if frame.is_request else []
-    frames = [read_frame(part) for part in read_batch(body) or ()]
-    return [part.id for part in frames if part is not None and part.is_request]

@@ -49,9 +49,10 @@ class RelayedResponse:
         self.pending, self._has_requests = pending, bool(pending)
         self.is_over, self.failed = True, False
         self.stream: EventStream | None = None
-        # What the session was shown of the server's body, and the body: if the session leaves what
-        # it was shown, the client gets the body.
-        self._body: tuple[bytes, bytes] | None = None
+        # What the session was *shown* of the server's body, and the body: if the session leaves
+        # what it was shown, the client gets the body.
+        self._shown: bytes | None = None
+        self._body = b""
         self._line: bytes | None = None
         self._ready = asyncio.Event()
         self._failure: Exception | None = None
@@ -80,7 +81,7 @@ class RelayedResponse:
 
     def set_body(self, status: int, fields: HeaderFields, line: bytes, body: bytes) -> None:
         """Answer with *body*, of which the session is shown *line*."""
-        self.status, self._fields, self._body = status, fields, (line, body)
+        self.status, self._fields, self._shown, self._body = status, fields, line, body
 
     def break_off(self, error: Exception) -> None:
         """Have `send` raise *error*; a stream that has begun can only end."""
@@ -93,12 +94,12 @@ class RelayedResponse:
         """Say that the server has not answered; a stream that has begun can only say *line*."""
         self.failed = True
         if self.stream is None:
-            self.status, self._fields, self._body = _BAD_GATEWAY, _NO_FIELDS, None
+            self.status, self._fields, self._shown, self._body = _BAD_GATEWAY, _NO_FIELDS, None, b""
             self._line = self._line if line is None else line
 
-    def say(self, line: bytes, event: Event | None) -> None:
+    def say(self, line: bytes, event: Event | None = None) -> None:
         """Send what is no answer to the request; it came with *event*, or is the proxy's own."""
-        if self._body is not None and self.stream is None:
+        if self._shown is not None and self.stream is None:
             self._line = line
         else:
             self.begin_stream(_OK, STREAM_FIELDS)
@@ -147,14 +148,18 @@ class RelayedResponse:
 
     def _whole(self) -> tuple[int, HeaderFields, bytes]:
         """Return the status, the headers and the body of an answer that is no stream."""
-        line, (shown, body) = self._line, self._body or (b"", b"")
-        if not self._judged and (line is None or line == shown):
-            return self.status, self._fields, body
+        line = self._line
+        if not self._judged and line in {None, self._shown}:
+            return self.status, self._fields, self._body
         fields = back(self._fields) if self._judged else self._fields
         if not line:
             return self.status, fields, b""
-        frame = read_frame(line)
-        failed = frame is not None and frame.failed and self.status >= _BAD
-        status = _OK if self._has_requests and not failed else self.status
+        keeps_status = not self._has_requests or (self.status >= _BAD and _is_error(line))
+        status = self.status if keeps_status else _OK
         kept = [field for field in fields if field[0].lower() != "content-type"]
         return status, [*kept, ("content-type", JSON)], line.strip()
+
+
+def _is_error(line: bytes) -> bool:
+    frame = read_frame(line)
+    return frame is not None and frame.failed

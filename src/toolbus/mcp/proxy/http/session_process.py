@@ -12,8 +12,9 @@ from msgspec import UNSET
 from toolbus.mcp.proxy.http.answer_streams import AnswerStream, read_event_id
 from toolbus.mcp.proxy.http.event_streams import EventBuffer
 from toolbus.mcp.proxy.http.failures import failure_of
+from toolbus.mcp.proxy.http.http_request import requests_in
 from toolbus.mcp.proxy.http.session_table import ClientSession
-from toolbus.mcp.proxy.jsonrpc import REFUSED, error_frame, read_batch, read_frame, read_json
+from toolbus.mcp.proxy.jsonrpc import REFUSED, error_frame, read_frame, read_json
 from toolbus.mcp.proxy.processes import explain_end
 from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import HANDSHAKE, cancelled_id, params_of
@@ -60,8 +61,7 @@ class SessionProcess(ClientSession):
     def ask(self, body: bytes) -> AnswerStream | None:
         """Take what the client has posted; return the stream of answers, None if it wants none."""
         frame = read_frame(body)
-        frames = [frame] if frame else [read_frame(part) for part in read_batch(body) or ()]
-        requests = [part for part in frames if part is not None and part.is_request]
+        requests = requests_in(frame, body)
         stream = AnswerStream(self._buffer, self._next, len(requests))
         stream.is_primed = self.standing.is_primed
         if requests:
@@ -106,7 +106,10 @@ class SessionProcess(ClientSession):
 
     async def _run(self) -> None:
         try:
-            self.session.server_gone(await failure_of(self._listen()))
+            reason = await failure_of(self._listen())
+            # Who is answered now, and asks again at once, is to learn that it has ended.
+            self.is_over = True
+            self.session.server_gone(reason)
             await self.session.settle(self._limits.grace)
         finally:
             for stream in self._streams.values():

@@ -19,6 +19,8 @@ class ClientSession:
     """How many requests of it are under way."""
 
     is_over = False
+    """Whether it takes no more requests."""
+
     timer: asyncio.TimerHandle | None = None
 
     async def end(self, reason: str) -> None:

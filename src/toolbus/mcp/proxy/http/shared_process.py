@@ -198,10 +198,7 @@ class SharedProcess:
 
     async def _take(self, line: bytes) -> None:
         """Give a line of the process to the request that it is about."""
-        aliases = self._aliases.findall(line)
-        entries = map(self._open.get, [alias.decode() for alias in aliases])
-        # What names nobody is about the only one, if there is only one.
-        about = {entry[0] for entry in entries if entry} if aliases else set(self._requests)
+        about = self._about(line)
         frame = read_frame(line)
         if frame is not None and frame.method == "notifications/tools/list_changed":
             self._listings.forget()
@@ -212,6 +209,12 @@ class SharedProcess:
             self._process.write(error_frame(frame.id, INVALID_REQUEST, reason))
         elif line.strip():
             logger.warning("the server said %d bytes that belong to no request", len(line))
+
+    def _about(self, line: bytes) -> set[PendingRequest]:
+        """Return the requests that *line* names; what names none is about any."""
+        aliases = self._aliases.findall(line)
+        entries = map(self._open.get, [alias.decode() for alias in aliases])
+        return {entry[0] for entry in entries if entry} if aliases else set(self._requests)
 
     def _value(self, match: re.Match[bytes]) -> bytes:
         """Return the id or the token that an alias stands for."""
