@@ -113,7 +113,7 @@ class RemoteServer:
     def __init__(self, url: SplitResult, limits: ProxyLimits, token: str | None) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._mirrors, self._wire = HeaderParams(), HttpClient()
+        self._params, self._wire = HeaderParams(), HttpClient()
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}
         self._listener: asyncio.Task[None] | None = None
@@ -196,23 +196,18 @@ class RemoteServer:
             "accept": "application/json, text/event-stream",
             "content-type": "application/json",
             **self._headers,
-            **self._repeated(frame),
         }
-        return await self._send("POST", headers.items(), line, self._waits(frame))
+        if routed := routing(frame):
+            # Only stateless revisions repeat in headers what the frame says.
+            headers |= {**routed, **self._params.headers(frame)}
+        timeouts = Timeouts(head=None if is_patient(frame) else self._limits.silence)
+        return await self._send("POST", headers.items(), line, timeouts)
 
     async def _send(
         self, method: str, headers: Iterable[tuple[str, str]], body: bytes, waits: Timeouts
     ) -> HttpReply:
         fields = [*headers, ("accept-encoding", "identity")]
         return await self._wire.send(self._url, method, fields, body, waits)
-
-    def _repeated(self, frame: Frame | None) -> dict[str, str]:
-        """Return the headers that repeat what *frame* says; only stateless revisions have any."""
-        routed = routing(frame)
-        return {**routed, **self._mirrors.headers(frame)} if routed else {}
-
-    def _waits(self, frame: Frame | None) -> Timeouts:
-        return Timeouts(head=None if is_patient(frame) else self._limits.silence)
 
     async def _take_reply(self, frame: Frame | None, reply: HttpReply) -> None:
         try:
@@ -281,7 +276,7 @@ class RemoteServer:
         if frame is not None and frame.method == "initialize":
             self._learn_version(line)
         elif frame is not None and frame.method == LIST:
-            self._mirrors.learn(line)
+            self._params.learn(line)
         await self.take(line)
 
     def _learn_version(self, line: bytes) -> None:
