@@ -14,6 +14,7 @@ from toolbus.errors import RegistrationError
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
+from toolbus.testing.installed import CHECKED
 from toolbus.testing.trials import Abandoned, Invocation, differ
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.testing.cases import Cases
+    from toolbus.testing.installed import CHECKED
     from toolbus.testing.laws import LawName
-    from toolbus.testing.trials import Trial
+from toolbus.testing.trials import Trial
 
 _IDENTITY = {ToolResponse: ("tool_name", "tool_call_id"), ToolCall: ("id", "name")}
 
@@ -118,7 +120,7 @@ class AdapterExam:
 
     def _signature(self, adapter_case: AdapterCase) -> ToolSpec:
         spec = adapter_case.spec
-        method = partial(self._adapt_signature, ctx=AdapterContext(tool=spec))
+        method = partial(self._adapt_signature, ctx=AdapterContext(CHECKED, spec))
         invocation = Invocation("adapt_signature", lambda: method(spec), {"tool": spec})
 
         def judge(result: Any) -> None:
@@ -136,7 +138,9 @@ class AdapterExam:
 
     def _parameters(self, adapter_case: AdapterCase, call: ToolCall, *, fits: bool) -> None:
         spec, inputs = adapter_case.spec, {"tool": adapter_case.spec, "call": call}
-        method = partial(self._adapt_parameters, ctx=AdapterContext(tool=adapter_case.published))
+        method = partial(
+            self._adapt_parameters, ctx=AdapterContext(CHECKED, adapter_case.published)
+        )
         invocation = Invocation("adapt_parameters", lambda: method(call), inputs)
 
         def judge(result: Any) -> None:
@@ -152,7 +156,7 @@ class AdapterExam:
     def _respond(self, adapter_case: AdapterCase, response: ToolResponse) -> tuple[Invocation, Any]:
         spec, published, call = adapter_case.spec, adapter_case.published, adapter_case.call
         inputs = {"tool": spec, "response": response, "call": call}
-        method = partial(self._adapt_response, ctx=AdapterContext(tool=spec))
+        method = partial(self._adapt_response, ctx=AdapterContext(CHECKED, spec))
         invocation = Invocation("adapt_response", lambda: method(response, call), inputs)
 
         def judge(result: Any) -> None:
