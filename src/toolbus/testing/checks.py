@@ -75,10 +75,11 @@ def check_adapter(
     with installed(adapter, limit) as watch:
         for checked in _adapters_of(adapter):
             trial = Trial(f"adapter {checked.name!r}", names, watch)
-            is_component = isinstance(adapter, AgentComponent)
-            installed_adapter = InstalledAdapter(adapter, checked) if is_component else checked
+            examined = checked
+            if isinstance(adapter, AgentComponent):
+                examined = InstalledAdapter(adapter, checked)
             cases = Cases(checked.tools, specs, calls, responses)
-            exam = AdapterExam(installed_adapter, cases, trial, idempotent=idempotent)
+            exam = AdapterExam(examined, cases, trial, idempotent=idempotent)
             hunt(exam.examine, examples=examples, seed=seed)
             if responses is None:
                 hostile_responses(exam, HOSTILE_TEXTS)

@@ -58,19 +58,23 @@ class InstalledAdapter(ToolAdapter):
         self._component, self._adapter = component, adapter
 
     def should_adapt(self, tool_name: str) -> bool:
+        """Tell whether both are for the tool *tool_name*."""
         return self._component.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
     def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> Any:
+        """Return what the adapter makes of *spec*."""
         if self.should_adapt(spec.name):
             return with_context(self._adapter.adapt_signature)(spec, ctx=ctx)
         return None
 
     def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> Any:
+        """Return what the adapter makes of *call*."""
         if self.should_adapt(call.name):
             return with_context(self._adapter.adapt_parameters)(call, ctx=ctx)
         return None
 
     def adapt_response(self, response: ToolResponse, call: ToolCall, ctx: AdapterContext) -> Any:
+        """Return what the adapter makes of *response*."""
         if not self.should_adapt(call.name):
             return None
         # A call is rebuilt from its message, where a response may have lost its parameters.
