@@ -26,12 +26,11 @@ class Deny(Struct, frozen=True):
     detail: str | None = None
 
     def __post_init__(self) -> None:
-        value: Any = self.reason
-        is_text = isinstance(value, str)
-        sources = (None if is_text else value, self.detail)
-        details = [in_words(source) for source in sources if source is not None]
-        force_setattr(self, "reason", (is_text and in_words(value)) or NO_REASON)
-        force_setattr(self, "detail", "; ".join(details) if details else None)
+        reason: Any = self.reason
+        is_text = isinstance(reason, str)
+        details = [each for each in (None if is_text else reason, self.detail) if each is not None]
+        force_setattr(self, "reason", (is_text and in_words(reason)) or NO_REASON)
+        force_setattr(self, "detail", "; ".join(map(in_words, details)) if details else None)
 
 
 class Ask(Struct, frozen=True):
@@ -43,9 +42,9 @@ class Ask(Struct, frozen=True):
     prompt: str = NO_PROMPT
 
     def __post_init__(self) -> None:
-        value: Any = self.prompt
-        words = "" if value is None else in_words(value)
-        if not isinstance(value, str):
+        prompt: Any = self.prompt
+        words = "" if prompt is None else in_words(prompt)
+        if not isinstance(prompt, str):
             words = words and f"{NO_PROMPT} ({words})"
         force_setattr(self, "prompt", words or NO_PROMPT)
 

@@ -99,8 +99,7 @@ def describe_idleness(entry: HandlerEntry, earlier: Sequence[HandlerEntry]) -> s
         return "another sender, its `when` said no, or it was disabled"
     if entry.status != "not_run":
         return None
-    final = {"denied", "answered", "rejected", *FAILURES}
-    ends = [candidate for candidate in earlier if candidate.status in final]
+    ends = [one for one in earlier if one.status in {"denied", "answered", "rejected", *FAILURES}]
     if not ends:
         return "the dispatch had ended"
     return f"{ends[-1].name} had ended the dispatch: {ends[-1].status}"
