@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
-from toolbus.config.loading import Found, Stage
+from toolbus.components.participants import ComponentHost
+from toolbus.config.loading import LoadedTarget
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import (
     AssistantMessage,
@@ -106,7 +107,7 @@ def lines(file: Path) -> Contender:
 
 def replayed(name: str, file: Path, *, adapters: int) -> Contender:
     """Build a replay through a component with so many adapters, which leave all as it is."""
-    stage, component = Stage(), AgentComponent()
+    stage, component = ComponentHost(), AgentComponent()
     for _ in range(adapters):
         component.register_tool_adapter(Same())
     if adapters:
@@ -114,7 +115,7 @@ def replayed(name: str, file: Path, *, adapters: int) -> Contender:
 
     async def replay() -> None:
         report = JsonReport(Output(StringIO()), ProgressLine(Output(StringIO())))
-        found = Found(stage.bus, "bench", "component", stage)
+        found = LoadedTarget(stage.bus, "bench", "component", stage)
         await Replay(found, report, collect=False).run(read_sources(find_sources([str(file)])[0]))
 
     return Contender(name, "await replay()", {"replay": replay}, "")

@@ -20,7 +20,7 @@ from toolbus import (
     events,
     guard,
 )
-from toolbus.formats import Noted, Problem, Said, read
+from toolbus.formats import MessageItem, Problem, RecordItem, read
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.sqlite import SqliteStore
 
@@ -84,8 +84,8 @@ def test_what_is_exported_comes_back_equal(database, command):
     items = list(read(BytesIO(done.stdout.encode()), "x"))
     messages, records = asyncio.run(stored(database))
     assert (done.returncode, done.stderr) == (0, "")
-    assert [one.message for one in items if isinstance(one, Said)] == messages
-    assert [one.record for one in items if isinstance(one, Noted)] == records
+    assert [one.message for one in items if isinstance(one, MessageItem)] == messages
+    assert [one.record for one in items if isinstance(one, RecordItem)] == records
     assert records
     assert not [one for one in items if isinstance(one, Problem)]
 

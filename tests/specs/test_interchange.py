@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolbus.bus.ledger import DispatchRecord, HandlerEntry
 from toolbus.events import Scope
-from toolbus.formats import FORMATS, Aside, Noted, Problem, Said, read
+from toolbus.formats import FORMATS, MessageItem, Problem, RecordItem, SkippedLine, read
 from toolbus.formats.native import (
     EndLine,
     HeaderLine,
@@ -35,7 +35,7 @@ def found(data, **options):
 
 
 def said(items):
-    return [item.message for item in items if isinstance(item, Said)]
+    return [item.message for item in items if isinstance(item, MessageItem)]
 
 
 def problems(items):
@@ -92,7 +92,7 @@ def test_a_bad_line_costs_only_itself(kind):
 
     assert users(items) == ["one", "two"]
     assert [one.line for one in problems(items)][:2] in ([at + 1, at + 2], [at + 1])
-    assert len([one for one in items if isinstance(one, Problem | Aside)]) == 2
+    assert len([one for one in items if isinstance(one, Problem | SkippedLine)]) == 2
 
 
 def test_an_unknown_format_is_named():
@@ -217,7 +217,7 @@ def test_any_session_comes_back_equal(spoken, records):
     items = found(data)
 
     assert said(items) == spoken
-    assert [one.record for one in items if isinstance(one, Noted)] == records
+    assert [one.record for one in items if isinstance(one, RecordItem)] == records
     assert problems(items) == []
 
 
@@ -307,7 +307,7 @@ def test_different_conversations_are_different_sessions():
 
     items = found(data)
 
-    assert [one.session for one in items if isinstance(one, Said)] == ["file:1"] * 2 + [
+    assert [one.session for one in items if isinstance(one, MessageItem)] == ["file:1"] * 2 + [
         "file:2"
     ] * 2
 
@@ -380,7 +380,7 @@ def test_a_sub_agent_is_its_own_session():
 
     items = found(data)
 
-    spoken = [(one.session, one.message.text) for one in items if isinstance(one, Said)]
+    spoken = [(one.session, one.message.text) for one in items if isinstance(one, MessageItem)]
     assert spoken == [
         ("S", "main"),
         ("S/sidechain-1", "first"),
@@ -400,4 +400,8 @@ def test_other_lines_are_counted():
 
     items = found(data)
 
-    assert items == [Aside(1, "summary"), Aside(2, "system"), Aside(3, "api error")]
+    assert items == [
+        SkippedLine(1, "summary"),
+        SkippedLine(2, "system"),
+        SkippedLine(3, "api error"),
+    ]

@@ -7,25 +7,26 @@ from contextlib import AsyncExitStack
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.messages.immutable import thaw
+from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
-    from toolbus.events.catalogue import Event, Scope
+    from toolbus.events.catalogue import Event
     from toolbus.messages.records import ToolCall
-    from toolbus.tools.toolset import Toolset
 
+_NOBODY = Scope(agent_id="agent")
 Changed: TypeAlias = Mapping[str, Any] | None
 BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
 """Gets a tool's name and a copy of the arguments; what it returns is laid over them."""
@@ -122,6 +123,13 @@ class Participant(Subscribing):
         subscription = OwnedSubscription(attached, self._subscriptions.discard)
         self._subscriptions.add(subscription)
         return subscription
+
+
+class ComponentHost:
+    """What components are installed on in place of an agent, on a *bus* of its own unless given."""
+
+    def __init__(self, bus: EventBus | None = None, scope: Scope = _NOBODY) -> None:
+        self.bus, self.tools, self.scope = EventBus() if bus is None else bus, Toolset(), scope
 
 
 class OwnedSubscription(Subscription):

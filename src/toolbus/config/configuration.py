@@ -53,7 +53,7 @@ class Configuration(NamedTuple):
     @property
     def components(self) -> tuple[AgentComponent, ...]:
         """The components, for `Agent(components=…)`."""
-        return tuple([one.component for one in self.configured])
+        return tuple([configured.component for configured in self.configured])
 
 
 def load(file: Path | str | None = None) -> tuple[AgentComponent, ...]:
@@ -71,16 +71,16 @@ def read(file: Path | str | None = None) -> Configuration:
     What code prints while it is imported goes to standard error. Raises `LoadError` if there is no
     configuration, and `ConfigurationError` if it, or something that it names, cannot be used.
     """
-    found = find() if file is None else Path(file).expanduser()
-    if found is None:
+    path = find() if file is None else Path(file).expanduser()
+    if path is None:
         what = f"no {NAME}, and no [tool.toolbus] in a pyproject.toml, here or in a folder above"
         raise LoadError(f"there is {what}; write one, or name a file")
-    document = read_document(found)
+    document = read_document(path)
     entries = read_entries(document)
     with redirect_stdout(sys.stderr):
-        made = [Configured(one, _made(document, one)) for one in entries if one.enabled]
-    disabled = tuple([one for one in entries if not one.enabled])
-    return Configuration(found, tuple(_in_order(document, made)), disabled)
+        made = [Configured(entry, _made(document, entry)) for entry in entries if entry.enabled]
+    disabled = tuple([entry for entry in entries if not entry.enabled])
+    return Configuration(path, tuple(_in_order(document, made)), disabled)
 
 
 def _made(document: Document, entry: Entry) -> AgentComponent:
@@ -110,27 +110,27 @@ def _below(key: str, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 def _in_order(document: Document, made: Sequence[Configured]) -> list[Configured]:
     """Return *made* by priority, and each after those that it requires."""
-    ranked = sorted(made, key=lambda one: -_rank(one.entry))
+    ranked = sorted(made, key=lambda configured: -_rank(configured.entry))
     placed: list[Configured] = []
-    begun: set[int] = set()
+    visited: set[int] = set()
 
-    def place(one: Configured) -> None:
+    def place(configured: Configured) -> None:
         # Components may require each other; then neither can be the first.
-        if one.entry.index in begun:
+        if configured.entry.index in visited:
             return
-        begun.add(one.entry.index)
-        for wanted in one.component.requires:
+        visited.add(configured.entry.index)
+        for wanted in configured.component.requires:
             others = [other for other in ranked if isinstance(other.component, wanted)]
             if not others:
-                reason = f"component {one.entry.name!r} requires {wanted.__name__}"
+                reason = f"component {configured.entry.name!r} requires {wanted.__name__}"
                 way_out = f"add a [[{TABLES}]] for that"
-                raise document.error(f"{reason}; {way_out}", TABLES, one.entry.index)
+                raise document.error(f"{reason}; {way_out}", TABLES, configured.entry.index)
             for other in others:
                 place(other)
-        placed.append(one)
+        placed.append(configured)
 
-    for one in ranked:
-        place(one)
+    for configured in ranked:
+        place(configured)
     return placed
 
 

@@ -7,11 +7,11 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.config.places import key_lines
+from toolbus.config.key_lines import key_lines
 from toolbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from toolbus.config.places import Path as Keys
+    from toolbus.config.key_lines import KeyPath
 
 NAME = "toolbus.toml"
 _PROJECT = "pyproject.toml"
@@ -25,7 +25,7 @@ class Document(NamedTuple):
 
     file: Path
     table: dict[str, Any]
-    lines: dict[Keys, int]
+    lines: dict[KeyPath, int]
 
     def error(self, reason: str, *path: str | int) -> ConfigurationError:
         """Return an error at what *path* leads to, or at the table that it should be in."""
@@ -52,7 +52,7 @@ def find() -> Path | None:
 def read_document(file: Path) -> Document:
     """Return what *file* says; raises `ConfigurationError` if it cannot be read."""
     table, lines = _parse(file, _read(file))
-    root: Keys = ("tool", "toolbus") if file.name == _PROJECT else ()
+    root: KeyPath = ("tool", "toolbus") if file.name == _PROJECT else ()
     for key in root:
         table = table.get(key) if isinstance(table, dict) else None
     if not isinstance(table, dict):
@@ -87,17 +87,17 @@ def _read(file: Path) -> str:
         raise ConfigurationError("this is no UTF-8", str(file), line) from None
 
 
-def _parse(file: Path, text: str) -> tuple[Any, dict[Keys, int]]:
+def _parse(file: Path, text: str) -> tuple[Any, dict[KeyPath, int]]:
     """Return what *text* says, and the lines of its keys."""
     try:
         return tomllib.loads(text), key_lines(text)
     except RecursionError:
         raise ConfigurationError("it is nested too deeply to be read", str(file)) from None
     except ValueError as error:
-        found = _BROKEN.fullmatch(str(error))
-    assert found is not None  # noqa: S101 - for mypy: everything matches
-    reason = found["reason"][:1].lower() + found["reason"][1:]
+        match = _BROKEN.fullmatch(str(error))
+    assert match is not None  # noqa: S101 - for mypy: everything matches
+    reason = match["reason"][:1].lower() + match["reason"][1:]
     # Without a number it is the end of the file that comes too early.
-    line = int(found["line"] or text.count("\n") + 1)
-    column = int(found["column"]) if found["column"] else None
+    line = int(match["line"] or text.count("\n") + 1)
+    column = int(match["column"]) if match["column"] else None
     raise ConfigurationError(reason, str(file), line, column)

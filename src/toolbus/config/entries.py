@@ -45,9 +45,9 @@ def read_entries(document: Document) -> tuple[Entry, ...]:
         if key != TABLES:
             raise document.error(f"unknown key {key!r}{hint(key, [TABLES])}", key)
     tables = document.table.get(TABLES, [])
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise document.error(f"{TABLES!r} is no array of tables; write [[{TABLES}]]", TABLES)
-    entries = tuple([_entry(document, at, table) for at, table in enumerate(tables)])
+    entries = tuple([_entry(document, index, table) for index, table in enumerate(tables)])
     _check_unique(document, entries)
     return entries
 
@@ -84,9 +84,9 @@ def _value(document: Document, index: int, key: str, value: object) -> Any:
 
 
 def _check_unique(document: Document, entries: tuple[Entry, ...]) -> None:
-    seen: dict[str, Entry] = {}
+    by_name: dict[str, Entry] = {}
     for entry in entries:
-        first = seen.setdefault(entry.name, entry)
+        first = by_name.setdefault(entry.name, entry)
         if first is not entry:
             line = document.lines[TABLES, first.index]
             reason = f"two components are called {entry.name!r}, the other in line {line}"

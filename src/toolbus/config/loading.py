@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from toolbus.bus.bus import EventBus
 from toolbus.components.components import AgentComponent
+from toolbus.components.participants import ComponentHost
 from toolbus.errors import LoadError
-from toolbus.events.catalogue import Scope
+from toolbus.settings.hints import nearest
 from toolbus.settings.importing import defines, import_file, worded
-from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _WANTED = "agent, bus or component"
 
 
-class Found(NamedTuple):
-    """The bus of what was found, where it was and what it was, and who speaks there with what."""
+class LoadedTarget(NamedTuple):
+    """The bus of a *target*, what that was, and who speaks there with which components."""
 
     bus: EventBus
     target: str
@@ -37,15 +37,7 @@ class Found(NamedTuple):
     configuration: Configuration | None = None
 
 
-class Stage:
-    """What components are installed on in place of an agent; *bus* is its own unless given."""
-
-    def __init__(self, bus: EventBus | None = None) -> None:
-        self.bus = EventBus() if bus is None else bus
-        self.tools, self.scope = Toolset(), Scope(agent_id="agent")
-
-
-def load(target: str) -> Found:
+def load(target: str) -> LoadedTarget:
     """Return what *target*, `FILE.py[:name]` or a configuration, means; raises `LoadError`."""
     if target.endswith(".toml"):
         return load_configuration(target)
@@ -58,17 +50,18 @@ def load(target: str) -> Found:
         elif name not in names:
             raise LoadError(f"{file} has no {name!r}{_hint(name, module)}")
         where = f"{file}:{name}"
-        return _found(names[name], where)
+        return _resolve(names[name], where)
 
 
-def load_configuration(file: str | None = None) -> Found:
+def load_configuration(file: str | None = None) -> LoadedTarget:
     """Return what the configuration *file*, else the nearest one, names; raises `LoadError`."""
     from toolbus.config import configuration  # noqa: PLC0415 - not for those who name a file of Python
 
-    found = configuration.read(file)
+    read = configuration.read(file)
+    where, components = str(read.file), read.components
     with redirect_stdout(sys.stderr):
-        stage = _installed(found.components, str(found.file))
-    return Found(stage.bus, str(found.file), "configuration", stage, found.components, found)
+        host = _installed(components, where)
+    return LoadedTarget(host.bus, where, "configuration", host, components, read)
 
 
 def _split(target: str) -> tuple[Path, str | None]:
@@ -93,12 +86,8 @@ def _only_candidate(file: Path, module: ModuleType) -> str:
 
 
 def _hint(name: str, module: ModuleType) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
-
-    if near := get_close_matches(name, vars(module), 1):
-        return f"; did you mean {near[0]!r}?"
-    candidates = _candidates(module)
-    return f"; there is {', '.join(candidates)}" if candidates else ""
+    candidates = ", ".join(_candidates(module))
+    return nearest(name, vars(module)) or (f"; there is {candidates}" if candidates else "")
 
 
 def _candidates(module: ModuleType) -> list[str]:
@@ -111,8 +100,8 @@ def _candidates(module: ModuleType) -> list[str]:
         chosen: dict[int, str] = {}
         # Agents first, so that their buses go by their names.
         for name, value in sorted(public.items(), key=lambda item: not _is_agent(item[1])):
-            if (one := choose(value)) is not None:
-                chosen.setdefault(id(one), name)
+            if (candidate := choose(value)) is not None:
+                chosen.setdefault(id(candidate), name)
         if chosen:
             return list(chosen.values())
     return []
@@ -138,22 +127,29 @@ def _own_class(value: object, module: ModuleType) -> object | None:
     return value if defines(module, value, AgentComponent) else None
 
 
-def _found(value: Any, where: str) -> Found:
+def _resolve(value: Any, where: str) -> LoadedTarget:
     """Return the bus of *value*, made by calling it if it is a function or a class."""
     known = _is_agent(value) or isinstance(value, EventBus | AgentComponent)
     if not known and callable(value):
         where = f"{where}()"
         value = _made(value, where)
     if _is_agent(value):
-        return Found(value.bus, where, "agent", value, value.components)
+        return LoadedTarget(value.bus, where, "agent", value, value.components)
     if isinstance(value, EventBus):
-        return Found(value, where, "bus", Stage(value))
-    components = list(value) if isinstance(value, list | tuple) else [value]
-    if not components or not all(isinstance(one, AgentComponent) for one in components):
+        return LoadedTarget(value, where, "bus", ComponentHost(value))
+    if isinstance(value, AgentComponent):
+        kind, components = "component", [value]
+    else:
+        kind, components = "components", _components(value, where)
+    host = _installed(components, where)
+    return LoadedTarget(host.bus, where, kind, host, tuple(components))
+
+
+def _components(value: Any, where: str) -> list[AgentComponent]:
+    components = list(value) if isinstance(value, list | tuple) else []
+    if not components or not all(isinstance(item, AgentComponent) for item in components):
         raise LoadError(f"{where} is no {_WANTED}, but {type(value).__name__!r}")
-    kind = "component" if components == [value] else "components"
-    stage = _installed(components, where)
-    return Found(stage.bus, where, kind, stage, tuple(components))
+    return components
 
 
 def _made(make: Callable[[], Any], where: str) -> Any:
@@ -171,11 +167,11 @@ def _made(make: Callable[[], Any], where: str) -> Any:
     return made
 
 
-def _installed(components: Iterable[AgentComponent], where: str) -> Stage:
-    stage = Stage()
+def _installed(components: Iterable[AgentComponent], where: str) -> ComponentHost:
+    host = ComponentHost()
     for component in components:
         try:
-            component.setup(stage)
+            component.setup(host)
         except Exception as error:
             raise LoadError(f"{where} cannot be installed: {worded(error)}") from error
-    return stage
+    return host

@@ -43,8 +43,8 @@ def _arguments(
     maker: Callable[..., Any], settings: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
     parameters = inspect.signature(maker).parameters.values()
-    named = {one.name: one for one in parameters if one.kind in _NAMED}
-    others = next((one for one in parameters if one.kind is Parameter.VAR_KEYWORD), None)
+    named = {each.name: each for each in parameters if each.kind in _NAMED}
+    others = next((each for each in parameters if each.kind is Parameter.VAR_KEYWORD), None)
     for name in settings:
         if name not in named and others is None:
             raise MisfitError(f"unknown setting {name!r}{hint(name, named)}", name)
@@ -59,11 +59,13 @@ def _arguments(
 
 
 def _required(parameters: Iterable[Parameter]) -> Iterator[str]:
-    for one in parameters:
-        if one.kind is Parameter.POSITIONAL_ONLY and one.default is one.empty:
-            raise MisfitError(f"its parameter {one.name!r} is positional-only; settings are named")
-        if one.kind in _NAMED and one.default is one.empty:
-            yield one.name
+    for parameter in parameters:
+        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise MisfitError(
+                f"its parameter {parameter.name!r} is positional-only; settings are named"
+            )
+        if parameter.kind in _NAMED and parameter.default is parameter.empty:
+            yield parameter.name
 
 
 def _fitted(value: object, kind: Any, name: str, folder: Path) -> Any:

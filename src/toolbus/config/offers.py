@@ -47,21 +47,23 @@ def _checked(made: Any, use: str) -> Callable[..., Any]:
     return maker
 
 
-def _from_file(file: Path, said: str, name: str) -> Any:
+def _from_file(file: Path, source: str, name: str) -> Any:
     if not file.is_file():
         raise LoadError(
             f"there is no file {str(file)!r}; relative ones start at this file's folder"
         )
     module = import_file(file)
     if name:
-        return _attribute(module, said, name)
+        return _attribute(module, source, name)
     classes = {
-        id(one): one for one in vars(module).values() if defines(module, one, AgentComponent)
+        id(value): value
+        for value in vars(module).values()
+        if defines(module, value, AgentComponent)
     }
     if len(classes) == 1:
         return next(iter(classes.values()))
-    names = ", ".join([one.__name__ for one in classes.values()])
-    reason = f"has several components; say {said}:NAME, one of {names}"
+    names = ", ".join([each.__name__ for each in classes.values()])
+    reason = f"has several components; say {source}:NAME, one of {names}"
     raise LoadError(f"{file} {reason if classes else 'has no class of components; write one'}")
 
 
@@ -77,16 +79,16 @@ def _module(name: str) -> ModuleType:
         raise LoadError(f"module {name!r} cannot be imported: {worded(error)}") from error
 
 
-def _attribute(module: ModuleType, said: str, name: str) -> Any:
+def _attribute(module: ModuleType, source: str, name: str) -> Any:
     try:
         return getattr(module, name)
     except AttributeError:
         known = [
-            one
-            for one, value in vars(module).items()
+            known_name
+            for known_name, value in vars(module).items()
             if isinstance(value, type) and issubclass(value, AgentComponent)
         ]
-        raise LoadError(f"{said} has no {name!r}{hint(name, known)}") from None
+        raise LoadError(f"{source} has no {name!r}{hint(name, known)}") from None
 
 
 def _offered(name: str) -> Any:
@@ -95,16 +97,16 @@ def _offered(name: str) -> Any:
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     points = entry_points(group=GROUP)
-    found = {point.value: point for point in points if point.name == name}
-    if not found:
+    offers = {point.value: point for point in points if point.name == name}
+    if not offers:
         known = {point.name for point in points}
         none = "; no installed package offers one. A file is named ./FILE.py:Class"
         raise LoadError(f"unknown component {name!r}{hint(name, known) if known else none}")
-    if len(found) > 1:
-        owners = " and ".join(sorted([_owner(point) for point in found.values()]))
-        ways = ", ".join(sorted(found))
+    if len(offers) > 1:
+        owners = " and ".join(sorted([_owner(point) for point in offers.values()]))
+        ways = ", ".join(sorted(offers))
         raise LoadError(f"component {name!r} is offered by {owners}; say which, one of {ways}")
-    (point,) = found.values()
+    (point,) = offers.values()
     try:
         return point.load()
     except (Exception, SystemExit) as error:

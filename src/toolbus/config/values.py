@@ -34,10 +34,10 @@ def fit(value: object, kind: Any, folder: Path) -> Any:
     except MisfitError:
         raise
     except msgspec.ValidationError as error:
-        found = _PLACE.fullmatch(str(error))
-        assert found is not None  # noqa: S101 - for mypy: everything matches
-        reason = found["reason"][:1].lower() + found["reason"][1:]
-        raise MisfitError(reason, *_steps(found["path"] or "")) from None
+        match = _PLACE.fullmatch(str(error))
+        assert match is not None  # noqa: S101 - for mypy: everything matches
+        reason = match["reason"][:1].lower() + match["reason"][1:]
+        raise MisfitError(reason, *_steps(match["path"] or "")) from None
     except Exception as error:
         raise MisfitError(worded(error)) from error
 
@@ -50,17 +50,17 @@ def _read(folder: Path, kind: Any, value: Any) -> object:
     if family is Iterable:
         inner: Any = get_args(kind)[0] if get_args(kind) else Any
         return fit(value, tuple[inner, ...], folder)
-    if family is Path and isinstance(value, str):
-        return folder / Path(value).expanduser()
-    if family is re.Pattern and isinstance(value, str):
-        try:
-            return re.compile(value)
-        except re.error as error:
-            raise MisfitError(f"no regular expression: {error}") from None
     name = getattr(kind, "__name__", kind)
-    if family in {Path, re.Pattern}:
+    if family not in {Path, re.Pattern}:
+        raise MisfitError(f"a file cannot give a `{name}`")
+    if not isinstance(value, str):
         raise MisfitError(f"expected `str` for a `{name}`, got `{type(value).__name__}`")
-    raise MisfitError(f"a file cannot give a `{name}`")
+    if family is Path:
+        return folder / Path(value).expanduser()
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise MisfitError(f"no regular expression: {error}") from None
 
 
 def _steps(path: str) -> list[str | int]:

@@ -1,13 +1,13 @@
 """Recorded sessions of others, and our own, as items."""
 
-from toolbus.formats.items import Aside as Aside
-from toolbus.formats.items import Closed as Closed
 from toolbus.formats.items import Item as Item
-from toolbus.formats.items import Noted as Noted
-from toolbus.formats.items import Opened as Opened
+from toolbus.formats.items import MessageItem as MessageItem
 from toolbus.formats.items import Problem as Problem
 from toolbus.formats.items import Reader as Reader
-from toolbus.formats.items import Said as Said
-from toolbus.formats.lines import LINE_LIMIT as LINE_LIMIT
+from toolbus.formats.items import RecordItem as RecordItem
+from toolbus.formats.items import SessionEnd as SessionEnd
+from toolbus.formats.items import SessionStart as SessionStart
+from toolbus.formats.items import SkippedLine as SkippedLine
 from toolbus.formats.reading import FORMATS as FORMATS
+from toolbus.formats.reading import LINE_LIMIT as LINE_LIMIT
 from toolbus.formats.reading import read as read

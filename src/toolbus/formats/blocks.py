@@ -28,22 +28,22 @@ from toolbus.messages.records import (
 )
 
 if TYPE_CHECKING:
-    from toolbus.formats.names import Names
+    from toolbus.formats.parsing import ToolNames
 
 
-class Answer(Struct, kw_only=True):
-    """What an assistant said, gathered from its blocks."""
+class AnswerBlocks(Struct, kw_only=True):
+    """What an assistant said, gathered from its content blocks."""
 
     texts: list[str]
     reasoning: list[str]
     calls: list[ToolCall]
     others: list[Any]
 
-    def message(self, own: str, facts: JsonObject = EMPTY) -> AssistantMessage:
-        """Return it as a message with the id *own*; *facts* are usage and stop reason."""
+    def message(self, message_id: str, facts: JsonObject = EMPTY) -> AssistantMessage:
+        """Return it as a message with the id *message_id*; *facts* are usage and stop reason."""
         usage, stop = facts.get("usage"), facts.get("stop_reason")
         return AssistantMessage(
-            id=own,
+            id=message_id,
             content="\n".join(self.texts),
             reasoning="\n".join(self.reasoning) if self.reasoning else None,
             tool_calls=tuple(self.calls),
@@ -53,49 +53,49 @@ class Answer(Struct, kw_only=True):
         )
 
 
-def answer_of(content: Any, path: str) -> Answer:
+def answer_of(content: Any, path: str) -> AnswerBlocks:
     """Gather the blocks of an assistant's *content*; raises `DecodeError`."""
-    answer = Answer(texts=[], reasoning=[], calls=[], others=[])
-    for at, block in enumerate(_blocks(content, path)):
+    answer = AnswerBlocks(texts=[], reasoning=[], calls=[], others=[])
+    for index, block in enumerate(_blocks(content, path)):
         match block:
             case {"type": "text", "text": str(text)}:
                 answer.texts.append(text)
             case {"type": "thinking", "thinking": str(text)}:
                 answer.reasoning.append(text)
             case {"type": "tool_use"}:
-                answer.calls.append(_call(block, f"{path}[{at}]"))
+                answer.calls.append(_call(block, f"{path}[{index}]"))
             case {"type": str()}:
                 answer.others.append(block)
             case _:
-                raise unexpected("a content block", block, f"{path}[{at}]")
+                raise unexpected("a content block", block, f"{path}[{index}]")
     return answer
 
 
-def user_messages(content: Any, own: str, names: Names, path: str) -> list[Message]:
+def user_messages(content: Any, message_id: str, names: ToolNames, path: str) -> list[Message]:
     """Return what a user turn holds: a tool message for each result, then what the user says.
 
     The API wants results before anything else in the turn.
     """
     blocks, rest = _blocks(content, path), []
-    said: list[Message] = []
-    for at, block in enumerate(blocks):
+    messages: list[Message] = []
+    for index, block in enumerate(blocks):
         match block:
             case {"type": "tool_result"}:
-                message_id = f"{own}/{at}" if len(blocks) > 1 else own
-                said.append(_result(block, message_id, names, f"{path}[{at}]"))
+                result_id = f"{message_id}/{index}" if len(blocks) > 1 else message_id
+                messages.append(_result(block, result_id, names, f"{path}[{index}]"))
             case _:
                 rest.append(block)
     if isinstance(content, str):
-        said.append(UserMessage(id=own, content=content))
-    elif rest or not said:
-        said.append(UserMessage(id=own, content=parts_of(rest, path)))
-    return said
+        messages.append(UserMessage(id=message_id, content=content))
+    elif rest or not messages:
+        messages.append(UserMessage(id=message_id, content=parts_of(rest, path)))
+    return messages
 
 
 def parts_of(content: Any, path: str) -> tuple[Part, ...]:
     """Return the blocks of *content*, text or an array or nothing, as parts."""
     return tuple(
-        [part_of(block, f"{path}[{at}]") for at, block in enumerate(_blocks(content, path))]
+        [part_of(block, f"{path}[{index}]") for index, block in enumerate(_blocks(content, path))]
     )
 
 
@@ -124,7 +124,7 @@ def part_of(block: Any, path: str) -> Part:
 
 
 def foreign_part(kind: str, block: Any) -> ResourcePart:
-    """Return a piece of content that has no counterpart here, as JSON."""
+    """Return content that has no counterpart here, as JSON."""
     text = encode(block).decode()
     return ResourcePart(
         resource=Resource(uri=f"block:{kind}", mime_type="application/json", text=text)
@@ -144,15 +144,15 @@ def _blocks(content: Any, path: str) -> list[Any]:
 
 def _call(block: Any, path: str) -> ToolCall:
     match block:
-        case {"id": str(own), "name": str(name), "input": dict(arguments)}:
-            return ToolCall(id=own, name=name, arguments=arguments)
+        case {"id": str(call_id), "name": str(name), "input": dict(arguments)}:
+            return ToolCall(id=call_id, name=name, arguments=arguments)
         # What a model wrote as its input and what is no object is kept as its text.
-        case {"id": str(own), "name": str(name)}:
-            return ToolCall(id=own, name=name, raw=encode(block.get("input")).decode())
+        case {"id": str(call_id), "name": str(name)}:
+            return ToolCall(id=call_id, name=name, raw=encode(block.get("input")).decode())
     raise unexpected("a tool_use block with id and name", block, path)
 
 
-def _result(block: Any, own: str, names: Names, path: str) -> ToolMessage:
+def _result(block: Any, message_id: str, names: ToolNames, path: str) -> ToolMessage:
     call_id, failed = block.get("tool_use_id"), block.get("is_error")
     if not isinstance(call_id, str):
         raise unexpected("a tool_use_id", call_id, f"{path}.tool_use_id")
@@ -162,5 +162,5 @@ def _result(block: Any, own: str, names: Names, path: str) -> ToolMessage:
         content=parts_of(block.get("content"), f"{path}.content"), is_error=bool(failed)
     )
     return ToolMessage(
-        id=own, tool_call_id=call_id, tool_name=names.of(call_id), tool_response=response
+        id=message_id, tool_call_id=call_id, tool_name=names.of(call_id), tool_response=response
     )

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.formats.blocks import Answer, answer_of, user_messages
-from toolbus.formats.items import Aside, Closed, Item, Opened, Said
-from toolbus.formats.names import Names
-from toolbus.formats.parsing import parse, unexpected
+from toolbus.formats.blocks import AnswerBlocks, answer_of, user_messages
+from toolbus.formats.items import Item, MessageItem, SessionEnd, SessionStart, SkippedLine
+from toolbus.formats.parsing import ToolNames, parse, unexpected
 
 if TYPE_CHECKING:
     from toolbus.messages.records import Message
 
-_MOST_BLOCKS = 1_000
-_MOST_CHAINS = 64
+_MAX_BLOCKS = 1_000
+_MAX_CHAINS = 64
 
 
 class ClaudeCode:
@@ -30,7 +29,7 @@ class ClaudeCode:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _ClaudeSession] = {}
         self._chains: dict[str, int] = {}
         self._started = 0
 
@@ -44,38 +43,38 @@ class ClaudeCode:
         line = parse(data)
         match line:
             case {"type": "user" | "assistant", "isApiErrorMessage": True}:
-                return [Aside(number, "api error")]
+                return [SkippedLine(number, "api error")]
             case {"type": "user" | "assistant", "isVisibleInTranscriptOnly": True}:
-                return [Aside(number, "shown only")]
+                return [SkippedLine(number, "shown only")]
             case {"type": "user", "message": {"content": content}}:
-                own = _id_of(line, number)
-                return self._hear(line, lambda one: one.hear(content, own))
+                message_id = _id_of(line, number)
+                return self._hear(line, lambda session: session.hear(content, message_id))
             case {"type": "assistant", "message": {"content": content, **facts}}:
-                own, answer = _id_of(line, number), answer_of(content, "$.message.content")
-                return self._hear(line, lambda one: one.gather(answer, facts, own))
+                message_id, answer = _id_of(line, number), answer_of(content, "$.message.content")
+                return self._hear(line, lambda session: session.gather(answer, facts, message_id))
             case {"type": "user" | "assistant"}:
                 raise unexpected("a message with content", line.get("message"), "$.message")
             case {"type": str(kind)} if kind:
-                return [Aside(number, kind)]
+                return [SkippedLine(number, kind)]
         raise unexpected("an object with a type", line, "$")
 
     def end(self) -> list[Item]:
         """Give the messages that were not finished, and close the sessions."""
         items: list[Item] = []
         for key, session in self._sessions.items():
-            items += [Said(key, one) for one in session.finish()]
-            items.append(Closed(key))
+            items += [MessageItem(key, message) for message in session.finish()]
+            items.append(SessionEnd(key))
         return items
 
     def _hear(self, line: dict[str, Any], take: Any) -> list[Item]:
         key = self._key(line)
         known = self._sessions.get(key)
-        session = known or _Session()
+        session = known or _ClaudeSession()
         messages = take(session)
         self._sessions[key] = session
         self._link(line, key)
-        opening: list[Item] = [] if known else [Opened(key)]
-        return [*opening, *[Said(key, one) for one in messages]]
+        opening: list[Item] = [] if known else [SessionStart(key)]
+        return [*opening, *[MessageItem(key, message) for message in messages]]
 
     def _key(self, line: dict[str, Any]) -> str:
         """Return the id of the session that *line* belongs to."""
@@ -94,43 +93,41 @@ class ClaudeCode:
             return
         chain = int(key.rpartition("-")[2])
         self._started = max(self._started, chain)
-        self._chains = {uuid: one for uuid, one in self._chains.items() if one != chain}
+        self._chains = {uuid: number for uuid, number in self._chains.items() if number != chain}
         self._chains[_text(line, "uuid")] = chain
-        while len(self._chains) > _MOST_CHAINS:
+        while len(self._chains) > _MAX_CHAINS:
             del self._chains[next(iter(self._chains))]
 
 
-class _Session:
+class _ClaudeSession:
     """One session: the answer that is being gathered, and the calls that wait for results."""
 
     def __init__(self) -> None:
-        self._names = Names()
-        self._answer: Answer | None = None
+        self._names = ToolNames()
+        self._answer: AnswerBlocks | None = None
         self._facts: dict[str, Any] = {}
-        self._own = ""
+        self._message_id = ""
 
-    def hear(self, content: Any, own: str) -> list[Message]:
+    def hear(self, content: Any, message_id: str) -> list[Message]:
         """Return what a user line says, after the answer before it."""
-        before: list[Message] = []
-        if self._answer is not None:
-            before.append(self._answer.message(self._own, self._facts))
         names = self._names
+        before = [] if self._answer is None else [self._message(self._answer)]
         for message in before:
             names.add(message)
-        said = user_messages(content, own, names, "$.message.content")
+        messages = user_messages(content, message_id, names, "$.message.content")
         self._answer = None
-        for message in said:
+        for message in messages:
             names.add(message)
-        return [*before, *said]
+        return [*before, *messages]
 
-    def gather(self, answer: Answer, facts: dict[str, Any], own: str) -> list[Message]:
+    def gather(self, answer: AnswerBlocks, facts: dict[str, Any], message_id: str) -> list[Message]:
         """Add a line of an answer; return the answer before it, if that is finished."""
         # Made now, so that a line that cannot be a message is refused and not the next one.
-        answer.message(own, facts)
+        answer.message(message_id, facts)
         current = self._answer
         if current and facts.get("id") and facts["id"] == self._facts.get("id"):
             blocks = len(current.texts) + len(current.reasoning) + len(current.calls)
-            if blocks < _MOST_BLOCKS:
+            if blocks < _MAX_BLOCKS:
                 current.texts += answer.texts
                 current.reasoning += answer.reasoning
                 current.calls += answer.calls
@@ -138,17 +135,20 @@ class _Session:
                 self._facts = facts
                 return []
         finished = self.finish()
-        self._answer, self._facts, self._own = answer, facts, own
+        self._answer, self._facts, self._message_id = answer, facts, message_id
         return finished
 
     def finish(self) -> list[Message]:
         """Return the answer that was gathered, if there is one."""
         if self._answer is None:
             return []
-        message = self._answer.message(self._own, self._facts)
+        message = self._message(self._answer)
         self._names.add(message)
         self._answer = None
         return [message]
+
+    def _message(self, answer: AnswerBlocks) -> Message:
+        return answer.message(self._message_id, self._facts)
 
 
 def _id_of(line: dict[str, Any], number: int) -> str:

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from toolbus.formats import openai
 from toolbus.formats.blocks import answer_of, parts_of, user_messages
-from toolbus.formats.items import Closed, Item, Opened, Said
-from toolbus.formats.names import Names
-from toolbus.formats.parsing import parse, unexpected
+from toolbus.formats.items import Item, MessageItem, SessionEnd, SessionStart
+from toolbus.formats.parsing import ToolNames, parse, unexpected
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.parts import join_text
 from toolbus.messages.records import AssistantMessage, Message, SystemMessage
@@ -61,23 +60,27 @@ class Conversations:
             messages = _messages(dialect, request, reply, self._session)
             if _continues(self._latest, messages):
                 new, self._latest = messages[len(self._latest) :], messages
-                return [Said(self._session, one) for one in new]
+                return [MessageItem(self._session, message) for message in new]
         session = f"{self._name}:{number}"
         messages = _messages(dialect, request, reply, session)
         closing = self.end()
         self._session, self._latest = session, messages
         self._head = request["messages"][:_HEAD]
-        return [*closing, Opened(session), *[Said(session, one) for one in messages]]
+        return [
+            *closing,
+            SessionStart(session),
+            *[MessageItem(session, message) for message in messages],
+        ]
 
     def end(self) -> Sequence[Item]:
         """Close the session of the last line."""
-        return () if self._session is None else (Closed(self._session),)
+        return () if self._session is None else (SessionEnd(self._session),)
 
 
 def _request(line: dict[str, Any]) -> dict[str, Any] | None:
     """Return the part of *line* that holds the messages: itself, or what a log put it into."""
     places = [line, *[line.get(name) for name in _REQUESTS]]
-    places += [one.get("body") for one in places[1:] if isinstance(one, dict)]
+    places += [place.get("body") for place in places[1:] if isinstance(place, dict)]
     for place in places:
         if isinstance(place, dict) and isinstance(place.get("messages"), list):
             return place
@@ -87,7 +90,7 @@ def _request(line: dict[str, Any]) -> dict[str, Any] | None:
 def _reply(line: dict[str, Any]) -> dict[str, Any] | None:
     """Return the part of *line* that holds the model's answer, if it is a log's."""
     places = [line.get(name) for name in _RESPONSES]
-    places += [one.get("body") for one in places if isinstance(one, dict)]
+    places += [place.get("body") for place in places if isinstance(place, dict)]
     for place in places:
         match place:
             case {"choices": [{"message": {}}, *_]} | {"role": "assistant", "content": _}:
@@ -102,8 +105,8 @@ def _dialect(request: dict[str, Any], reply: dict[str, Any] | None) -> Dialect:
             return "anthropic"
     if reply is not None and "choices" not in reply:
         return "anthropic"
-    for said in request["messages"]:
-        content = said.get("content") if isinstance(said, dict) else None
+    for data in request["messages"]:
+        content = data.get("content") if isinstance(data, dict) else None
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and block.get("type") in _ONLY_ANTHROPIC:
                 return "anthropic"
@@ -120,50 +123,52 @@ def _messages(
 def _read_openai(
     request: dict[str, Any], reply: dict[str, Any] | None, session: str
 ) -> list[Message]:
-    names, messages = Names(), list[Message]()
-    for at, said in enumerate(request["messages"]):
-        own = f"{session}/{len(messages) + 1}"
-        message = openai.message_of(said, own, names, f"$.messages[{at}]")
+    names, messages = ToolNames(), list[Message]()
+    for index, data in enumerate(request["messages"]):
+        message_id = f"{session}/{len(messages) + 1}"
+        message = openai.message_of(data, message_id, names, f"$.messages[{index}]")
         names.add(message)
         messages.append(message)
     match reply:
-        case {"choices": [{"message": dict(said)} as choice, *_], **rest}:
+        case {"choices": [{"message": dict(data)} as choice, *_], **rest}:
             facts = {**choice, "usage": rest.get("usage")}
-            own, path = f"{session}/{len(messages) + 1}", "$.choices[0].message"
-            messages.append(openai.answer_of({"role": "assistant", **said}, own, path, facts))
+            message_id, path = f"{session}/{len(messages) + 1}", "$.choices[0].message"
+            messages.append(
+                openai.answer_of({"role": "assistant", **data}, message_id, path, facts)
+            )
     return messages
 
 
 def _read_anthropic(
     request: dict[str, Any], reply: dict[str, Any] | None, session: str
 ) -> list[Message]:
-    names, messages = Names(), list[Message]()
+    names, messages = ToolNames(), list[Message]()
     system = request.get("system")
     if system is not None:
         text = join_text(parts_of(system, "$.system"))
         messages.append(SystemMessage(id=f"{session}/1", content=text))
-    for at, said in enumerate(request["messages"]):
-        own, path = f"{session}/{len(messages) + 1}", f"$.messages[{at}]"
-        for message in _turn(said, own, names, path):
+    for index, data in enumerate(request["messages"]):
+        message_id, path = f"{session}/{len(messages) + 1}", f"$.messages[{index}]"
+        for message in _turn(data, message_id, names, path):
             names.add(message)
             messages.append(message)
     if reply is not None:
-        own = f"{session}/{len(messages) + 1}"
-        messages.append(answer_of(reply.get("content"), "$.content").message(own, reply))
+        message_id = f"{session}/{len(messages) + 1}"
+        messages.append(answer_of(reply.get("content"), "$.content").message(message_id, reply))
     return messages
 
 
-def _turn(said: Any, own: str, names: Names, path: str) -> list[Message]:
-    match said:
+def _turn(data: Any, message_id: str, names: ToolNames, path: str) -> list[Message]:
+    match data:
         case {"role": "user", "content": content}:
-            return user_messages(content, own, names, f"{path}.content")
+            return user_messages(content, message_id, names, f"{path}.content")
         case {"role": "assistant", "content": content}:
-            return [answer_of(content, f"{path}.content").message(own)]
+            return [answer_of(content, f"{path}.content").message(message_id)]
         # Not in the API, and in files all the same.
         case {"role": "system", "content": content}:
             text = join_text(parts_of(content, f"{path}.content"))
-            return [SystemMessage(id=own, content=text)]
-    raise unexpected("a message with role and content", said, path)
+            return [SystemMessage(id=message_id, content=text)]
+    raise unexpected("a message with role and content", data, path)
 
 
 def _continues(before: Sequence[Message], after: Sequence[Message]) -> bool:

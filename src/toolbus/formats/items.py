@@ -11,27 +11,27 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
 
 
-class Opened(NamedTuple):
+class SessionStart(NamedTuple):
     """A session begins."""
 
     session: str
 
 
-class Said(NamedTuple):
+class MessageItem(NamedTuple):
     """The next message of a session; those of several sessions may alternate."""
 
     session: str
     message: Message
 
 
-class Noted(NamedTuple):
+class RecordItem(NamedTuple):
     """The next ledger record of a session."""
 
     session: str
     record: DispatchRecord
 
 
-class Closed(NamedTuple):
+class SessionEnd(NamedTuple):
     """No more of a session follows."""
 
     session: str
@@ -44,14 +44,14 @@ class Problem(NamedTuple):
     reason: str
 
 
-class Aside(NamedTuple):
+class SkippedLine(NamedTuple):
     """A line that is no message and need not be one; *kind* is what its file calls it."""
 
     line: int
     kind: str
 
 
-Item: TypeAlias = Opened | Said | Noted | Closed | Problem | Aside
+Item: TypeAlias = SessionStart | MessageItem | RecordItem | SessionEnd | Problem | SkippedLine
 """A piece of a file."""
 
 

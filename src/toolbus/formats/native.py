@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
-from toolbus.formats.items import Closed, Item, Noted, Opened, Problem, Said
+from toolbus.formats.items import Item, MessageItem, Problem, RecordItem, SessionEnd, SessionStart
 from toolbus.messages.codec import decoder, encode
 from toolbus.messages.records import Message
 
@@ -82,14 +82,13 @@ class Native:
             raise DecodeError("not read, since a newer toolbus wrote the file")
         match line:
             case MessageLine(message=message):
-                said = Said(self._session, message)
-                opening = () if self._open else self._opening()
+                opening = self._opening()
                 self._messages += 1
-                return (*opening, said)
+                return *opening, MessageItem(self._session, message)
             case RecordLine(record=record):
                 opening = self._opening()
                 self._records += 1
-                return *opening, Noted(self._session, record)
+                return *opening, RecordItem(self._session, record)
             case SessionLine(id=session):
                 closing = tuple(self.end())
                 self._session = session
@@ -109,23 +108,25 @@ class Native:
             return ()
         reason = f"session {self._session!r} has no end line after this; the file was cut off"
         self._open = False
-        return Problem(self._line, reason), Closed(self._session)
+        return Problem(self._line, reason), SessionEnd(self._session)
 
-    def _opening(self) -> tuple[Opened, ...]:
+    def _opening(self) -> tuple[SessionStart, ...]:
         if self._open:
             return ()
         self._open, self._messages, self._records = True, 0, 0
-        return (Opened(self._session),)
+        return (SessionStart(self._session),)
 
     def _closing(self, number: int, line: EndLine) -> tuple[Item, ...]:
         opening = self._opening()
         self._open = False
         problems: list[Problem] = []
-        for kind, said, found in (
+        for kind, promised, count in (
             ("messages", line.messages, self._messages),
             ("records", line.records, self._records),
         ):
-            if said != found:
-                reason = f"session {self._session!r} should have {said} {kind}, {found} were read"
+            if promised != count:
+                reason = (
+                    f"session {self._session!r} should have {promised} {kind}, {count} were read"
+                )
                 problems.append(Problem(number, reason))
-        return *opening, *problems, Closed(self._session)
+        return *opening, *problems, SessionEnd(self._session)

@@ -31,46 +31,46 @@ from toolbus.messages.records import (
 )
 
 if TYPE_CHECKING:
-    from toolbus.formats.names import Names
+    from toolbus.formats.parsing import ToolNames
     from toolbus.messages.records import JsonObject
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
 
 
-def message_of(said: Any, own: str, names: Names, path: str) -> Message:
-    """Return the message *said*, with the id *own*; raises `DecodeError`."""
-    match said:
+def message_of(data: Any, message_id: str, names: ToolNames, path: str) -> Message:
+    """Return the message *data*, with the id *message_id*; raises `DecodeError`."""
+    match data:
         case {"role": "system" | "developer"}:
-            return SystemMessage(id=own, content=_text(said, path), metadata=_who(said))
+            return SystemMessage(id=message_id, content=_text(data, path), metadata=_who(data))
         case {"role": "user"}:
-            return _user(said, own, path)
+            return _user(data, message_id, path)
         case {"role": "assistant"}:
-            return answer_of(said, own, path)
+            return answer_of(data, message_id, path)
         case {"role": "tool", "tool_call_id": str(call_id)}:
-            name = names.of(call_id) or _named(said)
-            return _result(said, own, call_id, name, path)
+            name = names.of(call_id) or _named(data)
+            return _result(data, message_id, call_id, name, path)
         case {"role": "function", "name": str(name)}:
             # The older protocol has no ids: a result belongs to the call before it.
-            return _result(said, own, legacy_id(name), name, path)
+            return _result(data, message_id, legacy_id(name), name, path)
         case {"role": "tool"}:
-            raise unexpected("a tool_call_id", said.get("tool_call_id"), f"{path}.tool_call_id")
+            raise unexpected("a tool_call_id", data.get("tool_call_id"), f"{path}.tool_call_id")
         case {"role": role}:
             raise DecodeError(f"unknown role {role!r:.60}", f"{path}.role")
-    raise unexpected("a message with a role", said, path)
+    raise unexpected("a message with a role", data, path)
 
 
-def answer_of(said: Any, own: str, path: str, facts: JsonObject = EMPTY) -> AssistantMessage:
+def answer_of(data: Any, message_id: str, path: str, facts: JsonObject = EMPTY) -> AssistantMessage:
     """Return an assistant's message; *facts* are usage and stop reason."""
-    reasoning = said.get("reasoning_content", said.get("reasoning"))
+    reasoning = data.get("reasoning_content", data.get("reasoning"))
     usage, stop = facts.get("usage"), facts.get("finish_reason")
     return AssistantMessage(
-        id=own,
-        content=_text(said, path),
-        tool_calls=_calls(said, path),
+        id=message_id,
+        content=_text(data, path),
+        tool_calls=_calls(data, path),
         reasoning=reasoning if isinstance(reasoning, str) else None,
         usage=usage if isinstance(usage, dict) else EMPTY,
         stop_reason=stop if isinstance(stop, str) else None,
-        metadata=_who(said),
+        metadata=_who(data),
     )
 
 
@@ -79,34 +79,37 @@ def legacy_id(name: str) -> str:
     return f"function:{name}"
 
 
-def _user(said: Any, own: str, path: str) -> UserMessage:
-    content = said.get("content")
+def _user(data: Any, message_id: str, path: str) -> UserMessage:
+    content = data.get("content")
     if not isinstance(content, str):
         content = _parts(content, f"{path}.content")
-    return UserMessage(id=own, content=content, metadata=_who(said))
+    return UserMessage(id=message_id, content=content, metadata=_who(data))
 
 
-def _result(said: Any, own: str, call_id: str, name: str, path: str) -> ToolMessage:
-    content = _parts(said.get("content"), f"{path}.content")
+def _result(data: Any, message_id: str, call_id: str, name: str, path: str) -> ToolMessage:
+    content = _parts(data.get("content"), f"{path}.content")
     return ToolMessage(
-        id=own, tool_call_id=call_id, tool_name=name, tool_response=ToolResponse(content=content)
+        id=message_id,
+        tool_call_id=call_id,
+        tool_name=name,
+        tool_response=ToolResponse(content=content),
     )
 
 
-def _who(said: Any) -> JsonObject:
-    """Return what else is said of the speaker: a name, and a role that has no record here."""
-    facts = {"name": said.get("name")} if _named(said) else {}
-    return {**facts, "role": "developer"} if said["role"] == "developer" else facts
+def _who(data: Any) -> JsonObject:
+    """Return what else stands there of the speaker: a name, and a role that has no record here."""
+    facts = {"name": data.get("name")} if _named(data) else {}
+    return {**facts, "role": "developer"} if data["role"] == "developer" else facts
 
 
-def _named(said: Any) -> str:
-    name = said.get("name")
+def _named(data: Any) -> str:
+    name = data.get("name")
     return name if isinstance(name, str) else ""
 
 
-def _text(said: Any, path: str) -> str:
+def _text(data: Any, path: str) -> str:
     """Return the text of a message whose record holds text; a refusal is what it says."""
-    content, refusal = said.get("content"), said.get("refusal")
+    content, refusal = data.get("content"), data.get("refusal")
     if content is None and isinstance(refusal, str):
         return refusal
     if isinstance(content, str):
@@ -128,7 +131,7 @@ def _parts(content: Any, path: str) -> tuple[Part, ...]:
         case str():
             return (TextPart(text=content),)
         case list():
-            return tuple([_part(one, f"{path}[{at}]") for at, one in enumerate(content)])
+            return tuple([_part(item, f"{path}[{index}]") for index, item in enumerate(content)])
     raise unexpected("text or an array of parts", content, path)
 
 
@@ -137,8 +140,8 @@ def _part(part: Any, path: str) -> Part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             return TextPart(text=text)
         case {"type": "image_url", "image_url": {"url": str(uri)} | str(uri)}:
-            if found := _DATA_URI.match(uri):
-                return ImagePart(data=uri[found.end() :], mime_type=found[1])
+            if match := _DATA_URI.match(uri):
+                return ImagePart(data=uri[match.end() :], mime_type=match[1])
             return ResourcePart(resource=Resource(uri=uri))
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
             return AudioPart(data=data, mime_type=f"audio/{kind}")
@@ -147,12 +150,14 @@ def _part(part: Any, path: str) -> Part:
     raise unexpected("a content part", part, path)
 
 
-def _calls(said: Any, path: str) -> tuple[ToolCall, ...]:
-    match said.get("tool_calls"), said.get("function_call"):
+def _calls(data: Any, path: str) -> tuple[ToolCall, ...]:
+    match data.get("tool_calls"), data.get("function_call"):
         case None | [], None:
             return ()
         case list(calls), None:
-            return tuple([_call(one, f"{path}.tool_calls[{at}]") for at, one in enumerate(calls)])
+            return tuple(
+                [_call(item, f"{path}.tool_calls[{index}]") for index, item in enumerate(calls)]
+            )
         case None | [], {"name": str(name), "arguments": text}:
             return (_with_arguments(legacy_id(name), name, text),)
         case calls, None:
@@ -163,23 +168,23 @@ def _calls(said: Any, path: str) -> tuple[ToolCall, ...]:
 
 def _call(call: Any, path: str) -> ToolCall:
     match call:
-        case {"id": str(own), "function": {"name": str(name), **rest}}:
-            return _with_arguments(own, name, rest.get("arguments", ""))
-        case {"id": str(own), "custom": {"name": str(name), "input": str(text)}}:
-            return ToolCall(id=own, name=name, raw=text)
+        case {"id": str(call_id), "function": {"name": str(name), **rest}}:
+            return _with_arguments(call_id, name, rest.get("arguments", ""))
+        case {"id": str(call_id), "custom": {"name": str(name), "input": str(text)}}:
+            return ToolCall(id=call_id, name=name, raw=text)
     raise unexpected("a call with id and function", call, path)
 
 
-def _with_arguments(own: str, name: str, said: Any) -> ToolCall:
+def _with_arguments(call_id: str, name: str, arguments: Any) -> ToolCall:
     """Return a call; what is no JSON object, or cannot be one of ours, is kept as its text."""
-    text = said if isinstance(said, str) else encode(said).decode()
+    text = arguments if isinstance(arguments, str) else encode(arguments).decode()
     # Models leave the arguments of a function without parameters out.
     if not text.strip():
-        return ToolCall(id=own, name=name)
+        return ToolCall(id=call_id, name=name)
     try:
-        arguments = parse(text) if isinstance(said, str) else said
-        if isinstance(arguments, dict):
-            return ToolCall(id=own, name=name, arguments=arguments)
+        value = parse(text) if isinstance(arguments, str) else arguments
+        if isinstance(value, dict):
+            return ToolCall(id=call_id, name=name, arguments=value)
     except ValueError:
         pass
-    return ToolCall(id=own, name=name, raw=text)
+    return ToolCall(id=call_id, name=name, raw=text)

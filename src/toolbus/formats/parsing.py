@@ -1,4 +1,4 @@
-"""One line of somebody else's JSON as plain values, and what is wrong with it."""
+"""What all readers share: JSON as plain values, what is wrong with it, and the names of tools."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from toolbus.errors import DecodeError
 from toolbus.messages.codec import decoder
 from toolbus.messages.immutable import escape_surrogates
+from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 
 _decode = decoder(Any)
 
@@ -52,3 +53,28 @@ def _escaped(value: Any) -> Any:
         case dict():
             return {escape_surrogates(key): _escaped(item) for key, item in value.items()}
     return value
+
+
+class ToolNames:
+    """The tools of calls that have no result yet, the latest *limit* of them.
+
+    In other formats a result does not say from which tool it comes.
+    """
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._names: dict[str, str] = {}
+        self._limit = limit
+
+    def add(self, message: Message) -> None:
+        """Remember the calls of *message*, and forget the one that it answers."""
+        match message:
+            case AssistantMessage(tool_calls=calls):
+                self._names.update({call.id: call.name for call in calls})
+            case ToolMessage(tool_call_id=call_id):
+                self._names.pop(call_id, None)
+        while len(self._names) > self._limit:
+            del self._names[next(iter(self._names))]
+
+    def of(self, call_id: str) -> str:
+        """Return the name of the tool of the call *call_id*, "" if nobody made it."""
+        return self._names.get(call_id, "")

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from toolbus.errors import DecodeError
 from toolbus.formats.claude_code import ClaudeCode
 from toolbus.formats.conversations import Conversations
-from toolbus.formats.items import Aside, Closed, Item, Noted, Opened, Problem, Reader, Said
-from toolbus.formats.lines import LINE_LIMIT, Lines, read_lines
+from toolbus.formats.items import Item, Problem, Reader
 from toolbus.formats.native import Native
 from toolbus.formats.parsing import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "FORMATS",
-    "LINE_LIMIT",
-    "Aside",
-    "Closed",
-    "Item",
-    "Noted",
-    "Opened",
-    "Problem",
-    "Said",
-    "read",
-]
+LINE_LIMIT = 16 * 2**20
+"""Bytes of the longest line that is read, unless the caller says another."""
+
+_BOM = b"\xef\xbb\xbf"
+_CHUNK = 2**16
 
 _MAKERS: dict[str, Callable[[str], Reader]] = {
     "toolbus": Native,
@@ -39,8 +31,16 @@ FORMATS = tuple(_MAKERS)
 """The formats of lines that can be read."""
 
 
+class LineStream(Protocol):
+    """What lines are read from: a binary file, for one."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return up to *limit* bytes of the next line, with its end; at the end of all, none."""
+        ...
+
+
 def read(
-    stream: Lines, name: str, *, kind: str | None = None, limit: int = LINE_LIMIT
+    stream: LineStream, name: str, *, kind: str | None = None, limit: int = LINE_LIMIT
 ) -> Iterator[Item]:
     """Give what the lines of *stream* say, as they come; what cannot be read is a `Problem`.
 
@@ -83,3 +83,32 @@ def _recognised(data: bytes, name: str) -> Reader:
         case _:
             reason = "no JSON object"
     raise DecodeError(f"{reason}; name the format of the file: {', '.join(FORMATS)}")
+
+
+def read_lines(stream: LineStream, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes | None]]:
+    """Give number and bytes of each line that is not blank; None for one longer than *limit*."""
+    number = 0
+    # Two bytes more: a line may end with "\r\n".
+    while data := stream.readline(limit + 2):
+        number += 1
+        if number == 1:
+            data = data.removeprefix(_BOM)
+        line = data.strip()
+        if len(line) > limit:
+            yield number, None
+        elif line:
+            yield number, line
+        if not data.endswith(b"\n"):
+            too_long = _skip(stream)
+            if too_long and len(line) <= limit:
+                yield number, None
+
+
+def _skip(stream: LineStream) -> bool:
+    """Read to the end of the line, a chunk at a time; tell whether there was text before it."""
+    has_text = False
+    while chunk := stream.readline(_CHUNK):
+        has_text = has_text or bool(chunk.strip())
+        if chunk.endswith(b"\n"):
+            break
+    return has_text

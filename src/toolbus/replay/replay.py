@@ -12,8 +12,8 @@ from toolbus.bus.dispatch.callables import place_of
 from toolbus.components.components import AgentComponent
 from toolbus.config.loading import load
 from toolbus.events.catalogue import CATALOGUE
-from toolbus.formats.items import Aside, Closed, Opened, Problem, Said
-from toolbus.formats.lines import LINE_LIMIT
+from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
+from toolbus.formats.reading import LINE_LIMIT
 from toolbus.replay.expectations import Expectation, compare, read_expectation
 from toolbus.replay.replayer import REPLAYED, Replayer
 from toolbus.replay.reports import JsonReport, ReplayReport, TextReport
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
     from pathlib import Path
 
-    from toolbus.config.loading import Found
+    from toolbus.config.loading import LoadedTarget
     from toolbus.replay.findings import ReplayFinding
     from toolbus.replay.sessions import ReplaySession
     from toolbus.replay.sources import SourceBatch
@@ -85,7 +85,7 @@ class Replay:
     With *collect* it gathers what it finds for an expectation.
     """
 
-    def __init__(self, found: Found, report: ReplayReport, *, collect: bool) -> None:
+    def __init__(self, found: LoadedTarget, report: ReplayReport, *, collect: bool) -> None:
         self._found, self._report = found, report
         self._collect, self._expectation = collect, Expectation()
         self._replayer = Replayer(found, self._add)
@@ -115,18 +115,18 @@ class Replay:
         replayer, sessions, name = self._replayer, self._sessions, batch.source.name
         for item in batch.items:
             # Nearly all are, and a pattern takes longer.
-            if type(item) is Said:
+            if type(item) is MessageItem:
                 await replayer.take(sessions[item.session], item.message)
                 continue
             match item:
-                case Opened(session_id):
+                case SessionStart(session_id):
                     sessions[session_id] = replayer.begin(session_id)
-                case Closed(session_id):
+                case SessionEnd(session_id):
                     self._end(session_id)
                 case Problem(line, reason):
                     replayer.totals.unreadable += 1
                     self._report.problem(f"{name}:{line}" if line else name, reason)
-                case Aside(_, kind):
+                case SkippedLine(_, kind):
                     self._report.aside(kind)
         count = f"{replayer.totals.messages:,} messages  {name[-30:]}"
         self._report.progress.show(count, batch.done)
@@ -142,7 +142,7 @@ class Replay:
             self._expectation.add(finding)
 
 
-async def _install(component: AgentComponent, found: Found) -> None:
+async def _install(component: AgentComponent, found: LoadedTarget) -> None:
     try:
         await component.install(found.host)
     except Exception as error:
@@ -160,7 +160,7 @@ def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
         return runner.get_loop().run_until_complete(work)
 
 
-def _not_replayed(found: Found) -> tuple[str, ...]:
+def _not_replayed(found: LoadedTarget) -> tuple[str, ...]:
     """Return the names of events whose handlers a replay does not run."""
     known = dict.fromkeys((*CATALOGUE, *found.bus.events))
     # Every component brings one for its adapters; a person wrote the others.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.config.loading import Found
+    from toolbus.config.loading import LoadedTarget
     from toolbus.events.catalogue import ToolSpec
 
 REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
@@ -41,7 +41,7 @@ _REFUSED = frozenset({"denied", "rejected"})
 class Replayer:
     """Takes messages past the handlers of *found*; *report* gets what they do, *totals* counts."""
 
-    def __init__(self, found: Found, report: Callable[[ReplayFinding], object]) -> None:
+    def __init__(self, found: LoadedTarget, report: Callable[[ReplayFinding], object]) -> None:
         self._bus, self._tools = found.bus, found.host.tools
         self._check, self._report = ArgumentsCheck(found.host.tools), report
         self._agent_id = _speaker(found)
@@ -198,7 +198,7 @@ class Replayer:
         self._report(finding)
 
 
-def _speaker(found: Found) -> str:
+def _speaker(found: LoadedTarget) -> str:
     """Return the agent whose handlers are meant: of a bus where one is heard, that one."""
     if found.kind != "bus":
         return found.host.scope.agent_id

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from toolbus.errors import StoreError
-from toolbus.formats.items import Aside, Closed, Item, Opened, Problem, Said
-from toolbus.formats.lines import LINE_LIMIT
-from toolbus.formats.reading import read
+from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
+from toolbus.formats.reading import LINE_LIMIT, read
 from toolbus.store.archive import Archive
 from toolbus.terminal.screen import UsageError
 
@@ -102,7 +101,7 @@ def _read(
 
 
 def _concerns(item: Item, session: str) -> bool:
-    return isinstance(item, Problem | Aside) or item.session == session
+    return isinstance(item, Problem | SkippedLine) or item.session == session
 
 
 def _is_database(source: Source, *, sure: bool) -> bool:
@@ -159,16 +158,16 @@ def _read_database(source: Source, session_id: str | None) -> Generator[SourceBa
         sessions = [one for one in archive.sessions() if session_id in {None, one.id}]
         total, done = sum([session.messages for session in sessions]), 0
         for session in sessions:
-            yield SourceBatch(source, [Opened(session.id)])
+            yield SourceBatch(source, [SessionStart(session.id)])
             rows = archive.messages(session.key)
             while batch := list(islice(rows, _BATCH)):
                 done += len(batch)
                 items = [_item(session.id, row) for row in batch]
                 yield SourceBatch(source, items, min(1.0, done / total) if total else None)
-            yield SourceBatch(source, [Closed(session.id)])
+            yield SourceBatch(source, [SessionEnd(session.id)])
 
 
 def _item(session_id: str, row: MessageRow) -> Item:
     if row.message is None:
         return Problem(row.seq, row.problem_in(session_id))
-    return Said(session_id, row.message)
+    return MessageItem(session_id, row.message)

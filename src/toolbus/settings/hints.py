@@ -21,5 +21,5 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def hint(word: str, known: Iterable[str]) -> str:
     """Return a hint at the one of *known* that looks like *word*, else at the first of them all."""
     names = sorted(known)
-    more = ", …" if len(names) > _MOST else ""
-    return nearest(word, names) or f"; known: {', '.join(names[:_MOST]) or 'none'}{more}"
+    others = ", …" if len(names) > _MOST else ""
+    return nearest(word, names) or f"; known: {', '.join(names[:_MOST]) or 'none'}{others}"

@@ -73,5 +73,5 @@ def _import_alone(file: Path) -> ModuleType:
 def _last_place(error: BaseException, file: Path) -> str:
     """Return the last line of *file* that was on the way to *error*."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [one.lineno for one in frames if Path(one.filename) == file.resolve()]
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
     return f"{file}:{lines[-1]}" if lines else str(file)

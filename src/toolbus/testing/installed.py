@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.components.adapters import ToolAdapter, with_context
 from toolbus.components.components import AgentComponent
+from toolbus.components.participants import ComponentHost
 from toolbus.errors import DeadlineError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -20,7 +20,6 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
 from toolbus.testing.limits import Stopwatch, TimeIsUp
-from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,13 +30,6 @@ if TYPE_CHECKING:
 _SCOPE = Scope(agent_id="checked", session_id="checked")
 
 
-class CheckHost:
-    """What a component is installed on while it is checked, unless it is installed already."""
-
-    def __init__(self) -> None:
-        self.bus, self.tools, self.scope = EventBus(), Toolset(), _SCOPE
-
-
 @contextmanager
 def installed(subject: object, limit: float) -> Iterator[Stopwatch]:
     """Give what runs the functions of *subject*, which is installed meanwhile if a component."""
@@ -46,7 +38,7 @@ def installed(subject: object, limit: float) -> Iterator[Stopwatch]:
         if not isinstance(subject, AgentComponent) or subject.host is not None:
             yield watch
             return
-        host = CheckHost()
+        host = ComponentHost(scope=_SCOPE)
         subject.setup(host)
         try:
             watch.run(lambda: subject.install(host))

@@ -7,10 +7,9 @@ import pytest
 
 from toolbus.errors import DecodeError
 from toolbus.formats.blocks import part_of
-from toolbus.formats.items import Aside, Problem, Said
-from toolbus.formats.names import Names
+from toolbus.formats.items import MessageItem, Problem, SkippedLine
 from toolbus.formats.openai import message_of
-from toolbus.formats.parsing import parse
+from toolbus.formats.parsing import ToolNames, parse
 from toolbus.formats.reading import read
 from toolbus.messages.records import (
     AssistantMessage,
@@ -30,7 +29,7 @@ def found(*lines, kind=None):
 
 
 def said(*lines, kind=None):
-    return [item.message for item in found(*lines, kind=kind) if isinstance(item, Said)]
+    return [item.message for item in found(*lines, kind=kind) if isinstance(item, MessageItem)]
 
 
 def reasons(*lines, kind=None):
@@ -38,7 +37,7 @@ def reasons(*lines, kind=None):
 
 
 def openai(message):
-    return message_of(message, "m", Names(), "$")
+    return message_of(message, "m", ToolNames(), "$")
 
 
 PARTS = [
@@ -240,7 +239,7 @@ def test_an_empty_turn_is_an_empty_message():
 
 
 def test_names_are_forgotten_when_answered_or_too_many():
-    names = Names(most=2)
+    names = ToolNames(limit=2)
     calls = [ToolCall(id=str(at), name=f"n{at}") for at in range(3)]
     names.add(AssistantMessage(id="a", tool_calls=tuple(calls)))
     names.add(ToolMessage(id="t", tool_call_id="2", tool_name="n2"))
@@ -288,14 +287,18 @@ def test_agents_with_an_id_have_a_session_each():
         {"type": "user", "session_id": "T", "uuid": "3", "message": {"content": "c"}},
     ]
 
-    assert [one.session for one in found(*lines) if isinstance(one, Said)] == ["S/x", "S/y", "T"]
+    assert [one.session for one in found(*lines) if isinstance(one, MessageItem)] == [
+        "S/x",
+        "S/y",
+        "T",
+    ]
 
 
 def test_only_so_many_side_chains_are_remembered():
     lines = [claude("user", "a", str(at), isSidechain=True) for at in range(70)]
     lines.append(claude("user", "b", "x", isSidechain=True, parentUuid="0"))
 
-    sessions = [one.session for one in found(*lines) if isinstance(one, Said)]
+    sessions = [one.session for one in found(*lines) if isinstance(one, MessageItem)]
 
     assert sessions[:2] == ["S/sidechain-1", "S/sidechain-2"]
     assert sessions[-1] == "S/sidechain-70"
@@ -306,7 +309,7 @@ def test_lines_for_the_screen_alone_are_left_aside():
         claude("user", "a", "1", isVisibleInTranscriptOnly=True), {"type": "tag", "uuid": "2"}
     )
 
-    assert items == [Aside(1, "shown only"), Aside(2, "tag")]
+    assert items == [SkippedLine(1, "shown only"), SkippedLine(2, "tag")]
 
 
 @pytest.mark.parametrize("line", [[], {"type": 5}])

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolbus.formats.items import Aside, Closed, Noted, Opened, Problem, Said
-from toolbus.formats.lines import read_lines
-from toolbus.formats.reading import FORMATS, read
+from toolbus.formats.items import (
+    MessageItem,
+    Problem,
+    RecordItem,
+    SessionEnd,
+    SessionStart,
+    SkippedLine,
+)
+from toolbus.formats.reading import FORMATS, read, read_lines
 from toolbus.messages.records import decode, encode
 
 WORDS = (
@@ -111,17 +117,17 @@ def check(data, kind):
     opened = set()
     for item in read(BytesIO(data), "file", kind=kind):
         match item:
-            case Opened(session):
+            case SessionStart(session):
                 assert session not in opened
                 opened.add(session)
-            case Closed(session):
+            case SessionEnd(session):
                 opened.remove(session)
-            case Said(session, message):
+            case MessageItem(session, message):
                 assert session in opened
                 assert decode(encode(message)) == message
-            case Noted(session, _):
+            case RecordItem(session, _):
                 assert session in opened
-            case Problem(line, reason) | Aside(line, reason):
+            case Problem(line, reason) | SkippedLine(line, reason):
                 assert line > 0
                 assert reason
     assert not opened
@@ -149,7 +155,7 @@ def test_a_sample_with_one_place_replaced_is_read_or_named(kind, data):
 def test_the_samples_are_good(kind):
     items = list(read(BytesIO(json.dumps(SAMPLES[kind]).encode()), "file"))
 
-    assert [one for one in items if isinstance(one, Said)]
+    assert [one for one in items if isinstance(one, MessageItem)]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +180,6 @@ def test_lines_are_bounded(data, numbers):
 def test_duplicate_keys_are_the_last():
     data = b'{"messages":[],"messages":[{"role":"user","content":"hi"}]}'
 
-    (said,) = [one for one in read(BytesIO(data), "file") if isinstance(one, Said)]
+    (said,) = [one for one in read(BytesIO(data), "file") if isinstance(one, MessageItem)]
 
     assert said.message.text == "hi"

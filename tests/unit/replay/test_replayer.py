@@ -16,7 +16,8 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.config.loading import Found, Stage
+from toolbus.components.participants import ComponentHost
+from toolbus.config.loading import LoadedTarget
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
 from toolbus.replay import replayer as replayer_module
@@ -26,7 +27,9 @@ from toolbus.replay.replayer import Replayer
 def play(bus, *messages, host=None, kind="bus"):
     """Return the findings of a session of *messages*, and the totals."""
     findings = []
-    replayer = Replayer(Found(bus, "test", kind, host or Stage(bus)), findings.append)
+    replayer = Replayer(
+        LoadedTarget(bus, "test", kind, host or ComponentHost(bus)), findings.append
+    )
 
     async def run():
         end = replayer.listen()
