@@ -38,13 +38,11 @@ def _faster(name: str, row: str, *peers: tuple[str, float]) -> list[Target]:
 
 
 _SYNC = (
-    ("0 handlers", 1.5, None),
     ("1 handlers", 3.8, 3.3),
     ("10 handlers", 2.0, 1.7),
     ("100 handlers", 1.8, 1.6),
 )
 _AWAITED = (
-    ("0 handlers", 1.5, None),
     ("1 handlers", 2.4, None),
     ("10 handlers", 1.5, None),
     ("100 handlers", 1.35, None),

@@ -23,25 +23,23 @@ logger = logging.getLogger("toolbus")
 
 
 class Loops:
-    """All queues of one bus, by the loop that empties them."""
+    """All queues of one bus, by the loop that empties them; *lock* guards them.
+
+    *lost* counts the turns that were cut off, because their loop ended.
+    """
 
     def __init__(self) -> None:
         # Reentrant: the garbage collector may dispatch from a finalizer, at any moment.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._loops: dict[asyncio.AbstractEventLoop, LoopQueues] = {}
         self._closed = False
-        self._lost = 0
+        self.lost = 0
 
     @property
     def pending(self) -> int:
         """How many events wait, or are being shown, in all loops."""
-        with self._lock:
+        with self.lock:
             return sum([queues.pending for queues in self._loops.values()])
-
-    @property
-    def lost(self) -> int:
-        """How many turns were cut off, because their loop ended."""
-        return self._lost
 
     def open(self) -> None:
         """Serve from the running loop; raises `ClosedError` after `close`."""
@@ -118,7 +116,7 @@ class Loops:
         caller = calling_loop.get()
         if caller is not None and not caller.is_closed():
             return caller
-        with self._lock:
+        with self.lock:
             used = [loop for loop in self._loops if not loop.is_closed()]
         return used[-1] if used else None
 
@@ -127,9 +125,9 @@ class Loops:
 
     def _of(self, loop: asyncio.AbstractEventLoop) -> LoopQueues:
         """Return the queues of *loop*, which takes over what closed loops have left."""
-        with self._lock:
+        with self.lock:
             if loop not in self._loops:
-                self._loops[loop] = LoopQueues(loop, self, self._lock, self._lose)
+                self._loops[loop] = LoopQueues(loop, self)
             queues = self._loops[loop]
             for former in tuple(self._loops.values()):
                 if former is not queues and former.loop.is_closed():
@@ -137,5 +135,6 @@ class Loops:
                     queues.take_over(former)
             return queues
 
-    def _lose(self) -> None:
-        self._lost += 1
+    def count_lost(self) -> None:
+        """Count a turn that was cut off, because its loop ended."""
+        self.lost += 1

@@ -13,12 +13,10 @@ from toolbus.bus.dispatch.nesting import next_turn
 from toolbus.bus.dispatch.observers import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from threading import RLock
-
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.nesting import ObserverTurn
+    from toolbus.bus.loops import Loops
 
 # Who waits for a queue whose task was cancelled looks again, and starts it anew.
 LOOK_AGAIN = 0.1
@@ -62,20 +60,10 @@ class Waiter(NamedTuple):
 
 
 class LoopQueues:
-    """The queues of one *loop*, and the tasks that empty them there.
+    """The queues of one *loop* among those of the bus, and the tasks that empty them there."""
 
-    *place* stands for all queues of a bus, *lock* guards them; *lose* is called for an event whose
-    turn the loop's end cut off.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        place: object,
-        lock: RLock,
-        lose: Callable[[], object],
-    ) -> None:
-        self.loop, self._place, self._lock, self._lose = loop, place, lock, lose
+    def __init__(self, loop: asyncio.AbstractEventLoop, bus_loops: Loops) -> None:
+        self.loop, self._bus_loops, self._lock = loop, bus_loops, bus_loops.lock
         self._queues: dict[Binding, Queue] = {}
         self._waiting: list[Waiter] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,7 +79,7 @@ class LoopQueues:
 
         Raises `DispatchDepthError`.
         """
-        turn, variables = next_turn(self._place, binding.event), copy_context()
+        turn, variables = next_turn(self._bus_loops, binding.event), copy_context()
         turn.mark(variables)
         with self._lock:
             self._add(binding, Item(context, variables, turn, binding.hold()))
@@ -202,7 +190,7 @@ class LoopQueues:
             event,
             waiting,
         )
-        self._lose()
+        self._bus_loops.count_lost()
         self._seen(queue)
 
     def _seen(self, queue: Queue) -> None:

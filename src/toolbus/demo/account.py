@@ -28,7 +28,7 @@ from toolbus.messages.records import (
     ToolResponse,
     encode,
 )
-from toolbus.terminal.excerpts import Rows, excerpt
+from toolbus.terminal.differences import Rows, excerpt
 
 if TYPE_CHECKING:
     from pathlib import Path

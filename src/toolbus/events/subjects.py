@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 def ids_of(value: object) -> tuple[str, str]:
     """Return the id of the message or call that *value* is about, and the tool call's id."""
     match value:
-        case ToolMessage(id=own, tool_call_id=call_id):
-            return own, call_id
-        case ToolCall(id=own):
-            return own, own
-        case SystemMessage(id=own) | UserMessage(id=own) | AssistantMessage(id=own):
-            return own, ""
+        case ToolMessage():
+            return value.id, value.tool_call_id
+        case ToolCall():
+            return value.id, value.id
+        case SystemMessage() | UserMessage() | AssistantMessage():
+            return value.id, ""
         case ToolCallOutcome(requested=call) | ToolCallFailure(call=call):
             return call.id, call.id
-        case ToolCallPersist(tool_message_id=own, tool_call_id=call_id):
-            return own, call_id
+        case ToolCallPersist():
+            return value.tool_message_id, value.tool_call_id
         case ModelReply(message=message):
             return message.id, ""
     return "", ""

@@ -26,13 +26,11 @@ class Deny(Struct, frozen=True):
     detail: str | None = None
 
     def __post_init__(self) -> None:
-        given: Any = self.reason
-        is_text = isinstance(given, str)
-        details = [
-            in_words(one) for one in (None if is_text else given, self.detail) if one is not None
-        ]
-        force_setattr(self, "reason", (is_text and in_words(given)) or NO_REASON)
-        force_setattr(self, "detail", "; ".join(details) if details else None)
+        reason: Any = self.reason
+        is_text = isinstance(reason, str)
+        details = [each for each in (None if is_text else reason, self.detail) if each is not None]
+        force_setattr(self, "reason", (is_text and in_words(reason)) or NO_REASON)
+        force_setattr(self, "detail", "; ".join(map(in_words, details)) if details else None)
 
 
 class Ask(Struct, frozen=True):
@@ -44,9 +42,9 @@ class Ask(Struct, frozen=True):
     prompt: str = NO_PROMPT
 
     def __post_init__(self) -> None:
-        given: Any = self.prompt
-        words = "" if given is None else in_words(given)
-        if not isinstance(given, str):
+        prompt: Any = self.prompt
+        words = "" if prompt is None else in_words(prompt)
+        if not isinstance(prompt, str):
             words = words and f"{NO_PROMPT} ({words})"
         force_setattr(self, "prompt", words or NO_PROMPT)
 
@@ -60,8 +58,8 @@ def in_words(value: object) -> str:
         if isinstance(value, str):
             text = plain(value)
             return escape_surrogates(text) if text.strip() else ""
-        told = isinstance(value, BaseException)
-        return escape_surrogates(f"{type(value).__name__}: {value}" if told else repr(value))
+        is_error = isinstance(value, BaseException)
+        return escape_surrogates(f"{type(value).__name__}: {value}" if is_error else repr(value))
     except Exception:  # noqa: BLE001 - telling of a refusal must not fail
         return type(value).__name__
 

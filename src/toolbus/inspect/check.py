@@ -48,7 +48,7 @@ def _show(report: CheckReport, screen: Screen) -> None:
     facts = f"version {report.version}, {_count(report.pages, 'page')}, {report.bytes:,} bytes"
     screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
     if report.sessions:
-        screen.table([_row(one) for one in report.sessions], indent=2, numbers=True)
+        screen.table([_row(state) for state in report.sessions], indent=2, numbers=True)
     for note in report.notes:
         screen.prose(f"note: {note}", style="dim")
     for problem in report.problems[:_MAX_PROBLEMS]:

@@ -82,10 +82,10 @@ def show_wiring(
 
     That is *config*, or the nearest one if there is no target either. Raises `LoadError`.
     """
-    found = load_configuration(config) if target is None else load(target)
-    wiring = read_wiring(found.bus, target=found.target, kind=found.kind)
-    if found.configuration is not None:
-        wiring = replace(wiring, components=_components(found.configuration))
+    loaded = load_configuration(config) if target is None else load(target)
+    wiring = read_wiring(loaded.bus, target=loaded.target, kind=loaded.kind)
+    if loaded.configuration is not None:
+        wiring = replace(wiring, components=_components(loaded.configuration))
     if as_json:
         output.write(f"{encode(wiring).decode()}\n")
     else:
@@ -101,24 +101,24 @@ def read_wiring(bus: EventBus, *, target: str, kind: str) -> Wiring:
     return Wiring(
         target=target,
         kind=kind,
-        events=tuple([one for one in wired if one.handlers or one.receivers]),
-        idle=tuple([one.event for one in wired if not (one.handlers or one.receivers)]),
+        events=tuple([event for event in wired if event.handlers or event.receivers]),
+        idle=tuple([event.event for event in wired if not (event.handlers or event.receivers)]),
     )
 
 
 def _components(configuration: Configuration) -> tuple[ComponentWiring, ...]:
-    entries = [*[one.entry for one in configuration.configured], *configuration.disabled]
+    entries = [*[each.entry for each in configuration.configured], *configuration.disabled]
     return tuple(
         [
             ComponentWiring(
-                name=one.name,
-                use=one.use,
-                enabled=one.enabled,
-                tools=one.tools,
-                priority=one.priority,
-                where=one.where,
+                name=entry.name,
+                use=entry.use,
+                enabled=entry.enabled,
+                tools=entry.tools,
+                priority=entry.priority,
+                where=entry.where,
             )
-            for one in entries
+            for entry in entries
         ]
     )
 
@@ -128,7 +128,7 @@ def _wiring_of(bus: EventBus, event: Event) -> EventWiring:
         event=event.name,
         verb=_verb(event),
         handlers=bus.handlers(event),
-        receivers=tuple([_receiver(one) for one in _strangers(bus, event)]),
+        receivers=tuple([_receiver(function) for function in _plain_receivers(bus, event)]),
     )
 
 
@@ -138,11 +138,11 @@ def _verb(event: Event) -> str:
     return "observe" if event.awaited else "do"
 
 
-def _strangers(bus: EventBus, event: Event) -> list[Any]:
+def _plain_receivers(bus: EventBus, event: Event) -> list[Any]:
     """Return the receivers that blinker got from others than the bus; weak ones may have died."""
-    held = list(bus.signal(event).receivers.values())
-    heard = [one() if isinstance(one, weakref.ref) else one for one in held]
-    return [one for one in heard if one is not None and not isinstance(one, Binding)]
+    references = list(bus.signal(event).receivers.values())
+    receivers = [each() if isinstance(each, weakref.ref) else each for each in references]
+    return [each for each in receivers if each is not None and not isinstance(each, Binding)]
 
 
 def _receiver(function: Any) -> Receiver:
@@ -152,7 +152,7 @@ def _receiver(function: Any) -> Receiver:
 
 
 def _show(wiring: Wiring, screen: Screen) -> None:
-    handlers = [handler for one in wiring.events for handler in one.handlers]
+    handlers = [handler for event in wiring.events for handler in event.handlers]
     count = f"{_count(len(handlers), 'handler')} on {_count(len(wiring.events), 'event')}"
     screen.line(wiring.kind, "  ", Span(short_place(wiring.target), "strong"), right=[count])
     senders = {handler.sender for handler in handlers}
@@ -160,10 +160,10 @@ def _show(wiring: Wiring, screen: Screen) -> None:
         screen.line(Span(f"all hear {_speaker(senders.pop())}", "dim"))
     if wiring.components:
         _show_components(wiring.components, screen)
-    for one in wiring.events:
+    for event in wiring.events:
         screen.line()
-        screen.line(Span(one.event, "strong"), right=[Span(one.verb, "dim")])
-        _show_event(one, screen, with_sender=len(senders) > 1)
+        screen.line(Span(event.event, "strong"), right=[Span(event.verb, "dim")])
+        _show_event(event, screen, with_sender=len(senders) > 1)
     if wiring.idle:
         screen.line()
         idle = f"{_count(len(wiring.idle), 'event')} without handlers: {', '.join(wiring.idle)}"
@@ -174,25 +174,26 @@ def _show_components(components: Sequence[ComponentWiring], screen: Screen) -> N
     screen.line()
     screen.line(Span("components", "strong"), right=[Span("as installed", "dim")])
     rows: list[tuple[Span | str, ...]] = []
-    for at, one in enumerate(components, 1):
-        facts = [] if one.name == one.use else [one.use]
-        facts += [] if one.tools == ("*",) else [f"only {', '.join(one.tools)}"]
-        facts += [] if one.priority is None else [f"priority {one.priority}"]
-        place = f"{at:>4}" if one.enabled else " off"
-        rows.append((place, one.name, " · ".join(facts)))
-    screen.table(rows, indent=1, notes=[short_place(one.where) for one in components])
+    for number, component in enumerate(components, 1):
+        facts = [] if component.name == component.use else [component.use]
+        facts += [] if component.tools == ("*",) else [f"only {', '.join(component.tools)}"]
+        facts += [] if component.priority is None else [f"priority {component.priority}"]
+        place = f"{number:>4}" if component.enabled else " off"
+        rows.append((place, component.name, " · ".join(facts)))
+    notes = [short_place(component.where) for component in components]
+    screen.table(rows, indent=1, notes=notes)
 
 
-def _show_event(one: EventWiring, screen: Screen, *, with_sender: bool) -> None:
+def _show_event(event: EventWiring, screen: Screen, *, with_sender: bool) -> None:
     rows: list[tuple[Span | str, ...]] = []
     notes: list[str] = []
-    for handler in one.handlers:
+    for handler in event.handlers:
         style: Style = "asked" if handler.kind == "guard" else ""
         kind = Span(f"{handler.kind:<11}", style)
         rows.append((f"{handler.priority:>4}", kind, f"{handler.policy:<6}", handler.name))
         heard = f"hears {_speaker(handler.sender)} · " if with_sender else ""
         notes.append(f"{heard}{short_place(handler.where)}")
-    for receiver in one.receivers:
+    for receiver in event.receivers:
         rows.append(("   -", "receiver   ", "open  ", receiver.name))
         notes.append(short_place(receiver.where))
     # A place that is that of the row above is not said again: the handlers of a base class.

@@ -10,9 +10,8 @@ from msgspec import UNSET
 from toolbus.bus.ledger.wording import sign_of
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, decode, encode
-from toolbus.terminal.differences import differences
+from toolbus.terminal.differences import differences, excerpt
 from toolbus.terminal.durations import duration_of
-from toolbus.terminal.excerpts import excerpt
 from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:

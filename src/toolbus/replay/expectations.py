@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _KIND = "replay expectation"
 _VERSION = 1
-_LONGEST = 400
+_MAX_LENGTH = 400
 
 
 class Expectation:
@@ -40,24 +40,24 @@ class Expectation:
         self.totals: dict[str, Any] = {}
 
     def add(self, finding: ReplayFinding) -> None:
-        """Keep a finding."""
-        self.sessions.setdefault(finding.session, []).append(_json(_kept(finding)))
+        """Take in a finding."""
+        self.sessions.setdefault(finding.session, []).append(_json(_facts(finding)))
 
     def close(self, totals: ReplayTotals) -> None:
-        """Keep the totals."""
+        """Take in the totals."""
         self.totals = to_builtins(totals)
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all."""
         with replacing(path, force=True) as stream:
-            for text in self._pieces():
+            for text in self._parts():
                 stream.write(text.encode())
 
-    def _pieces(self) -> Iterator[str]:
+    def _parts(self) -> Iterator[str]:
         """Give the document as `json.dumps` would write it, a finding at a time."""
         yield '{\n  "sessions": {'
-        for at, session in enumerate(sorted(self.sessions)):
-            yield f"{',' * bool(at)}\n    {_json(session)}: ["
+        for index, session in enumerate(sorted(self.sessions)):
+            yield f"{',' * bool(index)}\n    {_json(session)}: ["
             for number, finding in enumerate(self.sessions[session]):
                 pretty = json.dumps(json.loads(finding), indent=2, ensure_ascii=False)
                 yield f"{',' * bool(number)}\n{indent(pretty, ' ' * 6)}"
@@ -87,24 +87,24 @@ def read_expectation(path: Path) -> Expectation:
             expectation = Expectation()
             expectation.totals = totals
             for session, findings in sessions.items():
-                expectation.sessions[session] = [_json(one) for one in findings]
+                expectation.sessions[session] = [_json(finding) for finding in findings]
             return expectation
     raise UsageError(f"{path} is no expectation of a replay; write it anew with --update")
 
 
-def compare(expected: Expectation, found: Expectation) -> Iterator[str]:
-    """Give the lines that tell how *found* differs from *expected*; none if it does not."""
-    for session in sorted({*expected.sessions, *found.sessions}):
-        old, new = expected.sessions.get(session, []), found.sessions.get(session, [])
+def compare(expected: Expectation, actual: Expectation) -> Iterator[str]:
+    """Give the lines that tell how *actual* differs from *expected*; none if it does not."""
+    for session in sorted({*expected.sessions, *actual.sessions}):
+        old, new = expected.sessions.get(session, []), actual.sessions.get(session, [])
         lines = [
-            *[f"  - {_worded(one)}" for one in _without(old, new)],
-            *[f"  + {_worded(one)}" for one in _without(new, old)],
+            *[f"  - {_line_of(finding)}" for finding in _without(old, new)],
+            *[f"  + {_line_of(finding)}" for finding in _without(new, old)],
         ]
         if lines:
             yield f"session {session}"
             # What became of one call or message stands together.
             yield from sorted(lines, key=lambda line: line[4:])
-    totals = list(_totals(expected.totals, found.totals))
+    totals = list(_totals(expected.totals, actual.totals))
     if totals:
         yield "totals"
         yield from totals
@@ -112,17 +112,17 @@ def compare(expected: Expectation, found: Expectation) -> Iterator[str]:
 
 def _without(some: list[str], others: list[str]) -> Iterator[str]:
     """Give those of *some* that are not among *others* as often."""
-    left = Counter(others)
-    for one in some:
-        if left[one]:
-            left[one] -= 1
+    rest = Counter(others)
+    for finding in some:
+        if rest[finding]:
+            rest[finding] -= 1
         else:
-            yield one
+            yield finding
 
 
-def _totals(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
-    for name in sorted({*expected, *found}):
-        old, new = expected.get(name, 0), found.get(name, 0)
+def _totals(expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[str]:
+    for name in sorted({*expected, *actual}):
+        old, new = expected.get(name, 0), actual.get(name, 0)
         if isinstance(old, dict) and isinstance(new, dict):
             yield from _totals(old, new)
         elif old != new:
@@ -130,49 +130,49 @@ def _totals(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
             yield f"  + {name} {_json(new)}"
 
 
-def _kept(finding: ReplayFinding) -> dict[str, Any]:
-    kept: dict[str, Any] = {
+def _facts(finding: ReplayFinding) -> dict[str, Any]:
+    facts: dict[str, Any] = {
         "on": finding.role,
         "id": finding.subject,
         "outcome": finding.outcome,
     }
     if finding.tool:
-        kept["tool"] = finding.tool
+        facts["tool"] = finding.tool
     if finding.reason is not None:
-        kept["reason"] = _short(finding.reason)
+        facts["reason"] = _short(finding.reason)
     if finding.by:
-        kept["by"] = list(finding.by)
+        facts["by"] = list(finding.by)
     if finding.reads is not None:
-        kept["reads"] = _short(finding.reads)
+        facts["reads"] = _short(finding.reads)
     if finding.changes:
-        kept["after"] = {
-            one.path: "(taken away)" if one.after is UNSET else _short_json(one.after)
-            for one in finding.changes
+        facts["after"] = {
+            change.path: "(taken away)" if change.after is UNSET else _short_json(change.after)
+            for change in finding.changes
         }
-    return kept
+    return facts
 
 
 def _short_json(value: Any) -> Any:
     if isinstance(value, str):
         return _short(value)
     text = _json(value)
-    return value if len(text) <= _LONGEST else _short(text)
+    return value if len(text) <= _MAX_LENGTH else _short(text)
 
 
 def _short(text: str) -> str:
     """Return *text*, or of a long one what tells it from others."""
-    if len(text) <= _LONGEST:
+    if len(text) <= _MAX_LENGTH:
         return text
     digest = blake2b(text.encode(), digest_size=8).hexdigest()
-    return f"{text[:_LONGEST]} … ({len(text)} characters, blake2b {digest})"
+    return f"{text[:_MAX_LENGTH]} … ({len(text)} characters, blake2b {digest})"
 
 
 def _are_findings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and all(isinstance(finding, dict) for finding in value)
 
 
-def _worded(kept: str) -> str:
-    finding = json.loads(kept)
+def _line_of(text: str) -> str:
+    finding = json.loads(text)
     names = [str(finding.pop(name)) for name in ("on", "tool", "id", "outcome") if name in finding]
     return " ".join([*names, _json(finding)] if finding else names)
 

@@ -73,8 +73,10 @@ def summarize(record: DispatchRecord) -> DispatchSummary | None:
     if outcome is None:
         return None
     # In a dry run a refusal's reason is with the handlers alone.
-    reasons = [one.reason for one in record.entries if one.status in {"denied", "asked"}]
-    reason = record.reason or "\n".join(filter(None, reasons)) or None
+    refusals = [entry for entry in record.entries if entry.status in {"denied", "asked"}]
+    reason = (
+        record.reason or "\n".join([entry.reason for entry in refusals if entry.reason]) or None
+    )
     return DispatchSummary(outcome, reason, describe_actors(record.entries))
 
 

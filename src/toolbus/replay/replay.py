@@ -61,41 +61,42 @@ def run_replay(output: Output, sources: Sequence[str], target: str, options: Rep
     logging.getLogger("toolbus").addHandler(logging.NullHandler())
     # What handlers print is not ours.
     with redirect_stdout(sys.stderr):
-        found = load(target)
+        loaded = load(target)
         progress = ProgressLine(Output(sys.stderr))
         report: ReplayReport = (
             JsonReport(output, progress)
             if options.as_json
             else TextReport(output, progress, options.limit)
         )
-        report.begin(found.target, _not_replayed(found))
+        report.begin(loaded.target, _not_replayed(loaded))
         if others:
             report.asides["other file"] += others
         batches = read_sources(
             files, kind=options.format, limit=options.line_limit, session=options.session
         )
         with closing(batches):
-            result = _run(Replay(found, report, collect=bool(options.check)).run(batches))
+            result = _run(Replay(loaded, report, collect=bool(options.check)).run(batches))
     return _conclude(report, options, expected, result)
 
 
 class Replay:
-    """One run over all sources; it holds the sessions that are open, and no messages.
+    """One run over all sources through the handlers of *target*.
 
-    With *collect* it gathers what it finds for an expectation.
+    It holds the sessions that are open, and no messages. With *collect* it gathers what it
+    finds for an expectation.
     """
 
-    def __init__(self, found: LoadedTarget, report: ReplayReport, *, collect: bool) -> None:
-        self._found, self._report = found, report
+    def __init__(self, target: LoadedTarget, report: ReplayReport, *, collect: bool) -> None:
+        self._target, self._report = target, report
         self._collect, self._expectation = collect, Expectation()
-        self._replayer = Replayer(found, self._add)
+        self._replayer = Replayer(target, self._add)
         self._sessions: dict[str, ReplaySession] = {}
 
     async def run(self, batches: Iterator[SourceBatch]) -> Expectation:
         """Take all *batches*; return what was found, if it was to be collected, and the totals."""
         async with AsyncExitStack() as stack:
-            for component in self._found.components:
-                await _install(component, self._found)
+            for component in self._target.components:
+                await _install(component, self._target)
                 stack.push_async_callback(component.close)
             stack.callback(self._replayer.listen())
             for batch in batches:
@@ -142,12 +143,12 @@ class Replay:
             self._expectation.add(finding)
 
 
-async def _install(component: AgentComponent, found: LoadedTarget) -> None:
+async def _install(component: AgentComponent, target: LoadedTarget) -> None:
     try:
-        await component.install(found.host)
+        await component.install(target.host)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        text = f"component {component.name!r} of {found.target} cannot be installed: {reason}"
+        text = f"component {component.name!r} of {target.target} cannot be installed: {reason}"
         raise UsageError(text) from error
 
 
@@ -160,9 +161,9 @@ def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
         return runner.get_loop().run_until_complete(work)
 
 
-def _not_replayed(found: LoadedTarget) -> tuple[str, ...]:
+def _not_replayed(target: LoadedTarget) -> tuple[str, ...]:
     """Return the names of events whose handlers a replay does not run."""
-    known = dict.fromkeys((*CATALOGUE, *found.bus.events))
+    known = dict.fromkeys((*CATALOGUE, *target.bus.events))
     # Every component brings one for its adapters; a person wrote the others.
     of_adapters = place_of(AgentComponent._on_tools_provide_adapter)  # noqa: SLF001 - public in effect
     return tuple(
@@ -170,7 +171,7 @@ def _not_replayed(found: LoadedTarget) -> tuple[str, ...]:
             event.name
             for event in known
             if event not in REPLAYED
-            and any(handler.where != of_adapters for handler in found.bus.handlers(event))
+            and any(handler.where != of_adapters for handler in target.bus.handlers(event))
         ]
     )
 

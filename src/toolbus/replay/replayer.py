@@ -39,12 +39,12 @@ _REFUSED = frozenset({"denied", "rejected"})
 
 
 class Replayer:
-    """Takes messages past the handlers of *found*; *report* gets what they do, *totals* counts."""
+    """Takes messages past the handlers of *target*; *report* gets what they do, *totals* counts."""
 
-    def __init__(self, found: LoadedTarget, report: Callable[[ReplayFinding], object]) -> None:
-        self._bus, self._tools = found.bus, found.host.tools
-        self._check, self._report = ArgumentsCheck(found.host.tools), report
-        self._agent_id = _speaker(found)
+    def __init__(self, target: LoadedTarget, report: Callable[[ReplayFinding], object]) -> None:
+        self._bus, self._tools = target.bus, target.host.tools
+        self._check, self._report = ArgumentsCheck(target.host.tools), report
+        self._agent_id = _speaker(target)
         self._summary: DispatchSummary | None = None
         self.totals = ReplayTotals()
 
@@ -59,7 +59,7 @@ class Replayer:
 
     def end(self, session: ReplaySession) -> None:
         """Count the calls that got no result."""
-        self.totals.unanswered += sum([not one.dropped for one in session.waiting.values()])
+        self.totals.unanswered += sum([not call.dropped for call in session.waiting.values()])
 
     def take(self, session: ReplaySession, message: Message) -> Coroutine[Any, Any, object]:
         """Take the next message of a session past the handlers, and the calls that it asks for."""
@@ -198,13 +198,13 @@ class Replayer:
         self._report(finding)
 
 
-def _speaker(found: LoadedTarget) -> str:
+def _speaker(target: LoadedTarget) -> str:
     """Return the agent whose handlers are meant: of a bus where one is heard, that one."""
-    if found.kind != "bus":
-        return found.host.scope.agent_id
-    handlers = [handler for event in REPLAYED for handler in found.bus.handlers(event)]
+    if target.kind != "bus":
+        return target.host.scope.agent_id
+    handlers = [handler for event in REPLAYED for handler in target.bus.handlers(event)]
     senders = {handler.sender for handler in handlers if handler.sender is not None}
-    return senders.pop() if len(senders) == 1 else found.host.scope.agent_id
+    return senders.pop() if len(senders) == 1 else target.host.scope.agent_id
 
 
 def _tool_of(subject: Message | ToolCall) -> str:

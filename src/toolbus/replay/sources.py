@@ -52,9 +52,9 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
     """
     sources: list[Source] = []
     others = 0
-    for one in arguments:
-        path = Path(one)
-        if one == "-":
+    for argument in arguments:
+        path = Path(argument)
+        if argument == "-":
             sources.append(Source(None, "stdin"))
         elif path.is_dir():
             files = sorted([file for file in path.rglob("*") if file.is_file()])
@@ -64,7 +64,7 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
         elif path.exists():
             sources.append(Source(path, path.name))
         else:
-            raise UsageError(f"there is no {one!r}; give a file, a folder, or - for stdin")
+            raise UsageError(f"there is no {argument!r}; give a file, a folder, or - for stdin")
     return sources, others
 
 
@@ -155,7 +155,7 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
 
 def _read_database(source: Source, session_id: str | None) -> Generator[SourceBatch]:
     with Archive(str(source.path), live=True) as archive:
-        sessions = [one for one in archive.sessions() if session_id in {None, one.id}]
+        sessions = [row for row in archive.sessions() if session_id in {None, row.id}]
         total, done = sum([session.messages for session in sessions]), 0
         for session in sessions:
             yield SourceBatch(source, [SessionStart(session.id)])

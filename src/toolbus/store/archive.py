@@ -125,9 +125,9 @@ class Archive:
     def sessions(self) -> Iterator[SessionRow]:
         """Give all sessions, the oldest first."""
         after = 0
-        while found := self._rows(queries.SESSIONS_AFTER, after, _BATCH):
-            yield from map(_session_row, found)
-            after = found[-1][0]
+        while rows := self._rows(queries.SESSIONS_AFTER, after, _BATCH):
+            yield from map(_session_row, rows)
+            after = rows[-1][0]
 
     def session(self, session_id: str) -> SessionRow | None:
         """Return the session of that very id."""
@@ -141,30 +141,30 @@ class Archive:
 
     def sessions_like(self, prefix: str) -> list[str]:
         """Return a few ids of sessions that begin with *prefix*."""
-        found = self._rows(queries.SESSIONS_FROM, prefix, FEW)
-        return [row[1] for row in found if row[1].startswith(prefix)]
+        rows = self._rows(queries.SESSIONS_FROM, prefix, FEW)
+        return [row[1] for row in rows if row[1].startswith(prefix)]
 
     def sessions_near(self, session_id: str) -> list[str]:
         """Return the ids of sessions next to *session_id* in the alphabet, and of the newest."""
-        found = [
+        rows = [
             *self._rows(queries.SESSIONS_BEFORE, session_id, FEW),
             *self._rows(queries.SESSIONS_FROM, session_id, FEW),
             *self._rows(queries.NEWEST_SESSIONS, _NEWEST),
         ]
-        return list(dict.fromkeys([row[1] for row in found]))
+        return list(dict.fromkeys([row[1] for row in rows]))
 
     def ids_like(self, prefix: str, *, calls: bool = False) -> list[str]:
         """Return a few ids of messages, or of calls, that begin with *prefix*."""
         known = queries.CALL_IDS_FROM if calls else queries.MESSAGE_IDS_FROM
-        found = [*self._rows(known, prefix, FEW), *self._rows(queries.MENTIONS_FROM, prefix, FEW)]
-        return list(dict.fromkeys([one for (one,) in found if one.startswith(prefix)]))
+        rows = [*self._rows(known, prefix, FEW), *self._rows(queries.MENTIONS_FROM, prefix, FEW)]
+        return list(dict.fromkeys([name for (name,) in rows if name.startswith(prefix)]))
 
     def ids_near(self, name: str, *, calls: bool = False) -> list[str]:
         """Return the ids of messages, or of calls, next to *name* in the alphabet."""
         after = queries.CALL_IDS_FROM if calls else queries.MESSAGE_IDS_FROM
         before = queries.CALL_IDS_BEFORE if calls else queries.MESSAGE_IDS_BEFORE
-        found = [*self._rows(before, name, FEW), *self._rows(after, name, FEW)]
-        return [one for (one,) in found]
+        rows = [*self._rows(before, name, FEW), *self._rows(after, name, FEW)]
+        return [name for (name,) in rows]
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
         """Give the messages of a session behind the number *after*, in order."""
@@ -173,30 +173,30 @@ class Archive:
     def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
         """Return a few messages of the id *name*."""
         if session is None:
-            found = self._rows(queries.MESSAGES_OF_ID, name, FEW)
+            rows = self._rows(queries.MESSAGES_OF_ID, name, FEW)
         else:
-            found = self._rows(queries.MESSAGES_OF_ID_IN, name, session, FEW)
-        return [_message_row(row) for row in found]
+            rows = self._rows(queries.MESSAGES_OF_ID_IN, name, session, FEW)
+        return [_message_row(row) for row in rows]
 
     def messages_of_call(self, name: str, session: int | None) -> list[MessageRow]:
         """Return the last few messages that ask for the call *name* or answer it, in order."""
         if session is None:
-            found = self._rows(queries.LAST_OF_CALL, name, FEW)
+            rows = self._rows(queries.LAST_OF_CALL, name, FEW)
             # The oldest, too: so it is known if several sessions have the id.
-            found += self._rows(queries.FIRST_OF_CALL, name)
+            rows += self._rows(queries.FIRST_OF_CALL, name)
         else:
-            found = self._rows(queries.LAST_OF_CALL_IN, name, session, FEW)
-        return [_message_row(row) for row in reversed(found)]
+            rows = self._rows(queries.LAST_OF_CALL_IN, name, session, FEW)
+        return [_message_row(row) for row in reversed(rows)]
 
     def before_in_call(self, name: str, row: MessageRow) -> list[MessageRow]:
         """Return the last few messages before *row* that speak of the call *name*, last first."""
-        found = self._rows(queries.OF_CALL_BEFORE, name, row.session, row.key, FEW)
-        return [_message_row(row) for row in found]
+        rows = self._rows(queries.OF_CALL_BEFORE, name, row.session, row.key, FEW)
+        return [_message_row(row) for row in rows]
 
     def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
         """Return the first message behind *row* that speaks of the call *name*."""
-        found = self._rows(queries.OF_CALL_AFTER, name, row.session, row.key)
-        return _message_row(found[0]) if found else None
+        rows = self._rows(queries.OF_CALL_AFTER, name, row.session, row.key)
+        return _message_row(rows[0]) if rows else None
 
     def page(self, key: int) -> Page | None:
         """Return the records that were written with the message of *key*."""
@@ -208,9 +208,9 @@ class Archive:
         At most a few hundred: those behind the message of the key *after*, and the newest that
         came without a message.
         """
-        found = self._rows(queries.LEFTOVERS_OF_ID, name, _BATCH)
-        found += self._rows(queries.PAGES_OF_ID, name, after, _BATCH)
-        return [_page(row) for row in found]
+        rows = self._rows(queries.LEFTOVERS_OF_ID, name, _BATCH)
+        rows += self._rows(queries.PAGES_OF_ID, name, after, _BATCH)
+        return [_page(row) for row in rows]
 
     def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
         """Give the records without a message that came before the numbers *after* + 1 to *to*."""
@@ -224,8 +224,8 @@ class Archive:
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
-        found = self._rows(queries.ORIGINAL, session, digest)
-        return found[0][0] if found else None
+        rows = self._rows(queries.ORIGINAL, session, digest)
+        return rows[0][0] if rows else None
 
     def _batches(self, statement: str, session: int, after: int, column: int) -> Iterator[Any]:
         """Give the rows of *statement* behind the number *after*, which is in *column*."""

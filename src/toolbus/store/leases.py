@@ -37,7 +37,7 @@ def running(session_id: str) -> SessionBusyError:
     return SessionBusyError(session_id, _RUNNING)
 
 
-def check_position(session_id: str, at: Position | None, stands: Position) -> None:
-    """Raise `SessionBusyError` if the session is not where its writer believes it to be."""
-    if at is not None and at != stands:
-        raise SessionBusyError(session_id, _TAKEN, stands.epoch, stands.length)
+def check_position(session_id: str, expected: Position | None, actual: Position) -> None:
+    """Raise `SessionBusyError` if the session is not where its writer expects it to be."""
+    if expected is not None and expected != actual:
+        raise SessionBusyError(session_id, _TAKEN, actual.epoch, actual.length)

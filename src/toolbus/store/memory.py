@@ -55,13 +55,12 @@ class MemoryStore:
 
     def _append(self, session_id: str, stored: Stored) -> None:
         now, sessions = self._clock(), self._opened()
-        if stored.at is not None:
-            check_position(session_id, stored.at, self._position(session_id))
+        check_position(session_id, stored.at, self._position(session_id))
         session = sessions.get(session_id) or sessions.setdefault(session_id, _Session(now))
         session.updated_ns = max(session.updated_ns, now)
         session.records.extend(stored.records)
-        for one in stored.originals:
-            session.originals.setdefault(one.digest, one)
+        for original in stored.originals:
+            session.originals.setdefault(original.digest, original)
         session.messages += stored.messages
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
@@ -83,16 +82,16 @@ class MemoryStore:
     async def originals(self, session_id: str) -> tuple[Original, ...]:
         """Return the values that the session kept, by their digests."""
         session = self._opened().get(session_id)
-        kept = {} if session is None else session.originals
-        return tuple([kept[digest] for digest in sorted(kept)])
+        originals = {} if session is None else session.originals
+        return tuple([originals[digest] for digest in sorted(originals)])
 
     async def forget_originals(self, session_id: str) -> int:
         """Delete the values that the session kept; return how many there were."""
         session = self._opened().get(session_id)
         if session is None:
             return 0
-        forgotten, session.originals = session.originals, {}
-        return len(forgotten)
+        deleted, session.originals = session.originals, {}
+        return len(deleted)
 
     async def close(self) -> None:
         """Forget everything."""
@@ -109,8 +108,8 @@ class MemoryStore:
         return self._leases.get(session_id, Lease())
 
     def _position(self, session_id: str) -> Position:
-        found = self._sessions.get(session_id)
-        length = 0 if found is None else len(found.messages)
+        session = self._sessions.get(session_id)
+        length = 0 if session is None else len(session.messages)
         return Position(self._lease(session_id).epoch, length)
 
     def _opened(self) -> dict[str, _Session]:

@@ -178,12 +178,12 @@ def integrity_problems(connection: Connection) -> list[str]:
     # So Python gets a turn now and then, and hears that it was interrupted.
     connection.set_progress_handler(lambda: 0, 100_000)
     try:
-        found = connection.execute("PRAGMA integrity_check").fetchall()
-        found += connection.execute("PRAGMA foreign_key_check").fetchall()
+        rows = connection.execute("PRAGMA integrity_check").fetchall()
+        rows += connection.execute("PRAGMA foreign_key_check").fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from error
         return [str(error)]
     finally:
         connection.set_progress_handler(None, 0)
-    return [" ".join(map(str, one)) for one in found if one != ("ok",)]
+    return [" ".join(map(str, row)) for row in rows if row != ("ok",)]

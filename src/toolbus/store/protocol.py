@@ -24,11 +24,11 @@ class Original(Struct, frozen=True, kw_only=True):
 def originals_of(records: Iterable[DispatchRecord]) -> tuple[Original, ...]:
     """Return the values in *records* that are not in the transcript anyway, each once."""
     values = {digest: value for record in records for digest, value in _values_of(record) if digest}
-    return tuple([Original(digest=digest, body=encode(one)) for digest, one in values.items()])
+    return tuple([Original(digest=digest, body=encode(value)) for digest, value in values.items()])
 
 
 def _values_of(record: DispatchRecord) -> Iterator[tuple[str, object]]:
-    changes = [one for one in record.entries if one.before is not None]
+    changes = [entry for entry in record.entries if entry.before is not None]
     # What passed as it was is the message or the call itself. And the request of each turn, with
     # all messages so far, would make the file grow with the square of the session.
     if changes or record.outcome not in {"observed", "unchanged"}:
@@ -73,7 +73,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages in the order in which they are written."""
-        return tuple([one for one in (self.before, self.message) if one is not None])
+        return tuple([message for message in (self.before, self.message) if message])
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ def page_row(records: Sequence[DispatchRecord]) -> tuple[int, int, str, int]:
 
 def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set[str]:
     """Return the ids that *records* speak of and *message*, written with them, does not have."""
-    ids = {one for record in records for one in (record.subject, record.call_id) if one}
+    ids = {name for record in records for name in (record.subject, record.call_id)} - {""}
     return ids if message is None else ids - {message.id, *call_ids(message)}
 
 

@@ -146,12 +146,12 @@ _COMPATIBILITY_VIEWS = {
 
 def upgrades(version: int) -> tuple[str, ...]:
     """Return what turns a file of *version* into one of ours; its rows stay as they are."""
-    return tuple([one for step in range(version, VERSION) for one in _UPGRADES[step]])
+    return tuple([sql for step in range(version, VERSION) for sql in _UPGRADES[step]])
 
 
 def compatibility_views(version: int) -> tuple[str, ...]:
     """Return what makes a file of *version* read like one of ours, without a write to it."""
-    return tuple([one for step in range(version, VERSION) for one in _COMPATIBILITY_VIEWS[step]])
+    return tuple([sql for step in range(version, VERSION) for sql in _COMPATIBILITY_VIEWS[step]])
 
 
 COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)

@@ -180,17 +180,17 @@ def _messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message,
 
 def _records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
     statements = (schema.PAGES, schema.LEFTOVERS)
-    pages = [row for one in statements for row in connection.execute(one, (session_id,))]
+    pages = [row for sql in statements for row in connection.execute(sql, (session_id,))]
     return rows.read_records(session_id, sorted(pages))
 
 
 def _originals(session_id: str, connection: sqlite3.Connection) -> tuple[Original, ...]:
-    found = connection.execute(schema.ORIGINALS, (session_id,))
-    return tuple([Original(digest=digest, body=body) for digest, body in found])
+    pairs = connection.execute(schema.ORIGINALS, (session_id,))
+    return tuple([Original(digest=digest, body=body) for digest, body in pairs])
 
 
 def _sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:
-    found = connection.execute(schema.SESSIONS)
+    sessions = connection.execute(schema.SESSIONS)
     return tuple(
-        [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in found]
+        [SessionInfo(id=i, messages=n, created_ns=c, updated_ns=u) for i, n, c, u in sessions]
     )

@@ -21,17 +21,15 @@ GONE = (
     "written; put it back, or open the store again"
 )
 _FOLDER = "it, or a file beside it, cannot be opened; make its folder writable"
-_ROOM = "make room and try again"
-
-_WHOLE = "take it out, or give another id"
+_MAKE_SPACE = "make room and try again"
 
 _REASONS = {
     "SQLITE_BUSY": "it is locked by another program; let that finish and try again",
     "SQLITE_CANTOPEN": _FOLDER,
     "SQLITE_CORRUPT": "it is damaged; restore it from a copy",
-    "SQLITE_FULL": f"the disk is full, or the file as big as it may be; {_ROOM}",
+    "SQLITE_FULL": f"the disk is full, or the file as big as it may be; {_MAKE_SPACE}",
     "SQLITE_IOERR": "the disk failed; see to it and try again",
-    "SQLITE_IOERR_WRITE": f"the disk or a quota is full, or the disk failed; {_ROOM}",
+    "SQLITE_IOERR_WRITE": f"the disk or a quota is full, or the disk failed; {_MAKE_SPACE}",
     "SQLITE_NOTADB": "it is no SQLite database, or damaged; give another path or restore it",
     "SQLITE_READONLY": READ_ONLY,
     "SQLITE_READONLY_CANTINIT": _FOLDER,
@@ -52,7 +50,7 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
         # Only that character: what stands around it may be nobody's to read.
         half = error.object[error.start : error.end]
         what = f"an id or a text has half a character in it, {half!r}: {error.reason}"
-        failure = StoreError(where, f"{what}; {_WHOLE}")
+        failure = StoreError(where, f"{what}; take it out, or give another id")
         failure.__cause__ = error
         return failure
     # Errors of the module itself, about how it is used, have no code.

@@ -82,8 +82,8 @@ def _state(
     problems: list[str] = []
     for kind, promised in (("message", messages), ("record", records)):
         counts[kind], gaps = _gaps(connection, kind, key, promised)
-        seen = reasons.get((TABLES[kind], key), {})
-        lost += [rows for gap in gaps for rows in _lost_rows(kind, gap, seen)]
+        damaged = reasons.get((TABLES[kind], key), {})
+        lost += [rows for gap in gaps for rows in _lost_rows(kind, gap, damaged)]
         if counts[kind] > promised:
             problems.append(f"it counts {promised} {kind}s, and {counts[kind]} are there")
     problems += [f"{rows.span} cannot be read: {rows.reason}" for rows in lost]
@@ -119,15 +119,15 @@ def _gaps(
     return count, gaps
 
 
-def _lost_rows(kind: str, gap: tuple[int, int], seen: Mapping[int, str]) -> Iterator[LostRows]:
-    """Divide a gap into what was *seen* damaged, by its number, and what was not seen at all."""
+def _lost_rows(kind: str, gap: tuple[int, int], damaged: Mapping[int, str]) -> Iterator[LostRows]:
+    """Divide a gap into rows that were *damaged*, number and why, and those not found at all."""
     first, last = gap
     # The smaller one is searched in the larger one: there may be many of both.
-    numbers = range(first, last + 1) if last - first < len(seen) else sorted(seen)
-    for seq in [seq for seq in numbers if first <= seq <= last and seq in seen]:
+    numbers = range(first, last + 1) if last - first < len(damaged) else sorted(damaged)
+    for seq in [seq for seq in numbers if first <= seq <= last and seq in damaged]:
         if seq > first:
             yield LostRows(kind=kind, first=first, last=seq - 1, reason=_GONE)
-        yield LostRows(kind=kind, first=seq, last=seq, reason=seen[seq])
+        yield LostRows(kind=kind, first=seq, last=seq, reason=damaged[seq])
         first = seq + 1
     if first <= last:
         yield LostRows(kind=kind, first=first, last=last, reason=_GONE)

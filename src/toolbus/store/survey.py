@@ -122,9 +122,9 @@ class Survey:
 
     def _note_session(self, session: Value, record: DispatchRecord) -> None:
         """Remember what a record says of its session, whose own row may be lost."""
-        _, first, last = self._sessions.get(session, ("", record.started_ns, 0))
-        first, last = min(first, record.started_ns), max(last, record.started_ns)
-        self._sessions[session] = (record.scope.session_id or "", first, last)
+        _, start, end = self._sessions.get(session, ("", record.started_ns, 0))
+        start, end = min(start, record.started_ns), max(end, record.started_ns)
+        self._sessions[session] = (record.scope.session_id or "", start, end)
 
     def _note_calls(self, row: Row, body: Message) -> None:
         session, key = row["session"], int(str(row["key"]))
@@ -145,9 +145,9 @@ class Survey:
         index = "SELECT id, key FROM sessions INDEXED BY sqlite_autoindex_sessions_1"
         indexed = {key: name for name, key in self._source.pairs("sessions", index) if lost}
         for (key,) in lost:
-            recorded, first, last = self._sessions.get(key, ("", 0, 0))
+            recorded, start, end = self._sessions.get(key, ("", 0, 0))
             row: Row = {"key": key, "messages": 0, "records": 0}
-            row |= {"created_ns": first, "updated_ns": last}
+            row |= {"created_ns": start, "updated_ns": end}
             names: tuple[Value, ...] = (indexed.get(key), recorded, f"recovered-{key}")
             name = next(
                 name for name in names if name and self._insert("sessions", {**row, "id": name})

@@ -46,7 +46,7 @@ class Writer:
         """
         task, in_loop = asyncio.current_task(), True
         async with self._opening.here():
-            self._users = [one for one in self._users if _works(one)]
+            self._users = [user for user in self._users if _works(user)]
             if not self._users:
                 await self._open(catch_up)
             self._users.append(task)
@@ -66,8 +66,8 @@ class Writer:
 
         It is in if this returns or raises `CancelledError`, and is not if it raises an error.
         """
-        at = Position(self._epoch, length)
-        stored, cancelled = replace(stored, at=at), None
+        position = Position(self._epoch, length)
+        stored, cancelled = replace(stored, at=position), None
         while True:
             requests = _cancellations()
             try:
@@ -79,7 +79,7 @@ class Writer:
                 # It may be in, or get in later on. The same again cannot get in twice.
                 cancelled = error
             except SessionBusyError as error:
-                if cancelled is None or (error.epoch, error.length) != (at.epoch, length + 1):
+                if cancelled is None or (error.epoch, error.length) != (position.epoch, length + 1):
                     raise
                 break
         if cancelled is not None:

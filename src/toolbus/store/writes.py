@@ -187,7 +187,7 @@ class Writes:
             page = self._execute(schema.ADD_PAGE, row).lastrowid
             mentions = [(name, page) for name in rows.mentioned(records, stored.message)]
             self._connection.executemany(schema.ADD_MENTION, mentions)
-        originals = [(session, one.digest, one.body.decode()) for one in stored.originals]
+        originals = [(session, value.digest, value.body.decode()) for value in stored.originals]
         self._connection.executemany(schema.ADD_ORIGINAL, originals)
 
     def _add_message(self, session: int, seq: int, message: Message) -> int | None:

@@ -70,21 +70,14 @@ class LayoutScreen(Screen):
         *Notes* stand at the right edge, below those rows that leave no room.
         """
         cells = [[_text(cell) for cell in row] for row in rows]
-        widths = [
-            max([cell.cell_len + _GAP for cell in column]) for column in zip(*cells, strict=True)
-        ]
-        space = self.width - indent - sum(widths[:-1])
+        widths = [max([cell.cell_len for cell in column]) for column in zip(*cells, strict=True)]
+        space = self.width - indent - sum([width + _GAP for width in widths[:-1]])
         table = Table.grid(padding=(0, _GAP, 0, 0))
         for column in range(len(widths)):
             justify: JustifyMethod = "right" if numbers and column else "left"
             table.add_column(justify=justify, overflow="ellipsis")
         for row, note in zip(cells, notes or [""] * len(cells), strict=True):
-            gap = space - row[-1].cell_len - len(note)
-            if note and gap < _GAP:
-                row[-1].append(f"\n{' ' * (space - len(note))}")
-            elif note:
-                row[-1].append(" " * gap)
-            table.add_row(*row[:-1], row[-1].append(sanitize(note), _COLOURS["dim"]))
+            table.add_row(*row[:-1], _annotate(row[-1], note, space))
         self._print(Padding(table, (0, 0, 0, indent)))
 
     def compare(self, rows: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
@@ -125,6 +118,14 @@ def _text(*spans: Span | str) -> Text:
     for span in spans:
         text.append(plain(span), "" if isinstance(span, str) else _COLOURS[span.style])
     return text
+
+
+def _annotate(cell: Text, note: str, space: int) -> Text:
+    """Return *cell* with *note* at the end of *space* cells, or of the line below."""
+    gap = space - cell.cell_len - len(note)
+    if note:
+        cell.append(" " * gap if gap >= _GAP else "\n" + " " * (space - len(note)))
+    return cell.append(sanitize(note), _COLOURS["dim"])
 
 
 def _first_difference(before: str, after: str) -> int:

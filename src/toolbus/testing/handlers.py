@@ -83,7 +83,7 @@ class HandlerExam:
 
         result = self._trial.perform(invocation, judge)
         if self._claims.idempotent and self._is_replacement(result):
-            self._twice(invocation, situation, result)
+            self._trial.repeat(self._invocation(situation, result), result, invocation.inputs)
         return invocation, result
 
     def _invocation(self, situation: Situation, value: Any) -> Invocation:
@@ -169,14 +169,6 @@ class HandlerExam:
     def _is_replacement(self, result: Any) -> bool:
         event = self._subject.event
         return isinstance(event, TransformEvent) and event.accepts(result)
-
-    def _twice(self, invocation: Invocation, situation: Situation, result: Any) -> None:
-        again = self._trial.once(self._invocation(situation, result))
-        if again is not None and differ(result, again):
-            case = {**invocation.inputs, "first": result, "then": again}
-            self._trial.broken(
-                "idempotent", f"{invocation.name} changed what it had made itself", case
-            )
 
 
 def _misfit(tool: ToolSpec, value: Any) -> str | None:

@@ -77,6 +77,13 @@ class Trial:
             case = {**invocation.inputs, "first": result, after: again}
             self.broken("repeatable", f"{invocation.name} returned something else {after}", case)
 
+    def repeat(self, again: Invocation, result: Any, inputs: Mapping[str, Any]) -> None:
+        """See that *again*, the same on its own *result*, leaves that alone."""
+        changed_again = self.once(again)
+        if changed_again is not None and differ(result, changed_again):
+            case = {**inputs, "first": result, "then": changed_again}
+            self.broken("idempotent", f"{again.name} changed what it had made itself", case)
+
     def once(self, invocation: Invocation) -> Any:
         """Return what *invocation* returns; raises `Abandoned` if it gives none."""
         try:

@@ -7,8 +7,6 @@ import pytest
 from toolbus.demo.account import CallStory, Intervention
 from toolbus.demo.printing import DemoPrinter
 from toolbus.events.catalogue import TOOL_CALL_BEFORE
-from toolbus.terminal.durations import duration_of
-from toolbus.terminal.excerpts import excerpt
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import open_screen
 
@@ -75,24 +73,3 @@ def test_a_handler_that_fails_is_told(did, words):
 
 def test_arguments_of_many_lines_are_left_out():
     assert "  1  push here  " in shown(story("ok", "failed"))
-
-
-@pytest.mark.parametrize(
-    ("duration_ns", "text"),
-    [(0, "0 µs"), (999_400, "999 µs"), (1_000_000, "1.0 ms"), (2_345_678_901, "2,345.7 ms")],
-)
-def test_durations_have_a_fitting_unit(duration_ns, text):
-    assert duration_of(duration_ns) == text
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "rows"),
-    [
-        ("a\nb", "a\nb", ()),
-        ("a\nb\nc", "a\nX\nc", (("b", "X"),)),
-        ("a", "a\nb", (("", "b"),)),
-        ("a\nb\nc\nd\ne", "x", (("a", "x"), ("… 3 more lines", ""), ("e", ""))),
-    ],
-)
-def test_an_excerpt_is_where_texts_differ(before, after, rows):
-    assert excerpt(before, after) == rows

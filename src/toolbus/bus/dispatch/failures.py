@@ -80,11 +80,11 @@ def log_denial(event: str, handler: str, reason: str, detail: str) -> None:
 
 
 def log(
-    text: str, handler: str, event: str, *more: object, exc_info: BaseException | None = None
+    text: str, handler: str, event: str, *values: object, exc_info: BaseException | None = None
 ) -> None:
-    """Log *text*, which has places for the handler, the event and *more*."""
+    """Log *text*, which has places for the handler, the event and *values*."""
     extra = {"event": event, "handler": handler}
-    logger.warning(text, handler, event, *more, exc_info=exc_info, extra=extra)
+    logger.warning(text, handler, event, *values, exc_info=exc_info, extra=extra)
 
 
 def root_of(error: BaseException) -> BaseException:

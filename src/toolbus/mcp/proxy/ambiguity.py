@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import ToolbusError
+from toolbus.mcp.proxy.revisions import CALL, ERROR, LIST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -161,14 +162,11 @@ def _short(name: str) -> str:
 
 # --- the members that MCP knows, where handlers tell one from another by its name -----------------
 
-ERROR = "error"
-"""Stands for the method of what is said in the place of a result."""
-
 _OF_CALLS = frozenset(
     {"name", "arguments", "_meta", "task", "inputResponses", "requestState"},
 )
 CLIENT_MEMBERS = {
-    "tools/call": _OF_CALLS,
+    CALL: _OF_CALLS,
     "prompts/get": _OF_CALLS,
     "resources/read": frozenset({"uri", "_meta", "inputResponses", "requestState"}),
 }
@@ -187,10 +185,10 @@ _HANDSHAKE = Shape.of(
     *("protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"),
 )
 SERVER_SHAPES = {
-    "tools/call": Shape.of("structuredContent", "isError", "resultType", content=_BLOCK),
+    CALL: Shape.of("structuredContent", "isError", "resultType", content=_BLOCK),
     "resources/read": Shape.of("resultType", contents=_RESOURCE),
     "prompts/get": Shape.of("description", "resultType", messages=Shape.of("role", content=_BLOCK)),
-    "tools/list": Shape.of("nextCursor", "resultType", "ttlMs", "cacheScope", tools=_TOOL),
+    LIST: Shape.of("nextCursor", "resultType", "ttlMs", "cacheScope", tools=_TOOL),
     "initialize": _HANDSHAKE,
     "server/discover": _HANDSHAKE,
     "notifications/message": Shape.of("level", "logger", "data"),

@@ -17,8 +17,8 @@ from toolbus.mcp.proxy.response_filter import (
     is_withheld,
     lost_structure,
 )
-from toolbus.mcp.proxy.revisions import VERSION
-from toolbus.mcp.proxy.texts import CALL, ERROR, DecodedBody, decode_body, refusal, rendered
+from toolbus.mcp.proxy.revisions import CALL, ERROR, VERSION
+from toolbus.mcp.proxy.texts import DecodedBody, decode_body, refusal, rendered
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import AssistantMessage, ToolCall
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject, ToolResponse
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.approvals import Approvals
-    from toolbus.tools.toolset import Tool, Toolset
+    from toolbus.tools.toolset import Toolset
 
 
 class CallRequest:
@@ -168,20 +168,20 @@ class ProxiedCall:
         seen, answer = self._answers[executed.name]
         rest = await self._filter.rest(executed, seen)
         if rest is UNCHANGED and is_same(response, seen.response):
-            same = answer.frame.id == request.id
-            return answer.line if same else with_id(request.id, answer.frame)
+            return _with_id(request.id, answer)
         if answer.frame.failed:
             error = seen.body(response, response.structured)
             return write_frame(id=request.id, error=error)
         result = seen.result(response, seen.rest if rest is UNCHANGED else rest)
-        if lost_structure(seen, response) and _promises(toolset.get(response.tool_name or "")):
+        if lost_structure(seen, response) and _promises_structure(toolset, response):
             # A client refuses a result without the structure that the tool promises.
             result["isError"] = True
         return write_frame(id=request.id, result=result)
 
 
-def _promises(tool: Tool | None) -> bool:
-    """Tell whether *tool* says how its results are structured: MCP, server/tools, Output Schema."""
+def _promises_structure(toolset: Toolset, response: ToolResponse) -> bool:
+    """Tell whether a tool says how its results are structured: MCP, server/tools, Output Schema."""
+    tool = toolset.get(response.tool_name or "")
     return tool is not None and tool.spec.output_schema is not None
 
 
@@ -196,7 +196,9 @@ def answer_member(frame: Frame) -> tuple[str, Raw]:
     return "error" if frame.failed else "result", Raw(b"null") if raw is UNSET else raw
 
 
-def with_id(request_id: Any, frame: Frame) -> bytes:
-    """Return the answer *frame* under *request_id*, without what no handler has seen of it."""
-    kind, raw = answer_member(frame)
+def _with_id(request_id: Any, answer: RpcResponse) -> bytes:
+    """Return *answer* under *request_id*; written anew it has nothing that no handler has seen."""
+    if answer.frame.id == request_id:
+        return answer.line
+    kind, raw = answer_member(answer.frame)
     return write_frame(id=request_id, **{kind: read_json(raw)})

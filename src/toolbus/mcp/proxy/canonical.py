@@ -21,7 +21,6 @@ from msgspec import UNSET
 
 from toolbus.mcp.proxy.ambiguity import (
     CLIENT_MEMBERS,
-    ERROR,
     PROTOTYPE,
     SERVER_SHAPES,
     Digits,
@@ -33,6 +32,7 @@ from toolbus.mcp.proxy.ambiguity import (
 )
 from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, outline, read_frame, write_line
 from toolbus.mcp.proxy.parsing import HALF, UnreadableError, parse
+from toolbus.mcp.proxy.revisions import CALL, ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -41,7 +41,6 @@ logger = logging.getLogger("toolbus")
 
 _MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
-_CALL = "tools/call"
 _METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
 """What the methods and the ids of servers look like: they are no place for prose."""
@@ -137,7 +136,7 @@ def _check_params(frame: dict[str, Any]) -> None:
     if type(params) is dict and (known := CLIENT_MEMBERS.get(method)) is not None:
         if not params.keys() <= known:
             check_known(params, known)
-        if method == _CALL:
+        if method == CALL:
             check({"arguments": params.get("arguments")}, numbers=True)
     check(params)
 

@@ -155,8 +155,6 @@ def _url_of(command: Sequence[str]) -> SplitResult | None:
 async def _listen(
     proxy: Proxy, command: Sequence[str], limits: ProxyLimits, listening: Listening
 ) -> int:
-    from toolbus.mcp.proxy.addresses import is_loopback  # noqa: PLC0415 - not for all
-
     try:
         from toolbus.mcp.proxy.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
     except ImportError as error:
@@ -166,11 +164,8 @@ async def _listen(
         # It would be started only when a client comes.
         raise UsageError(f"cannot start {command[0]!r}: there is no such program")
     token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
-    if shown is None and not is_loopback(listening.host):
-        if not listening.open:
-            ways = f"set {LISTEN_TOKEN}, or let everybody in with --open"
-            raise UsageError(f"who is not on this machine needs a token: {ways}")
-        logger.warning("everybody who reaches %s may use the proxy", listening.host)
+    if shown is None:
+        _check_open(listening)
     try:
         return await run_listener(
             proxy, url or command, limits, listening, token=token, client_token=shown
@@ -179,6 +174,18 @@ async def _listen(
         where = f"{listening.host}:{listening.port}"
         reason = os.strerror(error.errno) if error.errno else error
         raise UsageError(f"cannot listen on {where}: {reason}") from error
+
+
+def _check_open(listening: Listening) -> None:
+    """Raise `UsageError` if more than this machine came in without a token, and nobody said so."""
+    from toolbus.mcp.proxy.addresses import is_loopback  # noqa: PLC0415 - not for all
+
+    if is_loopback(listening.host):
+        return
+    if not listening.open:
+        ways = f"set {LISTEN_TOKEN}, or let everybody in with --open"
+        raise UsageError(f"who is not on this machine needs a token: {ways}")
+    logger.warning("everybody who reaches %s may use the proxy", listening.host)
 
 
 @contextmanager

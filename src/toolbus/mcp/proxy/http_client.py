@@ -128,13 +128,14 @@ class HttpClient:
                 async with asyncio.timeout(waits.head):
                     head = await connection.ask(request, body)
                     return HttpReply(head, connection, self)
-            except BaseException as error:
-                again = connection.used and connection.silent and method in _SAFE
+            except TimeoutError as error:
                 self._drop(connection)
-                if isinstance(error, TimeoutError):
-                    reason = f"{authority(url)} gave no answer within {waits.head:g} s"
-                    raise TransportError(reason) from error
-                if not (again and isinstance(error, TransportError)):
+                reason = f"{authority(url)} gave no answer within {waits.head:g} s"
+                raise TransportError(reason) from error
+            except BaseException as error:
+                again = isinstance(error, TransportError) and connection.unheard
+                self._drop(connection)
+                if not (again and method in _SAFE):
                     raise
 
     def release(self, connection: HttpConnection) -> None:

@@ -75,7 +75,7 @@ class HttpConnection(asyncio.Protocol):
         self._asked, self._over, self._alone = False, False, False
         self._wake: asyncio.Future[None] | None = None
         self._broken: TransportError | None = None
-        self.silent, self.used = True, False
+        self._silent, self._used = True, False
         self.fresh = _FRESH
 
     def ask(self, request: h11.Request, body: bytes) -> asyncio.Future[ResponseHead]:
@@ -87,7 +87,7 @@ class HttpConnection(asyncio.Protocol):
         shown = [value.partition(b" ")[0].lower() for name, value in fields if name == _SHOWN]
         self._alone = any(scheme in _BOUND for scheme in shown)
         self._head = asyncio.get_running_loop().create_future()
-        self._asked, self._over, self.silent = True, False, True
+        self._asked, self._over, self._silent = True, False, True
         if len(rest) < _HEAD:
             self._transport.write((head or b"") + rest + end)
         else:
@@ -114,13 +114,14 @@ class HttpConnection(asyncio.Protocol):
 
     def rest(self) -> bool:
         """Make ready for the next request, if the server lets us; tell whether it does."""
-        done = self._over and not self._pieces and not self._alone and not self._paused
-        done = done and self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-        done = done and not self._http.trailing_data[0] and self._broken is None
-        if not done or self._transport.is_closing() or self._transport.get_write_buffer_size():
+        http, transport = self._http, self._transport
+        ended = (http.our_state, http.their_state) == (h11.DONE, h11.DONE)
+        unread = (self._pieces, self._paused, http.trailing_data[0])
+        unfit = (self._alone, self._broken, transport.is_closing())
+        if not (ended and self._over) or any((*unread, *unfit, transport.get_write_buffer_size())):
             return False
         self._http.start_next_cycle()
-        self._asked, self.used = False, True
+        self._asked, self._used = False, True
         return True
 
     def is_stale(self) -> bool:
@@ -130,6 +131,11 @@ class HttpConnection(asyncio.Protocol):
         look = select.poll()
         look.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
         return bool(look.poll(0))
+
+    @property
+    def unheard(self) -> bool:
+        """Whether it served before and is silent since: the server may have closed it by then."""
+        return self._used and self._silent
 
     def close(self) -> None:
         """End it, whatever is under way."""
@@ -146,7 +152,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._asked or self._broken is not None:
             self._transport.abort()
             return
-        self.silent = False
+        self._silent = False
         self._take(data)
 
     def eof_received(self) -> bool:

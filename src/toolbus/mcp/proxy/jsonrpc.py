@@ -22,7 +22,7 @@ _KEYS = (str, int, float)
 # What is no number is taken whole as well: its beginning may be another request's id.
 _TOKEN = re.compile(rb'(?s)"(?:[^"\\]|\\.)*+(?:"(?:\s*+:)?|\\?\Z)|[][{}]|[-+.\w]++')
 _OPENING, _CLOSING = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
-_CUTS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
+_BREAKS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
 """What some readers take for the end of a line, and JSON lets stand in a text."""
 
 
@@ -173,10 +173,15 @@ def write_line(value: Any, encoder: msgspec.json.Encoder = _encoder) -> bytes:
     except UnicodeEncodeError:
         # Of what is not judged an id may hold half a character, and is answered as it came.
         line = json.dumps(value).encode()
+    return escape_breaks(line) + b"\n"
+
+
+def escape_breaks(line: bytes) -> bytes:
+    """Return the JSON *line* without what only some readers take for the end of a line."""
     if not line.isascii():
-        for char, escaped in _CUTS.items():
+        for char, escaped in _BREAKS.items():
             line = line.replace(char, escaped)
-    return line + b"\n"
+    return line
 
 
 def error_frame(request_id: Any, code: int, message: str) -> bytes:

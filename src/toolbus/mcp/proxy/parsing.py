@@ -12,7 +12,7 @@ import msgspec
 
 from toolbus.errors import ToolbusError
 from toolbus.mcp.proxy.ambiguity import Digits
-from toolbus.messages.immutable import MAX_DEPTH
+from toolbus.messages.immutable import MAX_DEPTH, mend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def _parse_leniently(line: bytes, number: Callable[[str], float]) -> Any:
         raise UnreadableError("it is no JSON") from None
     if _is_deep(value):
         raise UnreadableError(_DEEP)
-    mended = _mend(value)
+    mended = mend(value)
     if type(value) is dict and "id" in value:
         mended["id"] = value["id"]
     return mended
@@ -100,17 +100,6 @@ def _parse_leniently(line: bytes, number: Callable[[str], float]) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise UnreadableError(f"{name} is no JSON")
-
-
-def _mend(value: Any) -> Any:
-    match value:
-        case str():
-            return HALF.sub("\ufffd", value)
-        case dict():
-            return {_mend(name): _mend(inner) for name, inner in value.items()}
-        case list():
-            return [_mend(item) for item in value]
-    return value
 
 
 def _is_deep(value: Any) -> bool:

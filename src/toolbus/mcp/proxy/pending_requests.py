@@ -17,9 +17,7 @@ from toolbus.mcp.proxy.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.proxy.request_table import OpenRequest, RequestTable, RpcResponse
-from toolbus.mcp.proxy.revisions import CANCELLED
-from toolbus.mcp.proxy.texts import CALL
-from toolbus.mcp.proxy.tool_list import LIST
+from toolbus.mcp.proxy.revisions import CALL, CANCELLED, LIST
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import ToolCall, encode
 from toolbus.tasks.loops import LoopLock

@@ -117,55 +117,45 @@ class _Reading:
 
 async def open_sink(number: int) -> ByteSink:
     """Return the output *number*."""
-    loop = asyncio.get_running_loop()
-    blocking = os.get_blocking(number)
+    loop, sink = asyncio.get_running_loop(), _PipeSink(number)
     try:
-        transport, protocol = await loop.connect_write_pipe(
-            _Writing, os.fdopen(os.dup(number), "wb", 0)
-        )
+        await loop.connect_write_pipe(lambda: sink, os.fdopen(os.dup(number), "wb", 0))
     except ValueError:
         return _FileSink(number)
-    return _PipeSink(number, transport, protocol, blocking=blocking)
+    return sink
 
 
-class _Writing(asyncio.Protocol):
-    def __init__(self) -> None:
+class _PipeSink(asyncio.Protocol):
+    _transport: asyncio.WriteTransport
+
+    def __init__(self, number: int) -> None:
+        # Connecting it makes it one that does not block, also for who else has it.
+        self._number, self._blocking = number, os.get_blocking(number)
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.free = asyncio.Event()
-        self.free.set()
+        self._free = asyncio.Event()
+        self._free.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - what a pipe has
+        self._transport = transport
 
     def pause_writing(self) -> None:
-        self.free.clear()
+        self._free.clear()
 
     def resume_writing(self) -> None:
-        self.free.set()
+        self._free.set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self.free.set()
+        self._free.set()
         if not self.lost.done():
             self.lost.set_result(None)
-
-
-class _PipeSink:
-    def __init__(
-        self,
-        number: int,
-        transport: asyncio.WriteTransport,
-        protocol: _Writing,
-        *,
-        blocking: bool,
-    ) -> None:
-        self._number, self._transport, self._protocol = number, transport, protocol
-        self._blocking = blocking
-        self.lost = protocol.lost
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def drain(self) -> Coroutine[Any, Any, None] | None:
-        free = self._protocol.free
-        return None if free.is_set() else _until(free)
+        return None if self._free.is_set() else _until(self._free)
 
     def finish(self) -> None:
         self._transport.close()

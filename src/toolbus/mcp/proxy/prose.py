@@ -22,8 +22,8 @@ from toolbus.mcp.proxy.names import (
     leads,
     properties_of,
 )
+from toolbus.mcp.proxy.revisions import LIST
 
-LIST = "tools/list"
 HANDSHAKES = ("initialize", "server/discover")
 
 GONE = object()

@@ -23,6 +23,7 @@ from toolbus.mcp.proxy.pipes import open_sink
 from toolbus.mcp.proxy.processes import FAILED
 from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import (
+    LIST,
     REVISION,
     SESSION,
     HeaderParams,
@@ -46,6 +47,9 @@ logger = logging.getLogger("toolbus")
 
 _REST = 0.5
 """Seconds in which a stream has to end after its answer, so that its connection is kept."""
+
+_BAD = 400
+"""From this status on the server has refused a request: RFC 9110, 15."""
 
 _RESUMES = 10
 """How often a stream that broke off is taken up again for one request."""
@@ -214,27 +218,31 @@ class RemoteServer:
                 self._headers[SESSION] = reply.headers[SESSION]
             if reply.is_stream:
                 await self._take_stream(frame, reply)
-                return
-            body = on_one_line(await reply.body(self._limits.frame))
-            if body and (reply.status < 400 or _answers(body, frame)):  # noqa: PLR2004 - HTTP's
-                await self._take_line(frame, body + b"\n")
-            elif reply.status >= 400:  # noqa: PLR2004 - as above
-                raise TransportError(f"the server answered with HTTP status {reply.status}")
-            elif frame is not None and frame.method == "notifications/initialized":
-                self._listener = asyncio.create_task(self._listen())
+            else:
+                await self._take_body(frame, reply)
         finally:
             reply.close()
 
+    async def _take_body(self, frame: Frame | None, reply: HttpReply) -> None:
+        body, refused = on_one_line(await reply.body(self._limits.frame)), reply.status >= _BAD
+        if body and (not refused or _answers(body, frame)):
+            await self._take_line(frame, body + b"\n")
+        elif refused:
+            raise TransportError(f"the server answered with HTTP status {reply.status}")
+        elif frame is not None and frame.method == "notifications/initialized":
+            # MCP 2025-11-25, basic/transports, "Listening for Messages from the Server".
+            self._listener = asyncio.create_task(self._listen())
+
     async def _take_stream(self, frame: Frame | None, reply: HttpReply) -> None:
         """Take the events of a stream; one that breaks off is taken up where it ended."""
-        last_id, wait, request_id = None, 0.0, UNSET if frame is None else frame.id
+        last_id, wait = None, 0.0
         for _ in range(_RESUMES):
             with suppress(TransportError, OSError):
                 async for event in reply.events(self._limits.frame):
                     last_id, wait = event.id or last_id, event.wait or wait
                     if event.data:
                         await self._take_line(frame, on_one_line(event.data) + b"\n")
-                        if request_id is not UNSET and _answers(event.data, frame):
+                        if _answers(event.data, frame):
                             await reply.finish(_REST)
                             return
             reply.close()
@@ -265,7 +273,7 @@ class RemoteServer:
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:
         if frame is not None and frame.method == "initialize":
             self._learn_version(line)
-        elif frame is not None and frame.method == "tools/list":
+        elif frame is not None and frame.method == LIST:
             self._mirrors.learn(line)
         await self.take(line)
 

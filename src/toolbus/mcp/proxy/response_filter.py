@@ -9,8 +9,9 @@ from msgspec import Raw
 
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
 from toolbus.mcp.proxy.jsonrpc import read_json
-from toolbus.mcp.proxy.prose import HANDSHAKES, LIST
-from toolbus.mcp.proxy.texts import CALL, ERROR, DecodedBody, decode_body
+from toolbus.mcp.proxy.prose import HANDSHAKES
+from toolbus.mcp.proxy.revisions import CALL, ERROR, LIST
+from toolbus.mcp.proxy.texts import DecodedBody, decode_body
 from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY, thaw

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
 METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
-CANCELLED = "notifications/cancelled"
+CALL, LIST, CANCELLED = "tools/call", "tools/list", "notifications/cancelled"
+ERROR = "error"
+"""Stands for the method of what a server says in the place of a result."""
 VERSION = "io.modelcontextprotocol/protocolVersion"
 """Where each request of the stateless revision, 2026-07-28, names its revision: in its `_meta`."""
 HEADER_MISMATCH = -32020
@@ -31,8 +33,8 @@ HEADER_MISMATCH = -32020
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """The revisions that begin with `initialize`; those that came later are stateless."""
 
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_PATIENT = frozenset({"tools/call", "subscriptions/listen"})
+_NAMED = {CALL: "name", "prompts/get": "name", "resources/read": "uri"}
+_PATIENT = frozenset({CALL, "subscriptions/listen"})
 _DEEPEST = 50
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
@@ -74,15 +76,21 @@ def version_of(params: Mapping[str, Any]) -> str | None:
     return version if isinstance(version, str) else None
 
 
+def _said_in_body(frame: Frame | None) -> dict[str, Any]:
+    """Return what the body of a request says, by the names of the headers that repeat it."""
+    params = params_of(frame)
+    method = None if frame is None or frame.method is UNSET else frame.method
+    name, version = params.get(_NAMED.get(method or "", "")), version_of(params)
+    body = {METHOD: method, NAME: name}
+    return body if version is None else {REVISION: version, **body}
+
+
 def routing(frame: Frame | None) -> dict[str, str]:
     """Return the headers that repeat what a request says, as the revision of 2026-07-28 asks."""
-    params = params_of(frame)
-    version = version_of(params)
-    if version is None or frame is None or frame.method is UNSET:
+    body = _said_in_body(frame)
+    if REVISION not in body or body[METHOD] is None:
         return {}
-    headers = {REVISION: write_header(version), METHOD: write_header(frame.method)}
-    name = params.get(_NAMED.get(frame.method, ""))
-    return {**headers, NAME: write_header(name)} if isinstance(name, str) else headers
+    return {name: write_header(text) for name, text in body.items() if isinstance(text, str)}
 
 
 def find_header_params(
@@ -128,15 +136,10 @@ def contradiction(frame: Frame | None, headers: Mapping[str, str]) -> str | None
     What a header does not say is no contradiction. Which argument one repeats only the tool's
     schema tells, so it may be any.
     """
-    params = params_of(frame)
-    method = None if frame is None or frame.method is UNSET else frame.method
-    expected = {METHOD: method, NAME: params.get(_NAMED.get(method or "", ""))}
-    if (version := version_of(params)) is not None:
-        expected[REVISION] = version
-    present = [name for name in expected if name in headers]
-    wrong = [name for name in present if read_header(headers[name]) != expected[name]]
+    body = _said_in_body(frame)
+    wrong = [name for name in body if name in headers and read_header(headers[name]) != body[name]]
     repeated = {name: value for name, value in headers.items() if name.startswith(PARAM)}
-    texts = {*_scalars(params.get("arguments"))} if repeated else set()
+    texts = {*_scalars(params_of(frame).get("arguments"))} if repeated else set()
     wrong += [name for name, value in repeated.items() if _read(value) not in texts]
     return f"the header {wrong[0]} does not say what the body says" if wrong else None
 
@@ -220,7 +223,7 @@ class HeaderParams:
 
     def headers(self, frame: Frame | None) -> dict[str, str]:
         """Return the headers that repeat arguments of the call *frame*."""
-        if frame is None or frame.method != "tools/call" or not any(self._tools.values()):
+        if frame is None or frame.method != CALL or not any(self._tools.values()):
             return {}
         params = params_of(frame)
         name = params.get("name")

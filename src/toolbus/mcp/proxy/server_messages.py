@@ -18,7 +18,7 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pending_requests import run_or_fail
 from toolbus.mcp.proxy.response_filter import UNCHANGED, Refused, explain
-from toolbus.mcp.proxy.tool_list import LIST
+from toolbus.mcp.proxy.revisions import LIST
 
 if TYPE_CHECKING:
     from toolbus.mcp.proxy.request_table import Directions, OpenRequest

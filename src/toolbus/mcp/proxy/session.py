@@ -21,11 +21,10 @@ from toolbus.mcp.proxy.jsonrpc import (
 from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give
 from toolbus.mcp.proxy.request_table import BatchResponse, OpenRequest, ProgressTokens
 from toolbus.mcp.proxy.response_filter import ResponseFilter
-from toolbus.mcp.proxy.revisions import CANCELLED, cancelled_id, params_of
+from toolbus.mcp.proxy.revisions import CALL, CANCELLED, ERROR, cancelled_id, params_of
 from toolbus.mcp.proxy.running_calls import RunningCalls
 from toolbus.mcp.proxy.server_messages import ServerMessageFilter
 from toolbus.mcp.proxy.session_log import SessionLog
-from toolbus.mcp.proxy.texts import CALL, ERROR
 from toolbus.mcp.proxy.tool_list import ToolList
 from toolbus.messages.ids import new_id
 

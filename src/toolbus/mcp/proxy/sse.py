@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from toolbus.mcp.proxy.jsonrpc import FrameTooLongError
+from toolbus.mcp.proxy.jsonrpc import FrameTooLongError, escape_breaks
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_WAIT = 60_000
 _MOST_DIGITS = 9
-_BREAKS = {"\u0085": b"\\u0085", "\u2028": b"\\u2028", "\u2029": b"\\u2029"}
-"""What some readers take for the end of a line; in JSON it stands in texts only."""
 
 
 class Event(NamedTuple):
@@ -123,10 +121,7 @@ def on_one_line(data: bytes) -> bytes:
 
 def unbroken(data: bytes) -> bytes:
     """Return the JSON *data* on what is one line for every reader."""
-    data = on_one_line(data)
-    for text, escaped in _BREAKS.items():
-        data = data.replace(text.encode(), escaped)
-    return data
+    return escape_breaks(on_one_line(data))
 
 
 def _event(lines: list[bytes], raw: bytes) -> Event:

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import to_builtins
 
-from toolbus.mcp.proxy.prose import GONE, HANDSHAKES, LIST, rewrite_prose
+from toolbus.mcp.proxy.prose import GONE, HANDSHAKES, rewrite_prose
+from toolbus.mcp.proxy.revisions import CALL, ERROR, LIST
 from toolbus.messages.immutable import thaw
 from toolbus.messages.parts import join_text
 from toolbus.messages.records import (
@@ -35,8 +36,6 @@ class Layout(NamedTuple):
     member: str = ""
     hidden: tuple[str, ...] = ()
 
-
-CALL, ERROR = "tools/call", "error"
 
 _RESULTS = {
     CALL: Layout("blocks", "content"),

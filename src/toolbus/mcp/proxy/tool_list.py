@@ -11,6 +11,7 @@ from toolbus.events.catalogue import TOOLS_PROVIDE
 from toolbus.events.values import ToolSpec
 from toolbus.mcp.proxy.jsonrpc import read_json
 from toolbus.mcp.proxy.response_filter import UNCHANGED, refusing_failures
+from toolbus.mcp.proxy.revisions import LIST
 from toolbus.mcp.proxy.server_tools import listing_of, rebuild_list, sound, specs_of
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.advertised import AdvertisedTools
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     AskList = Callable[[dict[str, Any], Send], Awaitable[RpcResponse]]
 
 logger = logging.getLogger("toolbus")
-
-LIST = "tools/list"
 
 _MAX_PAGES = 1_000
 
@@ -114,11 +113,11 @@ class ToolList:
             self.specs, self._advertised = {}, AdvertisedTools(())
         theirs = specs_of(tools)
         self.specs |= {spec.name: sound(spec) for spec in theirs}
-        ours = [spec for spec in self._of_components.specs if spec.name not in self.specs]
-        ours = ours if final else []
+        ours = self._unlisted() if final else []
         before = (*theirs, *ours)
         context = await self._provide(before)
-        self._complete, self.listed = self._complete or final, self.listed or final
+        if final:
+            self._complete = self.listed = True
         after = () if context.denied else context.value
         if after is before and not ours:
             return UNCHANGED
@@ -126,6 +125,9 @@ class ToolList:
         for name in unknown:
             logger.warning("a handler offers the tool %r, which nobody has; left out", name)
         return {**body, "tools": listed}
+
+    def _unlisted(self) -> list[ToolSpec]:
+        return [spec for spec in self._of_components.specs if spec.name not in self.specs]
 
     async def _provide(self, specs: tuple[ToolSpec, ...]) -> Any:
         context = await self._bus.apply(TOOLS_PROVIDE, specs, scope=self._scope)

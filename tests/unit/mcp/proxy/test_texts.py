@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.mcp.proxy.texts import CALL, ERROR, decode_body, refusal, rendered
+from toolbus.mcp.proxy.revisions import CALL, ERROR
+from toolbus.mcp.proxy.texts import decode_body, refusal, rendered
 from toolbus.messages.records import (
     AudioPart,
     ImagePart,

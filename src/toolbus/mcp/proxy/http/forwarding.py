@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolbus.mcp.proxy.http.headers import upward
 from toolbus.mcp.proxy.http_client import Timeouts
 from toolbus.mcp.proxy.revisions import (
+    CALL,
     METHOD,
     NAME,
     PARAM,
@@ -18,7 +19,6 @@ from toolbus.mcp.proxy.revisions import (
     params_of,
     routing,
 )
-from toolbus.mcp.proxy.texts import CALL
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
