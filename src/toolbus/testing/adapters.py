@@ -14,6 +14,7 @@ from toolbus.errors import RegistrationError
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
+from toolbus.testing.installed import CHECKED
 from toolbus.testing.trials import Abandoned, Invocation, differ
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class AdapterExam:
 
     def _signature(self, adapter_case: AdapterCase) -> ToolSpec:
         spec = adapter_case.spec
-        method = partial(self._adapt_signature, ctx=AdapterContext(tool=spec))
+        method = partial(self._adapt_signature, ctx=AdapterContext(CHECKED, spec))
         invocation = Invocation("adapt_signature", lambda: method(spec), {"tool": spec})
 
         def judge(result: Any) -> None:
@@ -135,7 +136,9 @@ class AdapterExam:
 
     def _parameters(self, adapter_case: AdapterCase, call: ToolCall, *, fits: bool) -> None:
         spec, inputs = adapter_case.spec, {"tool": adapter_case.spec, "call": call}
-        method = partial(self._adapt_parameters, ctx=AdapterContext(tool=adapter_case.published))
+        method = partial(
+            self._adapt_parameters, ctx=AdapterContext(CHECKED, adapter_case.published)
+        )
         invocation = Invocation("adapt_parameters", lambda: method(call), inputs)
 
         def judge(result: Any) -> None:
@@ -151,7 +154,7 @@ class AdapterExam:
     def _respond(self, adapter_case: AdapterCase, response: ToolResponse) -> tuple[Invocation, Any]:
         spec, published, call = adapter_case.spec, adapter_case.published, adapter_case.call
         inputs = {"tool": spec, "response": response, "call": call}
-        method = partial(self._adapt_response, ctx=AdapterContext(tool=spec))
+        method = partial(self._adapt_response, ctx=AdapterContext(CHECKED, spec))
         invocation = Invocation("adapt_response", lambda: method(response, call), inputs)
 
         def judge(result: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.dispatch.callables import name_of
@@ -17,7 +16,7 @@ from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hos
 from toolbus.testing.cases import Cases
 from toolbus.testing.handlers import Claims, HandlerExam, Subject
 from toolbus.testing.hunting import hunt
-from toolbus.testing.installed import alone, installed
+from toolbus.testing.installed import InstalledAdapter, installed
 from toolbus.testing.laws import check_names
 from toolbus.testing.situations import Situations
 from toolbus.testing.texts import HOSTILE_TEXTS
@@ -76,14 +75,16 @@ def check_adapter(
     with installed(adapter, limit) as watch:
         for checked in _adapters_of(adapter):
             trial = Trial(f"adapter {checked.name!r}", names, watch)
-            with _reached(adapter, checked) as reached:
-                cases = Cases(checked.tools, specs, calls, responses)
-                exam = AdapterExam(reached, cases, trial, idempotent=idempotent)
-                hunt(exam.examine, examples=examples, seed=seed)
-                if responses is None:
-                    hostile_responses(exam, HOSTILE_TEXTS)
-                if calls is None:
-                    hostile_calls(exam, HOSTILE_TEXTS)
+            examined = checked
+            if isinstance(adapter, AgentComponent):
+                examined = InstalledAdapter(adapter, checked)
+            cases = Cases(checked.tools, specs, calls, responses)
+            exam = AdapterExam(examined, cases, trial, idempotent=idempotent)
+            hunt(exam.examine, examples=examples, seed=seed)
+            if responses is None:
+                hostile_responses(exam, HOSTILE_TEXTS)
+            if calls is None:
+                hostile_calls(exam, HOSTILE_TEXTS)
 
 
 def check_guard(
@@ -187,12 +188,6 @@ def _when(component: AgentComponent, mark: Mark) -> Callable[[EventContext[Any]]
         return mine and (wanted is None or wanted(ctx))
 
     return when
-
-
-def _reached(subject: Any, adapter: ToolAdapter) -> AbstractContextManager[ToolAdapter]:
-    """Return what gives *adapter* as it is called in an agent."""
-    is_component = isinstance(subject, AgentComponent)
-    return alone(subject, adapter) if is_component else nullcontext(adapter)
 
 
 def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]:
