@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser, program
+from toolbus.cli.parsing import make_parser, program, whole_number
 
 if TYPE_CHECKING:
+    import argparse
+
     from toolbus.cli.parsing import Command
     from toolbus.terminal.output import Output
 
@@ -29,7 +30,12 @@ def command() -> Command:
         "toolbus demo", "Watch an agent work on real files, and handlers intervene.", _EPILOG
     )
     parser.add_argument("--dir", help="an empty or new folder for the files of the run")
-    parser.add_argument("--seed", type=_seed, metavar="N", help="draw the same world again")
+    parser.add_argument(
+        "--seed",
+        type=whole_number("a whole number", 0),
+        metavar="N",
+        help="draw the same world again",
+    )
     parser.add_argument(
         "--without",
         action="append",
@@ -52,9 +58,3 @@ def command() -> Command:
         )
 
     return parser, run
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
-    return int(text)

@@ -44,11 +44,19 @@ def make_parser(prog: str, description: str, epilog: str) -> Parser:
     )
 
 
-def positive(text: str) -> int:
-    """Return the number that *text* says, at least 1; argparse tells what is wrong with another."""
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, not {text!r}")
-    return int(text)
+def whole_number(expected: str, least: int = 1) -> Callable[[str], int]:
+    """Return what parses a number of *least* or more; of another it says what was *expected*."""
+
+    def parse(text: str) -> int:
+        if text.isascii() and text.isdigit() and int(text) >= least:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"expected {expected}, not {text!r}")
+
+    return parse
+
+
+positive = whole_number("a number from 1 on")
+megabytes = whole_number("a whole number of megabytes")
 
 
 def program() -> tuple[str, ...]:

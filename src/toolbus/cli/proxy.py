@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser, positive
+from toolbus.cli.parsing import make_parser, megabytes, positive
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
@@ -88,7 +88,7 @@ def _add_arguments(parser: Parser) -> None:
         "--grace", type=_seconds, default=5.0, metavar="S", help="seconds a server has to end (5)"
     )
     parser.add_argument(
-        "--max-frame", type=_megabytes, default=256, metavar="MB", help="longest frame (256)"
+        "--max-frame", type=megabytes, default=256, metavar="MB", help="longest frame (256)"
     )
 
     _add_http(parser)
@@ -171,9 +171,3 @@ def _seconds(text: str) -> float:
     if not (isfinite(seconds) and seconds > 0):
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, not {text!r}")
     return seconds
-
-
-def _megabytes(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a whole number of megabytes, not {text!r}")
-    return int(text)

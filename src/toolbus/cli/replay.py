@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parsing import make_parser, megabytes
 
 if TYPE_CHECKING:
+    import argparse
+
     from toolbus.cli.parsing import Command, Parser
     from toolbus.terminal.output import Output
 
@@ -66,11 +67,5 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument("--check", type=Path, metavar="FILE", help="compare with an expectation")
     parser.add_argument("--update", action="store_true", help="write the expectation instead")
     parser.add_argument(
-        "--max-line", type=_megabytes, default=16, metavar="MB", help="longest line (16)"
+        "--max-line", type=megabytes, default=16, metavar="MB", help="longest line (16)"
     )
-
-
-def _megabytes(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a whole number of megabytes, not {text!r}")
-    return int(text)

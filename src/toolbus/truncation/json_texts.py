@@ -123,9 +123,9 @@ def _join(
 
     *kind* is what they are: items or members.
     """
-    most, total = max(limit // 8, _LEAST), len(values)
+    ceiling, total = max(limit // 8, _LEAST), len(values)
     # A key is never cut: it would be another one.
-    values = [(key, value) for key, value in values if len(key) <= most]
+    values = [(key, value) for key, value in values if len(key) <= ceiling]
     sizes = [len(key) + memoryview(value).nbytes + 1 for key, value in values]
 
     def shortened(chosen: list[tuple[bytes, Raw]], size: int) -> Iterator[bytes]:
@@ -137,20 +137,20 @@ def _join(
         return b",".join(shortened(values, level))
     mark = _mark(total, total, kind) if marks else b""
     # Two thirds for the first ones, and for the last ones what these leave.
-    head = _count(sizes, (limit - len(mark) - 1) * 2 // 3, most)
-    used = sum([min(size, most) for size in sizes[:head]])
-    tail = _count(reversed(sizes[head:]), limit - len(mark) - 1 - used, most)
+    head = _count(sizes, (limit - len(mark) - 1) * 2 // 3, ceiling)
+    used = sum([min(size, ceiling) for size in sizes[:head]])
+    tail = _count(reversed(sizes[head:]), limit - len(mark) - 1 - used, ceiling)
     omitted = total - head - tail
     gap = [_mark(omitted, total, kind)] if marks and omitted else []
     ends = values[:head], values[len(values) - tail :]
-    return b",".join([*shortened(ends[0], most), *gap, *shortened(ends[1], most)])
+    return b",".join([*shortened(ends[0], ceiling), *gap, *shortened(ends[1], ceiling)])
 
 
-def _count(sizes: Iterable[int], limit: int, most: int) -> int:
-    """Return how many of the first of *sizes* are within *limit*, none taken for over *most*."""
+def _count(sizes: Iterable[int], limit: int, ceiling: int) -> int:
+    """Return how many of the first of *sizes* are within *limit*, none taken for over *ceiling*."""
     count = 0
     for size in sizes:
-        limit -= min(size, most)
+        limit -= min(size, ceiling)
         if limit < 0:
             break
         count += 1

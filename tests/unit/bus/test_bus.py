@@ -388,6 +388,28 @@ async def test_many_dispatches_at_once_are_not_deep():
     assert len(await asyncio.gather(*dispatches)) == 4 * MAX_DEPTH
 
 
+async def test_depth_is_bounded_while_many_are_under_way():
+    bus, release, levels = EventBus(), asyncio.Event(), []
+
+    @bus.on(WORD)
+    async def wait_or_dive(ctx):
+        if ctx.value == "wait":
+            await release.wait()
+        else:
+            levels.append(ctx.value)
+            await bus.apply(WORD, "dive")
+
+    waiting = [asyncio.ensure_future(bus.apply(WORD, "wait")) for _ in range(2 * PERMITS)]
+    await asyncio.sleep(0)
+    with pytest.raises(DispatchDepthError):
+        await bus.apply(WORD, "dive")
+    release.set()
+    await asyncio.gather(*waiting)
+
+    assert len(levels) == MAX_DEPTH - PERMITS
+    assert depth(bus) == 0
+
+
 async def test_tasks_left_behind_are_not_inside():
     bus, seen, done = EventBus(), [], asyncio.Event()
 

@@ -69,7 +69,7 @@ class EventContext(Generic[V_co]):
 
     @property
     def output(self) -> Any:
-        """The replacement, None until somebody replaced; assign to it to replace the value."""
+        """The replacement, None while the value is the original; assign to it to replace that."""
         if self._assigned in {None, STEPPED, OVER} or isinstance(self._event, ObserveEvent):
             return None if self._value is self._original else self._value
         return self._assigned.value

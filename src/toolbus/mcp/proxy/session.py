@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -133,9 +134,11 @@ class ProxySession:
         self._pending.client_gone()
 
     async def settle(self, seconds: float) -> None:
-        """Wait at most *seconds* for what is being judged."""
-        if tasks := (*self._calls.tasks, *self._tasks):
-            await asyncio.wait(tasks, timeout=seconds)
+        """Wait at most *seconds* for what is being judged, also for what comes meanwhile."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while tasks := (*self._calls.tasks, *self._tasks):
+                    await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Cancel what is under way, and write what is to be kept."""

@@ -142,7 +142,7 @@ class AsgiApp:
                 raise
         except Exception:
             logger.exception("a request could not be served")
-            if not request.begun:
+            if not request.has_begun:
                 await request.refuse(HttpError(500, FAILED, request_id=_id_of(request)))
         finally:
             watch.cancel()

@@ -37,8 +37,8 @@ class Relayed(Protocol):
         """Expect no answer any more."""
         ...
 
-    def reattach(self, successor: Any, event: Event) -> None:
-        """Have *successor* send the answer that came with *event*."""
+    def reattach(self, successor: Any, request_id: Any, event: Event) -> None:
+        """Have *successor* send the answer to *request_id*, which came with *event*."""
         ...
 
 

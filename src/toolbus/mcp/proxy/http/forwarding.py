@@ -53,6 +53,25 @@ server's place; `Origin` passes, and is judged by both. What was compressed nobo
 """
 
 
+class Exchange(NamedTuple):
+    """A request to the server: *line*, which is *frame*, for an HTTP request of a client.
+
+    *request_id* is the JSON-RPC id, `UNSET` for what is no single request. The answer to the *main*
+    one gives the client status and headers. If it is *asked*, the client wants its answer;
+    otherwise the proxy does, or nobody.
+    """
+
+    frame: Frame | None
+    line: bytes
+    request_id: Any
+    main: bool
+    asked: bool
+
+    def is_answered_by(self, answer: Frame | None) -> bool:
+        """Tell whether *answer* is the one to this request."""
+        return answer is not None and answer.is_answer and answer.id == self.request_id
+
+
 class Upstream(NamedTuple):
     """The server at *url*, over *wire*.
 
@@ -127,10 +146,10 @@ def _repeating(
     if schema is not None:
         arguments = params_of(frame).get("arguments")
         repeated |= header_params(find_header_params(schema), arguments)
-    kept = [field for field in fields if field[0] not in {REVISION, METHOD, NAME}]
+    others = [field for field in fields if field[0] not in {REVISION, METHOD, NAME}]
     if schema is not None or method != CALL:
-        kept = [field for field in kept if not field[0].startswith(PARAM)]
-    return [*kept, *repeated.items()]
+        others = [field for field in others if not field[0].startswith(PARAM)]
+    return [*others, *repeated.items()]
 
 
 def end_to_end(fields: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -49,9 +49,9 @@ def upward(fields: Fields) -> list[tuple[str, str]]:
 def back(fields: Fields) -> list[tuple[str, str]]:
     """Return those of a server's *fields* that are known and say what they should."""
     lower = [(name.lower(), value) for name, value in fields]
-    kept = [field for field in lower if _is_known(*field)]
+    known = [field for field in lower if _is_known(*field)]
     asked = [("www-authenticate", challenge(value)) for name, value in lower if name == _ASKS]
-    return [*kept, *asked]
+    return [*known, *asked]
 
 
 _ASKS = "www-authenticate"

@@ -38,8 +38,8 @@ class HttpRequest:
         ]
         self.headers = dict(self.fields)
         self.body = b""
-        self.begun = self.ended = False
-        self._more = True
+        self.has_begun = self.ended = False
+        self._body_goes_on = True
         self._receive, self._send = receive, send
 
     @property
@@ -77,7 +77,7 @@ class HttpRequest:
         whole = bytearray()
         try:
             async with asyncio.timeout(seconds):
-                while self._more:
+                while self._body_goes_on:
                     whole += await self._body_part()
                     if len(whole) > limit:
                         raise HttpError(413, f"a body may have {limit} bytes")
@@ -90,7 +90,7 @@ class HttpRequest:
         message = await self._receive()
         if message["type"] != "http.request":
             raise ConnectionResetError
-        self._more = message.get("more_body", False)
+        self._body_goes_on = message.get("more_body", False)
         body: bytes = message.get("body", b"")
         return body
 
@@ -117,13 +117,13 @@ class HttpRequest:
         await self.write(body)
         with suppress(TimeoutError, ConnectionResetError):
             async with asyncio.timeout(linger):
-                while linger and self._more:
+                while linger and self._body_goes_on:
                     await self._body_part()
         await self.write(b"", more=False)
 
     async def begin(self, status: int, fields: Fields) -> None:
         """Send the head of the answer."""
-        self.begun = True
+        self.has_begun = True
         pairs = [
             (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields
         ]

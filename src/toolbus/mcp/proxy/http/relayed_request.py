@@ -1,14 +1,18 @@
-"""One request of a client on its way through a relay: to the server, and its answer back."""
+"""One request of a client on its way through a relay: to the server, and its answer back.
+
+See MCP 2025-11-25, Transports, "Sending Messages to the Server", "Listening for Messages from the
+Server", and "Resumability and Redelivery".
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.http.failures import failure_of
-from toolbus.mcp.proxy.http.forwarding import end_to_end
+from toolbus.mcp.proxy.http.forwarding import Exchange, end_to_end
 from toolbus.mcp.proxy.http.http_request import requests_in
 from toolbus.mcp.proxy.http.relayed_response import RelayedResponse, as_error
 from toolbus.mcp.proxy.http_connection import TransportError
@@ -31,25 +35,6 @@ _EXCHANGE_LIMIT = 16
 _OK, _ELSEWHERE, _BAD = 200, 300, 400
 
 
-class _Exchange(NamedTuple):
-    """A request to the server: *line*, which is *frame*, for an HTTP request of a client.
-
-    *request_id* is the JSON-RPC id, `UNSET` for what is no single request. The answer to the *main*
-    one gives the client status and headers. If it is *asked*, the client wants its answer;
-    otherwise the proxy does, or nobody.
-    """
-
-    frame: Frame | None
-    line: bytes
-    request_id: Any
-    main: bool
-    asked: bool
-
-    def is_answered_by(self, answer: Frame | None) -> bool:
-        """Tell whether *answer* is the one to this request."""
-        return answer is not None and answer.is_answer and answer.id == self.request_id
-
-
 class RelayedRequest:
     """Takes *request* to the server for *client*, and what comes of it back.
 
@@ -69,9 +54,10 @@ class RelayedRequest:
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
         self._tasks: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
-        self._answer_event: Event | None = None
+        # By request id, since the session takes its time for each answer.
+        self._answer_events: dict[Any, Event] = {}
         self._successor: RelayedRequest | None = None
-        self._resumable = self._gone = self._has_main = False
+        self._resumable = self._gone = False
 
     @property
     def listens(self) -> bool:
@@ -120,7 +106,7 @@ class RelayedRequest:
     def answer(self, line: bytes) -> None:
         """Send the client an answer to what it asked."""
         if self._successor is not None or not self._gone:
-            (self._successor or self).send_answer(line, self._answer_event)
+            (self._successor or self).send_answer(line, self._event_of(line))
 
     def send_answer(self, line: bytes, event: Event | None) -> None:
         """Send an answer that came with *event*; the client may ask for it again."""
@@ -128,13 +114,20 @@ class RelayedRequest:
             self.client.remember(line)
         self.response.answer(line, event)
 
-    def reattach(self, successor: RelayedRequest, event: Event) -> None:
-        """Have *successor* send the answer, which came with *event*, in the place of this one.
+    def _event_of(self, line: bytes) -> Event | None:
+        """Return the event in which the server sent an answer; of a batch the last one."""
+        events = self._answer_events
+        frame = read_frame(line) if events else None
+        if frame is None:
+            return events.popitem()[1] if events else None
+        return events.pop(frame.id, None)
 
-        MCP 2025-11-25, Transports, "Resumability and Redelivery": the client has lost the stream of
-        this request, and resumes it by a GET, the successor.
+    def reattach(self, successor: RelayedRequest, request_id: Any, event: Event) -> None:
+        """Have *successor* send the answer to *request_id*, which came with *event*.
+
+        It is the GET by which a client resumes a lost stream: see "Resumability and Redelivery".
         """
-        self._successor, self._answer_event = successor, event
+        self._successor, self._answer_events[request_id] = successor, event
         successor.response.pending += 1
 
     # --- what the server sends -----------------------------------------------------------------
@@ -144,18 +137,16 @@ class RelayedRequest:
         request_id = frame.id if frame is not None and frame.is_request else UNSET
         # What the proxy asks by itself is never the main; a batch that is not judged goes as one.
         asked = request_id in self.ids
-        main = not self._has_main and (asked or frame is None or not self.ids)
-        if main:
-            self._has_main, self.response.is_over = True, False
-        exchange = _Exchange(frame, line, request_id, main, asked or main)
+        main = self._main is None and (asked or frame is None or not self.ids)
+        exchange = Exchange(frame, line, request_id, main, asked or main)
         task = asyncio.create_task(self._exchange(exchange))
         self._tasks[object() if request_id is UNSET else request_id] = task
         if main:
-            self._main = task
+            self._main, self.response.is_over = task, False
             # Not in its `finally`, which a task that is cancelled before it begins never enters.
             task.add_done_callback(self._end_main)
 
-    async def _exchange(self, exchange: _Exchange) -> None:
+    async def _exchange(self, exchange: Exchange) -> None:
         """Send a request to the server, take what it says, and answer what it leaves open."""
         try:
             async with self._slots:
@@ -168,7 +159,7 @@ class RelayedRequest:
         self.response.is_over = True
         self.response.check()
 
-    async def _send(self, exchange: _Exchange) -> str:
+    async def _send(self, exchange: Exchange) -> str:
         """Send a request, and take the answer; return why a request in it has none."""
         try:
             schema = None
@@ -186,7 +177,7 @@ class RelayedRequest:
                 self.response.fail()
             raise
 
-    async def _take(self, exchange: _Exchange, reply: HttpReply) -> str:
+    async def _take(self, exchange: Exchange, reply: HttpReply) -> str:
         if reply.is_coded and self._judged:
             raise TransportError("the server compressed its answer, so nobody can judge it")
         if exchange.main:
@@ -207,7 +198,7 @@ class RelayedRequest:
             self.response.put_bytes(part)
             await self.response.wait_for_room()
 
-    async def _take_stream(self, exchange: _Exchange, reply: HttpReply) -> None:
+    async def _take_stream(self, exchange: Exchange, reply: HttpReply) -> None:
         if exchange.main:
             self.response.begin_stream(reply.status, end_to_end(reply.fields))
         async for event in reply.events(self._server.limits.frame):
@@ -237,11 +228,11 @@ class RelayedRequest:
     async def _take_answer(self, frame: Frame, event: Event) -> None:
         client, session, data = self.client, self.client.session, event.data or b""
         if frame.id in self.ids:
-            self._answer_event = event
+            self._answer_events[frame.id] = event
         elif session.is_open(frame.id):
             detached = client.detached.pop(frame.id, None)
             if detached is not None:
-                detached.reattach(self, event)
+                detached.reattach(self, frame.id, event)
         elif (line := client.recall(frame.id)) is not None:
             self.response.put(line, event)
             return
@@ -250,7 +241,7 @@ class RelayedRequest:
             return
         await session.from_server(data, self._directions)
 
-    async def _take_body(self, exchange: _Exchange, reply: HttpReply) -> str:
+    async def _take_body(self, exchange: Exchange, reply: HttpReply) -> str:
         status, body = reply.status, await reply.body(self._server.limits.frame)
         if _ELSEWHERE <= status < _BAD:
             reason = "the server is elsewhere; give the proxy the address that it means"
@@ -267,10 +258,10 @@ class RelayedRequest:
             return _NO_ANSWER if is_answer else "the server's answer is no JSON-RPC"
         return f"the server answered with HTTP status {status}"
 
-    def _wants_answer(self, exchange: _Exchange) -> bool:
+    def _wants_answer(self, exchange: Exchange) -> bool:
         return exchange.request_id is not UNSET or (exchange.frame is None and bool(self.ids))
 
-    async def _answer_open(self, exchange: _Exchange, problem: str) -> None:
+    async def _answer_open(self, exchange: Exchange, problem: str) -> None:
         """Answer what the server has left open, unless the client may resume it."""
         response, request_id = self.response, exchange.request_id
         if request_id is UNSET:

@@ -156,8 +156,8 @@ class RelayedResponse:
             return self.status, fields, b""
         keeps_status = not self._has_requests or (self.status >= _BAD and _is_error(line))
         status = self.status if keeps_status else _OK
-        kept = [field for field in fields if field[0].lower() != "content-type"]
-        return status, [*kept, ("content-type", JSON)], line.strip()
+        others = [field for field in fields if field[0].lower() != "content-type"]
+        return status, [*others, ("content-type", JSON)], line.strip()
 
 
 def _is_error(line: bytes) -> bool:
