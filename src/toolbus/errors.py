@@ -251,7 +251,7 @@ class ConfigurationError(LoadError):
         self.args = (reason, file, line, column)
 
     def __str__(self) -> str:
-        place = [str(one) for one in (self.file, self.line, self.column) if one is not None]
+        place = [str(part) for part in (self.file, self.line, self.column) if part is not None]
         return f"{':'.join(place)}: {self.reason}"
 
 

@@ -12,6 +12,8 @@ from toolbus.mcp.proxy.session import ProxySession
 from toolbus.messages.immutable import thaw
 
 LIMIT = 2**24
+TURNS = 20
+"""Turns of the loop after which nothing more is coming: a judged call needs fewer for its tasks."""
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("read", "write", DENIED)]
 
 
@@ -77,10 +79,10 @@ class Between:
 
     async def play_server(self, silent=()):
         """Answer as a server until nothing is asked any more, but not the ids *silent*."""
-        for _ in range(100):
+        idle = 0
+        while idle < TURNS:
             await asyncio.sleep(0)
-            if not self._unread:
-                return
+            idle = 0 if self._unread else idle + 1
             lines, self._unread = self._unread, []
             for line in lines:
                 for frame in frames_of(line):

@@ -147,12 +147,12 @@ def _pages(archive: Archive, match: Match) -> Iterator[Page]:
 
 def _records(match: Match, pages: list[Page]) -> Iterator[DispatchRecord]:
     """Give the records about it; an id of a call may have been used before, and again."""
-    first = match.asking.seq if match.asking else 0
-    last = match.reused.seq if match.reused else inf
+    start = match.asking.seq if match.asking else 0
+    end = match.reused.seq if match.reused else inf
     message_id = match.row.id if match.row else match.name
     for page in pages:
         for record in page.records:
-            in_time = first < page.place <= last
+            in_time = start < page.place <= end
             about_call = match.call_id and match.call_id == record.call_id and in_time
             if about_call or record.subject == message_id:
                 yield record

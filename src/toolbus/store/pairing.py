@@ -51,6 +51,12 @@ class PairedCall(NamedTuple):
         true = (answer for answer in self.answers if answer.kind == "answer")
         return next(true, self.answers[0])
 
+    @property
+    def others(self) -> list[CallTurn]:
+        """The answers that are not the best."""
+        best = self.best if self.answers else None
+        return [answer for answer in self.answers if answer is not best]
+
 
 class Pairing:
     """The calls and answers of one session, found in its *turns*, which are in order.
@@ -118,9 +124,7 @@ class Pairing:
             for answer, asking_seq in sorted(best):
                 beside[asking_seq].append(answer)
         moved = {answer.seq for answers in beside.values() for answer in answers}
-        dropped = {
-            answer.seq for call in self.calls for answer in call.answers if answer != call.best
-        }
+        dropped = {answer.seq for call in self.calls for answer in call.others}
         order: list[CallTurn] = []
         # Of a message that asks for several calls there are as many turns.
         for turn in {turn.seq: turn for turn in self._turns}.values():

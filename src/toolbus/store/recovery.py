@@ -153,10 +153,9 @@ def _mend_sessions(target: Connection) -> list[str]:
 def _changes(pairing: Pairing, order: Sequence[CallTurn]) -> Iterator[str]:
     """Say which messages were left out and which were moved."""
     for call in pairing.calls:
-        for answer in call.answers:
-            if answer is not call.best:
-                best = f"call {call.turn.call!r} keeps the answer of message {call.best.seq}"
-                yield f"message {answer.seq} was left out: {best}"
+        for answer in call.others:
+            best = f"call {call.turn.call!r} keeps the answer of message {call.best.seq}"
+            yield f"message {answer.seq} was left out: {best}"
     old_numbers = sorted([turn.seq for turn in order])
     for turn, old_number in zip(order, old_numbers, strict=True):
         if turn.seq > old_number and turn.is_answer:

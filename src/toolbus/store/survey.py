@@ -89,9 +89,7 @@ class Survey:
             self._damaged[table, row["session"], row["seq"]] = f"it {error}"
             return 1
         columns = columns_of(body)
-        if wrong := [name for name, value in columns.items() if row[name] != value]:
-            place = f"{table} {row['seq']!r} of session {row['session']!r}"
-            self.problems.append(f"{place}: its {', '.join(wrong)} is not what its body says")
+        self._compare_columns(table, row, columns)
         copy = {**row, **columns, "checksum": crc32(data), "body": data if self._bodies else b""}
         inserted = int(str(row["seq"])) > 0 and self._insert(table, copy)
         if not inserted:
@@ -103,6 +101,12 @@ class Survey:
         if inserted:
             self._note_calls(copy, body)
         return 1
+
+    def _compare_columns(self, table: str, row: Row, columns: Mapping[str, str | int]) -> None:
+        """Say which columns of *row* are not what its body says."""
+        if wrong := [name for name, value in columns.items() if row[name] != value]:
+            place = f"{table} {row['seq']!r} of session {row['session']!r}"
+            self.problems.append(f"{place}: its {', '.join(wrong)} is not what its body says")
 
     def _insert(self, table: str, row: Row) -> bool:
         header = ", ".join("?" * len(row))

@@ -99,7 +99,8 @@ def describe_idleness(entry: HandlerEntry, earlier: Sequence[HandlerEntry]) -> s
         return "another sender, its `when` said no, or it was disabled"
     if entry.status != "not_run":
         return None
-    ends = [one for one in earlier if one.status in {"denied", "answered", "rejected", *FAILURES}]
+    final = {"denied", "answered", "rejected", *FAILURES}
+    ends = [previous for previous in earlier if previous.status in final]
     if not ends:
         return "the dispatch had ended"
     return f"{ends[-1].name} had ended the dispatch: {ends[-1].status}"
