@@ -1,19 +1,34 @@
 """The scenarios of `specs/laws.md`."""
 
 import asyncio
+import pickle
 import re
 import signal
+from copy import deepcopy
 from itertools import count
+from typing import get_args
 
 import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.subjects.broken import BROKEN, CountsCalls, ForgetsTheCall, RequiresPath, SaysItAgain
+from tests.subjects.broken import (
+    BROKEN,
+    CountsCalls,
+    ForgetsTheCall,
+    NeverAsked,
+    RequiresPath,
+    SaysItAgain,
+    nested_guard,
+    split_guard,
+    writing_guard,
+)
 from tests.subjects.good import FILES, GOOD, PRICED, Blank, inside_only
 
 from toolbus import AgentComponent, Deny, ToolAdapter, ToolCall, ToolResponse, guard, on, tool
 from toolbus.errors import LawBroken, RegistrationError, ToolbusError
-from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.events import MESSAGE_APPEND_BEFORE, RUN_BEFORE, TOOL_CALL_AFTER, TOOL_CALL_BEFORE
+from toolbus.messages import Message, encode
+from toolbus.messages.immutable import thaw
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
 from toolbus.testing.laws import LAWS
 
@@ -166,8 +181,8 @@ def test_values_can_be_given():
         responses=st.just(ToolResponse.from_text("given")),
         examples=5,
     )
-    check_guard(lambda ctx: values.append(ctx.value), PRICED, values=st.just(3), examples=5)
-    check_handler(lambda ctx: values.append(ctx.value), PRICED, values=st.just(4), examples=5)
+    check_guard(PRICED, lambda ctx: values.append(ctx.value), values=st.just(3), examples=5)
+    check_handler(PRICED, lambda ctx: values.append(ctx.value), values=st.just(4), examples=5)
 
     assert call.arguments in [one.arguments for one in calls]
     assert {(one.text, one.tool_call_id) for one in responses} == {("given", "c")}
@@ -179,12 +194,187 @@ def test_more_examples_are_more_cases():
 
     def counted(**options):
         before = next(seen)
-        check_guard(lambda ctx: next(seen) and None, PRICED, **options)
+        check_guard(PRICED, lambda ctx: next(seen) and None, **options)
         return next(seen) - before
 
     few, many = counted(examples=5), counted(examples=50)
 
     assert few < many
+
+
+def test_what_a_guard_asks_for_is_tried():
+    def in_a_list(ctx):
+        edits = ctx.value.arguments.get("edits")
+        for edit in edits if isinstance(edits, tuple) else ():
+            if isinstance(edit, dict) and edit.get("path", "").startswith("/"):
+                return Deny("only inside the project")
+        return None
+
+    def matched(ctx):
+        match ctx.value:
+            case ToolCall(arguments={"mode": mode}):
+                return Deny("no") if mode & 2 else None
+
+    guards = [split_guard, nested_guard, in_a_list, matched]
+
+    errors = [broken_by(check_guard, one) for one in guards]
+
+    assert [error.law for error in errors] == ["raises-nothing"] * 4
+    assert "'FrozenDict' object has no attribute" in errors[0].problem
+    shown = [list(error.case["value"].arguments) for error in errors]
+    assert shown == [["command"], ["options"], ["edits"], ["mode"]]
+
+
+def test_what_no_case_reached_is_told():
+    @tool
+    def write_file(path: str) -> str:
+        """Write it."""
+        return path
+
+    def forces(ctx):
+        if not ctx.value.arguments:
+            return Deny("no") if ctx.value.arguments.get("force") else None
+        return None
+
+    guards = [writing_guard, NeverAsked(), forces]
+
+    errors = [broken_by(check_guard, one) for one in guards]
+    found = broken_by(check_guard, writing_guard, tools=[write_file])
+    check_guard(writing_guard, without=["is-reached"])
+    check_guard(NeverAsked(), tools=[write_file])
+
+    assert [error.law for error in errors] == ["is-reached"] * 3
+    problems = [re.sub(r"\d+", "N", error.problem) for error in errors]
+    assert problems[0] == "it let all N cases pass and asked for no argument of theirs"
+    assert problems[1] == "its predicate let none of N cases pass"
+    assert problems[2] == "no case reached `arguments['force']`"
+    assert all("what to do: give `tools=[…]`" in str(error) for error in errors)
+    assert found.law == "raises-nothing"
+
+
+def test_walking_through_arguments_asks_for_none():
+    def texts_in(value):
+        match value:
+            case str():
+                yield value
+            case dict():
+                yield from [text for item in value.values() for text in texts_in(item)]
+                yield str(value.get("also", ""))
+            case tuple():
+                yield from [text for item in value for text in texts_in(item)]
+
+    def walks(ctx):
+        texts = list(texts_in(dict(ctx.value.arguments)))
+        return Deny("a key") if any("PRIVATE KEY" in text for text in texts) else None
+
+    def looks_up(ctx):
+        arguments = ctx.value.arguments
+        sizes = [len(str(arguments[name])) for name in arguments]
+        return Deny("too long") if sum(sizes) > 10_000 else None
+
+    for judge in (walks, looks_up):
+        check_guard(judge)
+
+    assert issubclass(LawBroken, AssertionError)
+
+
+def test_noted_arguments_are_ordinary_ones():
+    def normalise(ctx):
+        call = ctx.value
+        plain = ToolCall(id=call.id, name=call.name, arguments=dict(call.arguments), raw=call.raw)
+        assert call == plain
+        assert hash(call) == hash(plain)
+        assert encode(call) == encode(plain)
+        assert repr(call) == repr(plain)
+        assert deepcopy(call) == pickle.loads(pickle.dumps(call)) == plain
+        assert thaw(call.arguments) == thaw(plain.arguments)
+        match call:
+            case ToolCall(arguments={"path": str(path)}):
+                return call.merge_arguments({"path": path.strip()})
+
+    def changes(ctx):
+        ctx.value.arguments["path"] = "/"
+
+    check_handler(TOOL_CALL_BEFORE, normalise, idempotent=True)
+    error = broken_by(check_handler, TOOL_CALL_BEFORE, changes)
+
+    assert "a FrozenDict cannot be changed" in error.problem
+
+
+def test_the_event_comes_first():
+    seen = []
+
+    def judge(ctx):
+        seen.append(type(ctx.value))
+        return Deny("no") if "1" in ctx.value.id else None
+
+    def handle(ctx):
+        seen.append(type(ctx.value))
+
+    check_guard(MESSAGE_APPEND_BEFORE, judge, examples=5)
+    check_handler(MESSAGE_APPEND_BEFORE, handle, examples=5)
+    messages = set(seen)
+    seen.clear()
+    check_guard(judge, examples=5)
+
+    assert messages <= set(get_args(Message))
+    assert set(seen) == {ToolCall}
+    with pytest.raises(RegistrationError, match=r"give that first: `check_handler\(EVENT, handler"):
+        check_handler(handle)
+
+
+def test_swapped_arguments_are_explained():
+    wrong = [
+        (check_handler, (inside_only, TOOL_CALL_BEFORE), "the event comes first: `check_handler("),
+        (check_guard, (inside_only, MESSAGE_APPEND_BEFORE), "the event comes first: `check_guard("),
+        (check_guard, (TOOL_CALL_BEFORE,), "what to check is missing: `check_guard(EVENT, handler"),
+        (
+            check_handler,
+            ("tool:call:before", inside_only),
+            "event 'tool:call:before': expected one",
+        ),
+        (check_handler, (NeverAsked,), "component 'NeverAsked': it is a class; give an instance"),
+        (check_guard, (TOOL_CALL_AFTER, inside_only), "this event is only observed"),
+    ]
+
+    for check, arguments, reason in wrong:
+        with pytest.raises(RegistrationError, match=re.escape(reason)):
+            check(*arguments)
+
+
+def test_the_mark_of_a_method_is_read():
+    seen = []
+
+    class Both(AgentComponent):
+        ready = False
+
+        async def install(self, agent):
+            self.ready = True
+
+        @on(TOOL_CALL_AFTER)
+        @on(MESSAGE_APPEND_BEFORE)
+        def look(self, ctx):
+            seen.append((ctx.event, self.ready))
+
+        @guard(MESSAGE_APPEND_BEFORE)
+        def judge(self, ctx):
+            return Deny("no") if ctx.value.status else None
+
+        def plain(self, ctx):
+            seen.append((ctx.event, self.ready))
+
+    component = Both()
+
+    check_handler(component.look, examples=5)
+    check_handler(RUN_BEFORE, component.plain, examples=5)
+
+    events = (TOOL_CALL_AFTER, MESSAGE_APPEND_BEFORE, RUN_BEFORE)
+    assert set(seen) == {(event, True) for event in events}
+    assert broken_by(check_guard, component.judge).law == "raises-nothing"
+    with pytest.raises(RegistrationError, match=r"marked with `@on`; use `check_handler`"):
+        check_guard(component.look)
+    with pytest.raises(RegistrationError, match=r"marked with `@guard`; use `check_guard`"):
+        check_handler(component.judge)
 
 
 def test_what_never_ends_is_interrupted():
@@ -222,7 +412,7 @@ async def test_a_check_works_inside_a_loop():
         await asyncio.Event().wait()
 
     check_guard(inside_only, examples=10)
-    check_guard(patient, examples=10)
+    check_guard(patient, examples=10, without=["is-reached"])
     error = broken_by(check_guard, waits, limit=0.1)
 
     assert error.law == "ends"
@@ -254,7 +444,7 @@ def test_each_part_is_tried():
 
         @guard(TOOL_CALL_BEFORE)
         def fine(self, ctx):
-            return None
+            return Deny("so long") if len(ctx.value.name) > 3 else None
 
         @guard(TOOL_CALL_BEFORE)
         def silent(self, ctx):
@@ -326,7 +516,7 @@ def test_it_is_installed_meanwhile():
 
     component = Needy()
 
-    check_guard(component, examples=3)
+    check_guard(component, examples=3, without=["is-reached"])
 
     assert steps == ["setup", "install", "close"]
     assert component.host is None

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shlex
 from itertools import count
 from typing import NamedTuple
 from uuid import uuid4
@@ -197,6 +198,30 @@ class Quota:
         return Deny(f"{len(self.seen)} calls already") if len(self.seen) > 1 else None
 
 
+def split_guard(ctx):
+    command = shlex.split(ctx.value.arguments.get("command", ""))
+    return Deny("no") if command[:1] == ["rm"] else None
+
+
+def nested_guard(ctx):
+    options = ctx.value.arguments.get("options")
+    if isinstance(options, dict) and "paths" in options:
+        return Deny("no") if options["paths"][0] == "/" else None
+    return None
+
+
+def writing_guard(ctx):
+    if ctx.value.name in {"write_file", "delete_file"}:
+        return Deny("no") if ctx.value.arguments["path"] == "/" else None
+    return None
+
+
+class NeverAsked(AgentComponent):
+    @guard(TOOL_CALL_BEFORE, when=lambda ctx: ctx.value.name == "write_file")
+    def judge(self, ctx):
+        return Deny("no")
+
+
 def marking_guard(ctx):
     os.environ["LAST_PROMPT"] = ctx.value.prompt[:20].replace("\0", "")
 
@@ -240,9 +265,9 @@ class Broken(NamedTuple):
     options: dict
 
 
-def _broken(law, check, subject, *more, **options):
+def _broken(law, check, subject, *event, **options):
     name = getattr(subject, "__name__", type(subject).__name__)
-    return Broken(name, law, lambda one, **given: check(one, *more, **given), subject, options)
+    return Broken(name, law, lambda one, **given: check(*event, one, **given), subject, options)
 
 
 BROKEN = [
@@ -272,6 +297,10 @@ BROKEN = [
     _broken("right-type", check_guard, yes_no_guard),
     _broken("raises-nothing", check_guard, path_guard),
     _broken("raises-nothing", check_guard, annotated_guard),
+    _broken("raises-nothing", check_guard, split_guard),
+    _broken("raises-nothing", check_guard, nested_guard),
+    _broken("is-reached", check_guard, writing_guard),
+    _broken("is-reached", check_guard, NeverAsked()),
     _broken("repeatable", check_guard, ThirdTime()),
     _broken("repeatable", check_guard, Quota()),
     _broken("touches-no-globals", check_guard, marking_guard, RUN_BEFORE),

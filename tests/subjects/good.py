@@ -157,11 +157,11 @@ class Good(NamedTuple):
     options: dict
 
 
-def _good(check, subject, *more, **options):
+def _good(check, subject, *event, **options):
     name = getattr(subject, "__name__", type(subject).__name__)
     return Good(
         f"{name}-{check.__name__}",
-        lambda one, **given: check(one, *more, **given),
+        lambda one, **given: check(*event, one, **given),
         subject,
         options,
     )
@@ -183,7 +183,7 @@ HANDLERS = [
     _good(check_guard, long_prompts, RUN_BEFORE),
     _good(check_guard, dear, PRICED),
     _good(check_guard, Whole()),
-    _good(check_handler, normalise, tools=[read_file], idempotent=True),
+    _good(check_handler, normalise, TOOL_CALL_BEFORE, tools=[read_file], idempotent=True),
     _good(check_handler, only_reading, TOOLS_PROVIDE, idempotent=True),
     _good(check_handler, observe, TOOL_CALL_AFTER),
     _good(check_handler, Whole(), idempotent=True),
@@ -195,6 +195,7 @@ SHIPPED = [
     _good(
         check_handler,
         before_tool(lambda name, arguments: {"path": "."}),
+        TOOL_CALL_BEFORE,
         tools=FILES[:1],
         idempotent=True,
     ),

@@ -79,13 +79,13 @@ check_adapter(Shorten(), without=["shines"])  # type: ignore[list-item]  # pyrig
 check_adapter(Shorten(), calls=strategies.messages())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 check_guard(no)
-check_guard(no_message, MESSAGE_APPEND_BEFORE, values=strategies.messages())
+check_guard(MESSAGE_APPEND_BEFORE, no_message, values=strategies.messages())
 check_guard(Shortening())
-check_guard(see, TOOL_CALL_AFTER)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+check_guard(TOOL_CALL_AFTER, see)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-check_handler(no, TOOL_CALL_BEFORE, only="read_*", roles={"tool"}, idempotent=True)
-check_handler(see, TOOL_CALL_AFTER, values=just(3))
-check_handler(see, "tool:call:after")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+check_handler(TOOL_CALL_BEFORE, no, only="read_*", roles={"tool"}, idempotent=True)
+check_handler(TOOL_CALL_AFTER, see, values=just(3))
+check_handler("tool:call:after", see)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def broken(error: LawBroken) -> None:

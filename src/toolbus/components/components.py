@@ -127,6 +127,11 @@ class AgentComponent:
         self._selector, self._priority = selector, priority
         return self
 
+    @property
+    def tool_patterns(self) -> tuple[str, ...]:
+        """The glob patterns of the tools that it is for."""
+        return self._selector.patterns
+
     def is_for(self, tool_name: str) -> bool:
         """Tell whether it was not restricted to other tools than *tool_name*."""
         return self._selector.matches(tool_name)

@@ -95,6 +95,12 @@ def marked(kind: type) -> Iterator[tuple[str, Mark]]:
         yield from [(name, mark) for mark in method_marks]
 
 
+def marks_of(method: Any) -> tuple[Mark, ...]:
+    """Return the marks of one *method*, bound to its component or not."""
+    marks: tuple[Mark, ...] = getattr(_unwrapped(method), _MARKS, ())
+    return marks
+
+
 def tools_of(component: object) -> Iterator[FunctionTool]:
     """Give the methods of *component* that are tools, in order of definition.
 

@@ -66,7 +66,8 @@ smallest that breaks a law; the rest says what it is for. `test_acme_tidy.py`:
         agent.run_sync("look")
         ledger_snapshot(agent.ledger)
 
-A guard is tested in the same way, here on a bus of its own. `test_guard.py`:
+A guard is tested in the same way, here on a bus of its own; a handler of another event with that
+first, as it is subscribed: `check_handler(EVENT, handler)`. `test_guard.py`:
 
     from toolbus import Deny, ToolCall
     from toolbus.events.catalogue import TOOL_CALL_BEFORE

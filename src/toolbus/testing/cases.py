@@ -16,7 +16,7 @@ from toolbus.testing.records import contents, json_values, spec_of, tool_specs
 from toolbus.testing.texts import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from hypothesis.strategies import SearchStrategy
 
@@ -54,7 +54,8 @@ class Cases:
     """Strategies for one check.
 
     *patterns* are the glob patterns of the tools that a handler is for, *tools* those to try it
-    with; *calls* and *responses* replace what is drawn, if given.
+    with; *calls* and *responses* replace what is drawn, if given. *schema* is that of the
+    arguments of tools that are made up.
     """
 
     def __init__(
@@ -63,10 +64,12 @@ class Cases:
         tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
         calls: SearchStrategy[ToolCall] | None = None,
         responses: SearchStrategy[ToolResponse] | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> None:
         self._selector = ToolSelector(patterns)
         self._tools = tuple([spec_of(tool) for tool in tools])
         self._calls, self._responses = calls, responses
+        self._schemas = _SCHEMAS if schema is None else (schema,)
         self.sometimes = st.sampled_from((False, False, False, True))
         # Made once: to make a strategy takes longer than to draw from it.
         self._texts = texts()
@@ -96,7 +99,8 @@ class Cases:
             if self.is_named(spec.name):
                 return spec
         pattern = self._selector.patterns[0] if self._selector.patterns else "*"
-        return ToolSpec(name=re.sub(r"[*?]|\[.*?\]", "a", pattern))
+        name = re.sub(r"[*?]|\[.*?\]", "a", pattern)
+        return ToolSpec(name=name, input_schema=self._schemas[0])
 
     def calls(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
         """Draw calls that fit *spec*, or those that were given, with its name."""
@@ -133,7 +137,7 @@ class Cases:
             [st.from_regex(_regex(glob), fullmatch=True) for glob in self._selector.patterns]
         )
         others = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
-        return tool_specs(st.one_of(named, named, others), st.sampled_from(_SCHEMAS))
+        return tool_specs(st.one_of(named, named, others), st.sampled_from(self._schemas))
 
     def _fits(self, schema: JsonObject) -> SearchStrategy[Any]:
         key = encode(schema)

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.dispatch.options import SubscriptionOptions
-from toolbus.bus.dispatch.options import check_handler as check_handler_of
 from toolbus.components.components import AgentComponent
-from toolbus.components.marks import marked
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE
-from toolbus.events.subjects import tool_of
+from toolbus.events.subjects import ToolSelector
 from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hostile_responses
 from toolbus.testing.cases import Cases
-from toolbus.testing.handlers import Claims, HandlerExam, Subject
+from toolbus.testing.handlers import Claims, HandlerExam
 from toolbus.testing.hunting import hunt
 from toolbus.testing.installed import InstalledAdapter, installed
 from toolbus.testing.laws import check_names
+from toolbus.testing.questions import Questions
 from toolbus.testing.situations import Situations
+from toolbus.testing.subjects import find_subjects
 from toolbus.testing.texts import HOSTILE_TEXTS
 from toolbus.testing.trials import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from hypothesis.strategies import SearchStrategy
 
-    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import ToolAdapter
-    from toolbus.components.marks import Mark
     from toolbus.events.catalogue import Event, ToolSpec, TransformEvent
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.testing.laws import LawName
+    from toolbus.testing.subjects import Subject
     from toolbus.tools.toolset import Tool
+
+# Arguments below arguments are found one level a round.
+_MOST_ROUNDS = 5
 
 
 def check_adapter(
@@ -88,8 +89,9 @@ def check_adapter(
 
 
 def check_guard(
-    guard: AgentComponent | Callable[..., Any],
-    event: TransformEvent[Any, Any] = TOOL_CALL_BEFORE,
+    event: TransformEvent[Any, Any] | AgentComponent | Callable[..., Any],
+    guard: AgentComponent | Callable[..., Any] | None = None,
+    /,
     *,
     tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
     values: SearchStrategy[Any] | None = None,
@@ -98,34 +100,39 @@ def check_guard(
     seed: int = 0,
     limit: float = 10.0,
 ) -> None:
-    """Hunt for a case in which *guard* breaks a law; raises `LawBroken` with the smallest.
+    """Hunt for a case in which a guard breaks a law; raises `LawBroken` with the smallest.
 
     It gets values as they reach a guard in an agent, also calls whose arguments fit no schema:
     guards judge those as well. The laws are those of `check_adapter` as far as they apply, and:
     a guard judges and changes nothing, its verdict says why, and it asks only where one may.
 
+        check_guard(inside_only)                    # a guard of `TOOL_CALL_BEFORE`
+        check_guard(MESSAGE_APPEND_BEFORE, clean)   # of another event, as in `bus.guard`
+        check_guard(component)                      # all guards of it, each with its own event
+        check_guard(component.inside_only)          # one of them
+
+    Arguments that it asks for by name are made up as well, so `arguments.get("command")` meets
+    calls with a command. What no case reached (a guard for tools of certain names, for one) is a
+    breach too, of the law "is-reached": give *tools*, or *values*.
+
     Args:
-        guard: a function of an `EventContext`, or a component: then all of its guards, each with
-            the event that it is marked with.
-        event: what a function guards.
+        event: what a function guards, or the guard itself.
+        guard: a function of an `EventContext`, a component, or a method of one.
         tools: tools whose calls it shall judge; else made-up ones.
-        values: drawn in place of values of *event*; an event of your own may need it.
+        values: drawn in place of values of the event; an event of your own may need it.
         without: names of laws that it may break.
         examples: how many cases to draw, besides a list of hostile ones.
         seed: another one draws other cases, the same one the same.
         limit: seconds that one call of it may take.
     """
-    cases, names = Cases(tools=tools), check_names(without)
-    with installed(guard, limit) as watch:
-        for subject in _subjects_of(guard, event, is_guard=True):
-            situations = Situations(subject.event, cases, values)
-            trial = Trial(f"guard {subject.name!r}", names, watch)
-            _search(HandlerExam(subject, situations, trial, Claims()), situations, examples, seed)
+    source = _CaseSource(tuple(tools), values, examples, seed)
+    _check(find_subjects(event, guard, "guard"), source, Claims(), without, limit)
 
 
 def check_handler(
-    handler: AgentComponent | Callable[..., Any],
-    event: Event = TOOL_CALL_BEFORE,
+    event: Event | AgentComponent | Callable[..., Any],
+    handler: AgentComponent | Callable[..., Any] | None = None,
+    /,
     *,
     tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
     values: SearchStrategy[Any] | None = None,
@@ -137,14 +144,15 @@ def check_handler(
     seed: int = 0,
     limit: float = 10.0,
 ) -> None:
-    """Do as `check_guard` for what `bus.on` takes; a component: all that it marked with `@on`.
+    """Do as `check_guard` for what `bus.on` takes, in its order: `check_handler(EVENT, handler)`.
 
-    A replacement must keep role and ids, arguments and results that fitted must still fit, and
-    an observer must return nothing.
+    A component, or a method that is marked with `@on`, tells its events itself. A replacement
+    must keep role and ids, arguments and results that fitted must still fit, and an observer
+    must return nothing.
 
     Args:
+        event: what a function handles; a component, or a method of one, by itself.
         handler: a function of an `EventContext`, or a component.
-        event: what a function handles.
         tools: as in `check_guard`.
         values: as in `check_guard`.
         only: glob patterns of the tools that it is for: others' calls and results must stay.
@@ -155,19 +163,73 @@ def check_handler(
         seed: as in `check_guard`.
         limit: as in `check_guard`.
     """
-    cases = Cases(only, tools)
+    source = _CaseSource(tuple(tools), values, examples, seed, only)
+    names = None if roles is None else frozenset(roles)
+    claims = Claims(ToolSelector(only).matches, names, idempotent)
+    _check(find_subjects(event, handler, "on"), source, claims, without, limit)
+
+
+class _CaseSource(NamedTuple):
+    """Where cases come from: *tools* and *values* if they are given, else they are made up."""
+
+    tools: tuple[Tool | ToolSpec | Callable[..., Any], ...]
+    values: SearchStrategy[Any] | None
+    examples: int
+    seed: int
+    patterns: Iterable[str] | str = "*"
+
+
+def _check(
+    subjects: list[Subject],
+    source: _CaseSource,
+    claims: Claims,
+    without: Collection[LawName],
+    limit: float,
+) -> None:
     names = check_names(without)
-    claims = Claims(cases.is_named, None if roles is None else frozenset(roles), idempotent)
-    with installed(handler, limit) as watch:
-        for subject in _subjects_of(handler, event, is_guard=False):
-            situations = Situations(subject.event, cases, values)
-            trial = Trial(f"handler {subject.name!r}", names, watch)
-            _search(HandlerExam(subject, situations, trial, claims), situations, examples, seed)
+    with installed(subjects[0].component, limit) as watch:
+        for subject in subjects:
+            kind = "guard" if subject.is_guard else "handler"
+            trial = Trial(f"{kind} {subject.name!r}", names, watch)
+            _search(HandlerExam(subject, trial, claims), subject, source, trial)
 
 
-def _search(exam: HandlerExam, situations: Situations, examples: int, seed: int) -> None:
-    hunt(exam.examine, examples=examples, seed=seed)
-    exam.corners(situations.hostile())
+def _search(exam: HandlerExam, subject: Subject, source: _CaseSource, trial: Trial) -> None:
+    """Hunt, and once more with the arguments that were asked for and that no case had."""
+    questions, schema = Questions(), None
+    for _ in range(_MOST_ROUNDS):
+        asked = questions.asked
+        cases = Cases(_patterns(subject, source), source.tools, schema=schema)
+        situations = Situations(subject.event, cases, questions, source.values)
+        hunt(partial(exam.examine, situations), examples=source.examples, seed=source.seed)
+        exam.corners(situations.hostile())
+        if source.tools or not questions.unanswered or questions.asked == asked:
+            break
+        schema = questions.schema()
+    for problem in _unreached(exam, subject, source, questions):
+        trial.broken("is-reached", problem, {})
+
+
+def _patterns(subject: Subject, source: _CaseSource) -> Iterable[str] | str:
+    component = subject.component
+    if component is None or "*" in component.tool_patterns:
+        return source.patterns
+    return component.tool_patterns
+
+
+def _unreached(
+    exam: HandlerExam, subject: Subject, source: _CaseSource, questions: Questions
+) -> Iterator[str]:
+    """Say what no case reached; what was to be tried was given, so only that counts."""
+    if not exam.reached:
+        yield f"its predicate let none of {exam.cases} cases pass"
+    if source.tools or source.values is not None:
+        return
+    if questions.unanswered:
+        yield f"no case reached `{questions.unanswered[0]}`"
+    judges_calls = subject.is_guard and subject.event is TOOL_CALL_BEFORE
+    if judges_calls and not questions.asked and not exam.has_spoken:
+        yield f"it let all {exam.reached} cases pass and asked for no argument of theirs"
 
 
 def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:
@@ -176,32 +238,3 @@ def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:
     if not subject.adapters:
         raise RegistrationError(f"component {subject.name!r}", "it has no adapters to check")
     return subject.adapters
-
-
-def _when(component: AgentComponent, mark: Mark) -> Callable[[EventContext[Any]], bool]:
-    """Return what lets a context pass to a method of *component*, as its subscription does."""
-    wanted = mark.options.get("when")
-
-    def when(ctx: EventContext[Any]) -> bool:
-        name = tool_of(ctx.value)
-        mine = name is None or component.is_for(name)
-        return mine and (wanted is None or wanted(ctx))
-
-    return when
-
-
-def _subjects_of(subject: Any, event: Event, *, is_guard: bool) -> list[Subject]:
-    """Return the handlers of a component, or the one that *subject* is."""
-    kind = "guard" if is_guard else "on"
-    if not isinstance(subject, AgentComponent):
-        check_handler_of(event, subject, SubscriptionOptions())
-        return [Subject(name_of(subject), event, subject, is_guard)]
-    subjects = [
-        Subject(name_of(method), mark.event, method, is_guard, _when(subject, mark))
-        for name, mark in marked(type(subject))
-        if mark.kind == kind and (method := getattr(subject, name)) is not None
-    ]
-    if not subjects:
-        reason = f"no method of it is marked with `@{kind}`, so there is nothing to check"
-        raise RegistrationError(f"component {subject.name!r}", reason)
-    return subjects

@@ -16,9 +16,9 @@ from toolbus.testing.trials import Abandoned, Invocation, differ
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from toolbus.events.catalogue import Event
     from toolbus.testing.laws import LawName
     from toolbus.testing.situations import Situation, Situations
+    from toolbus.testing.subjects import Subject
     from toolbus.testing.trials import Trial
 
 
@@ -30,30 +30,18 @@ class Claims(NamedTuple):
     idempotent: bool = False
 
 
-class Subject(NamedTuple):
-    """A handler of *event*; *when* is its predicate."""
-
-    name: str
-    event: Event
-    handler: Callable[[EventContext[Any]], Any]
-    is_guard: bool
-    when: Callable[[EventContext[Any]], bool] | None = None
-
-
 class HandlerExam:
-    """Examines one handler with values of its event, and judges it in *trial*."""
+    """Examines the handler that *subject* is with values of its event, and judges it in *trial*."""
 
-    def __init__(
-        self, subject: Subject, situations: Situations, trial: Trial, claims: Claims
-    ) -> None:
-        self._subject, self._situations, self._trial = subject, situations, trial
-        self._claims = claims
+    def __init__(self, subject: Subject, trial: Trial, claims: Claims) -> None:
+        self._subject, self._trial, self._claims = subject, trial, claims
+        self.cases, self.reached, self.has_spoken = 0, 0, False
 
-    def examine(self, draw: Callable[[Any], Any]) -> None:
+    def examine(self, situations: Situations, draw: Callable[[Any], Any]) -> None:
         """Show the handler one value, sometimes another one, and the first one again."""
-        first = self.show(draw(self._situations.drawn))
-        if first is not None and draw(self._situations.sometimes):
-            self.show(draw(self._situations.drawn))
+        first = self.show(draw(situations.drawn))
+        if first is not None and draw(situations.sometimes):
+            self.show(draw(situations.drawn))
             self._trial.compare(*first, after="after another value")
 
     def corners(self, situations: Iterable[Situation]) -> None:
@@ -66,6 +54,7 @@ class HandlerExam:
 
     def show(self, situation: Situation) -> tuple[Invocation, Any] | None:
         """Return what the handler made of *situation*, None if its predicate left that out."""
+        self.cases += 1
         value, inputs = situation.value, {"value": situation.value}
         if (when := self._subject.when) is not None:
             asked = Invocation(
@@ -81,7 +70,9 @@ class HandlerExam:
             else:
                 self._judge(invocation, situation, result)
 
+        self.reached += 1
         result = self._trial.perform(invocation, judge)
+        self.has_spoken |= result is not None
         if self._claims.idempotent and self._is_replacement(result):
             self._trial.repeat(self._invocation(situation, result), result, invocation.inputs)
         return invocation, result

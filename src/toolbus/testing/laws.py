@@ -25,6 +25,7 @@ LawName = Literal[
     "judges-only",
     "says-why",
     "touches-no-globals",
+    "is-reached",
 ]
 
 
@@ -97,6 +98,11 @@ LAWS: dict[LawName, Law] = {
         "it leaves what all share as it was",
         "use `random.Random()` of its own, and pass settings instead of changing the environment",
     ),
+    "is-reached": Law(
+        "some case reaches what it judges",
+        "give `tools=[…]`, the tools that it is for, or `values=…`; if it is right as it is, let "
+        "the check leave this law out: `without=['is-reached']`",
+    ),
 }
 
 
@@ -110,7 +116,7 @@ def breach(
     lines = [
         f"{subject} breaks the law {law!r}: {promise}",
         f"  {problem}",
-        "  the smallest case found:" if case else "  for any value",
+        *["  the smallest case found:"] * bool(case),
         *shown,
         f"  what to do: {advice}",
     ]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Event
     from toolbus.testing.cases import Cases
+    from toolbus.testing.questions import Questions
 
 _MESSAGES = (MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE)
 
@@ -50,12 +51,16 @@ class Situation(NamedTuple):
 
 
 class Situations:
-    """The situations of *event*; *values* replace what is drawn, if given."""
+    """The situations of *event*, which put *questions* to calls; *values* replace what is drawn."""
 
     def __init__(
-        self, event: Event, cases: Cases, values: SearchStrategy[Any] | None = None
+        self,
+        event: Event,
+        cases: Cases,
+        questions: Questions,
+        values: SearchStrategy[Any] | None = None,
     ) -> None:
-        self._event, self._cases = event, cases
+        self._event, self._cases, self._questions = event, cases, questions
         self.is_ours = values is None
         self.sometimes = cases.sometimes
         # Made once: to make a strategy takes longer than to draw from it.
@@ -80,7 +85,7 @@ class Situations:
         for text in HOSTILE_TEXTS if self.is_ours else ():
             for value in self._saying(text):
                 tool = self._cases.some_spec() if isinstance(value, ToolCall) else None
-                yield Situation(value, tool)
+                yield self._noted(Situation(value, tool))
 
     def _saying(self, text: str) -> list[Any]:
         spec = self._cases.some_spec()
@@ -115,7 +120,11 @@ class Situations:
     def _situations(self, values: SearchStrategy[Any], spec: ToolSpec) -> SearchStrategy[Situation]:
         """Draw *values* of the tool *spec*; now and then of none: a model may make tools up."""
         tool = st.sampled_from((spec, spec, spec, None))
-        return st.tuples(values, tool, self._scopes).map(lambda facts: Situation(*facts))
+        drawn = st.tuples(values, tool, self._scopes)
+        return drawn.map(lambda facts: self._noted(Situation(*facts)))
+
+    def _noted(self, situation: Situation) -> Situation:
+        return situation._replace(value=self._questions.attach(situation.value))
 
 
 def _answer(spec: ToolSpec, response: ToolResponse | None) -> ToolMessage:
