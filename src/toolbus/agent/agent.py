@@ -102,11 +102,10 @@ class Agent(Participant):
         check_parts(model, bus, store)
         check_texts(session_id=session_id, agent_id=agent_id, system=system)
         scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
-        toolset = AgentTools(bus, tools)
         self._config = AgentConfig(
             model=model,
             bus=bus,
-            tools=toolset,
+            tools=AgentTools(bus, tools),
             store=store,
             approvals=Approvals(approver, approval_timeout),
             system=system,
@@ -123,7 +122,7 @@ class Agent(Participant):
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
         self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        super().__init__(bus, toolset, scope, components)
+        super().__init__(bus, self._config.tools, scope, components)
         self.set_before_tool_callback(before_tool_callback)
 
     async def __aenter__(self) -> Self:
