@@ -65,15 +65,16 @@ async def run_remote(
     limits: ProxyLimits | None = None,
     *,
     token: str | None = None,
+    headers: Iterable[tuple[str, str]] = (),
     output: int = 1,
 ) -> int:
     """Stand between standard input and output and the server at *url*; return 0 at the end.
 
-    *token* is sent as bearer token, and stands in no log.
+    *token* is sent as bearer token, and *headers* with each request; they stand in no log.
     """
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
-    remote = RemoteServer(url, limits, token)
+    remote = RemoteServer(url, limits, token, headers)
     session = ProxySession(proxy, Directions(sink.write, remote.write))
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
@@ -110,9 +111,16 @@ class RemoteServer:
     take: Callable[[bytes], Awaitable[None]]
     is_open: Callable[[Any], bool]
 
-    def __init__(self, url: SplitResult, limits: ProxyLimits, token: str | None) -> None:
+    def __init__(
+        self,
+        url: SplitResult,
+        limits: ProxyLimits,
+        token: str | None,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._headers |= headers
         self._params, self._wire = HeaderParams(), HttpClient()
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}
