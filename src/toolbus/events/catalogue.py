@@ -150,7 +150,7 @@ CATALOGUE: tuple[Event, ...] = (
 """Every event that the library fires."""
 
 
-def check_event(event: Any) -> None:
+def check_event(event: object) -> None:
     """Raise `RegistrationError` for what is no event; for a name it tells which object is meant."""
     if isinstance(event, TransformEvent | ObserveEvent):
         return
