@@ -27,17 +27,17 @@ async def read_body(
     It has lines if the first is a whole frame that is not the answer, or if each is one. Raises
     `FrameTooLongError` for a body, or a line, of more than *limit* bytes.
     """
-    whole, pieces, begun = bytearray(), reply.pieces(), reply.status != _OK
-    async for piece in pieces:
-        whole += piece
-        if not begun and (begun := b"\n" in piece):
+    whole, chunks, has_line = bytearray(), reply.pieces(), reply.status != _OK
+    async for chunk in chunks:
+        whole += chunk
+        if not has_line and (has_line := b"\n" in chunk):
             first = read_frame(bytes(whole.partition(b"\n")[0]))
             if first is not None and not (first.is_answer and frame and first.id == frame.id):
-                return _lines(bytes(whole), pieces, limit)
+                return _lines(bytes(whole), chunks, limit)
         if len(whole) > limit:
             raise FrameTooLongError(limit)
     body = bytes(whole)
-    return _lines(body, pieces, limit) if _is_frames(body) else body
+    return _lines(body, chunks, limit) if _is_frames(body) else body
 
 
 def _is_frames(body: bytes) -> bool:
@@ -48,13 +48,13 @@ def _is_frames(body: bytes) -> bool:
     return all(read_frame(line) is not None for line in lines if line.strip())
 
 
-async def _lines(begun: bytes, pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[Event]:
-    """Give the lines of what has *begun* and goes on with *pieces*; an empty one has no data."""
+async def _lines(start: bytes, chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[Event]:
+    """Give the lines of what begins with *start* and goes on with *chunks*; an empty one has no data."""
     splitter = LineSplitter(limit)
-    for line in splitter.feed(begun):
+    for line in splitter.feed(start):
         yield _event(line)
-    async for piece in pieces:
-        for line in splitter.feed(piece):
+    async for chunk in chunks:
+        for line in splitter.feed(chunk):
             yield _event(line)
     yield _event(splitter.remainder)
 
