@@ -49,7 +49,7 @@ def _is_frames(body: bytes) -> bool:
 
 
 async def _lines(start: bytes, chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[Event]:
-    """Give the lines of what begins with *start* and goes on with *chunks*; an empty one has no data."""
+    """Give the lines of *start* and then of *chunks*; an empty one has no data."""
     splitter = LineSplitter(limit)
     for line in splitter.feed(start):
         yield _event(line)
