@@ -62,9 +62,16 @@ class RemoteServer:
     take: Callable[[bytes], Awaitable[None]]
     is_open: Callable[[Any], bool]
 
-    def __init__(self, url: SplitResult, limits: ProxyLimits, token: str | None) -> None:
+    def __init__(
+        self,
+        url: SplitResult,
+        limits: ProxyLimits,
+        token: str | None,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._headers |= headers
         self._params, self._wire = HeaderParams(), HttpClient()
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}

@@ -12,6 +12,7 @@ from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.stdio import ProxyLimits, calling_on_signals, pass_requests
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from urllib.parse import SplitResult
 
     from toolbus.mcp.proxy.proxy import Proxy
@@ -23,15 +24,16 @@ async def run_remote(
     limits: ProxyLimits | None = None,
     *,
     token: str | None = None,
+    headers: Iterable[tuple[str, str]] = (),
     output: int = 1,
 ) -> int:
     """Stand between standard input and output and the server at *url*; return 0 at the end.
 
-    *token* is sent as bearer token, and stands in no log.
+    *token* is sent as bearer token, and *headers* with each request; they stand in no log.
     """
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
-    remote = RemoteServer(url, limits, token)
+    remote = RemoteServer(url, limits, token, headers)
     session = ProxySession(proxy, Directions(sink.write, remote.write))
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
