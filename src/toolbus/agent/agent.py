@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.agent import turns
-from toolbus.agent.arguments import check_parts, check_texts
+from toolbus.agent.arguments import check_config, made_scope
 from toolbus.agent.sessions import AgentConfig, AgentSession
 from toolbus.agent.subagents import AgentTool, AgentTools
 from toolbus.agent.task_set import TaskSet
@@ -19,7 +19,6 @@ from toolbus.bus.dispatch.deadlines import running_loop
 from toolbus.bus.grace import GRACE, Grace, check_grace
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError, DispatchError
-from toolbus.events.catalogue import ModelDelta, RunResult, Scope
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.components import AgentComponent
     from toolbus.components.participants import BeforeToolCallback
-    from toolbus.events.catalogue import ToolCallOutcome
+    from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
@@ -96,16 +95,12 @@ class Agent(Participant):
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
-        store = MemoryStore() if store is None else store
-        check_parts(model, bus, store)
-        check_texts(session_id=session_id, agent_id=agent_id, system=system)
-        scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
         toolset = AgentTools(bus, tools)
         self._config = AgentConfig(
             model=model,
             bus=bus,
             tools=toolset,
-            store=store,
+            store=MemoryStore() if store is None else store,
             approvals=Approvals(approver, approval_timeout),
             system=system,
             max_turns=max_turns,
@@ -114,6 +109,8 @@ class Agent(Participant):
             clock=clock,
             keep_originals=keep_originals,
         )
+        check_config(self._config)
+        scope = made_scope(agent_id, session_id, ids)
         self._main = AgentSession(self._config, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
