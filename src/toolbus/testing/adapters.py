@@ -86,7 +86,7 @@ class AdapterExam:
 
     def respond(self, response: ToolResponse) -> None:
         """Send one *response* of some tool past the adapter, if that is one of its own."""
-        spec = self._cases.some_spec()
+        spec = self._cases.some_spec(output=response.structured)
         if not self._adapter.should_adapt(spec.name):
             return
         call = ToolCall(id="call-1", name=spec.name)

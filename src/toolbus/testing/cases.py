@@ -77,7 +77,7 @@ class Cases:
         self._bare = st.builds(
             ToolResponse,
             content=contents(self._texts),
-            is_error=st.booleans(),
+            is_error=self.sometimes,
             error_type=st.none() | st.just("ValueError"),
             duration_ns=st.none() | st.integers(0, 10**9),
             metadata=st.just({}) | st.just({"a": 1}),
@@ -93,14 +93,15 @@ class Cases:
         """Draw tools, most of them such as the handler is for."""
         return self._specs
 
-    def some_spec(self) -> ToolSpec:
-        """Return one tool that the handler is for."""
+    def some_spec(self, output: Any = None) -> ToolSpec:
+        """Return one tool that the handler is for; one that is made up promises *output*."""
         for spec in self._tools:
             if self.is_named(spec.name):
                 return spec
         pattern = self._selector.patterns[0] if self._selector.patterns else "*"
         name = re.sub(r"[*?]|\[.*?\]", "a", pattern)
-        return ToolSpec(name=name, input_schema=self._schemas[0])
+        promise = {"type": "object", "required": list(output)[:1]} if isinstance(output, dict) else None
+        return ToolSpec(name=name, input_schema=self._schemas[0], output_schema=promise)
 
     def calls(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
         """Draw calls that fit *spec*, or those that were given, with its name."""
@@ -124,7 +125,9 @@ class Cases:
         if self._responses is not None:
             return self._responses.map(lambda response: replace(response, **stamps))
         schema = spec.output_schema
-        structured = st.none() | (self._json if schema is None else self._fits(schema))
+        # Tools that promise a form keep it, most often.
+        drawn_json = [self._json] if schema is None else [self._fits(schema)] * 3
+        structured = st.one_of(st.none(), *drawn_json)
         drawn = st.tuples(self._bare, structured, st.sampled_from((None, call.arguments)))
         return drawn.map(
             lambda facts: replace(facts[0], structured=facts[1], parameters=facts[2], **stamps)
