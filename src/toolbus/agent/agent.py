@@ -26,6 +26,7 @@ from toolbus.store.memory import MemoryStore
 from toolbus.tasks.closing import Closing
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approvals import Approvals
+from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -62,10 +63,10 @@ class Agent(Participant):
         approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`.
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
         before_tool_callback: see `set_before_tool_callback`.
+        deps: any object, for its tools and sub-agents alone: `ToolContext.deps`.
         max_turns: model calls in one run.
         model_settings: what goes into `ModelRequest.settings`.
-        ids: makes the ids of runs, calls and messages.
-        clock: counts nanoseconds, for durations.
+        ids, clock: makes ids of runs, calls and messages; counts nanoseconds, for durations.
         grace: seconds that handlers, tools and observers have left after a cancellation or a
             close; a handler that still hangs is cut off, and its failure policy decides.
         keep_originals: also store the values that handlers changed or refused, so that
@@ -86,6 +87,7 @@ class Agent(Participant):
         approver: Approver | None = None,
         approval_timeout: float | None = None,
         before_tool_callback: BeforeToolCallback | None = None,
+        deps: Any = NO_DEPS,
         max_turns: int = 50,
         model_settings: JsonObject = EMPTY,
         ids: Callable[[], str] = new_id,
@@ -95,11 +97,10 @@ class Agent(Participant):
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
-        toolset = AgentTools(bus, tools)
         self._config = AgentConfig(
             model=model,
             bus=bus,
-            tools=toolset,
+            tools=AgentTools(bus, tools),
             store=MemoryStore() if store is None else store,
             approvals=Approvals(approver, approval_timeout),
             system=system,
@@ -108,6 +109,7 @@ class Agent(Participant):
             ids=ids,
             clock=clock,
             keep_originals=keep_originals,
+            deps=deps,
         )
         check_config(self._config)
         scope = made_scope(agent_id, session_id, ids)
@@ -117,7 +119,7 @@ class Agent(Participant):
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
         self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        super().__init__(bus, toolset, scope, components)
+        super().__init__(bus, self._config.tools, scope, components)
         self.set_before_tool_callback(before_tool_callback)
 
     async def __aenter__(self) -> Self:
@@ -138,11 +140,12 @@ class Agent(Participant):
         """The last 1,000 records of what handlers did in this session."""
         return tuple(self._session.records)
 
-    async def run(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    async def run(
+        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+    ) -> RunResult:
         """Run on *prompt* until the model answers without a tool call; return how it ended.
 
-        Outside `async with` it also waits until async observers have seen the run, for the time
-        of grace at most: the loop may end with it, and they with the loop.
+        Outside `async with` it also waits for async observers, for the time of grace at most.
 
         Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
         `MessageDenied` if the prompt was refused at the transcript.
@@ -150,11 +153,14 @@ class Agent(Participant):
         Args:
             prompt: what the user says.
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
+            deps: in place of those of the agent, for this run.
         """
         await self._start()
-        return await self._observed(turns.run(self._main, prompt, context))
+        return await self._observed(turns.run(self._main, prompt, context, deps=deps))
 
-    def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    def run_sync(
+        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+    ) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
         if running_loop() is not None:
             reason = "an event loop runs here; use `await agent.run(prompt)`"
@@ -163,7 +169,7 @@ class Agent(Participant):
         async def run() -> RunResult:
             limit = None
             try:
-                return await self.run(prompt, context=context)
+                return await self.run(prompt, context=context, deps=deps)
             except asyncio.CancelledError:
                 limit = self._work.grace
                 raise
@@ -173,7 +179,7 @@ class Agent(Participant):
         return asyncio.run(run())
 
     async def stream(
-        self, prompt: str, *, context: JsonObject = EMPTY
+        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
     ) -> AsyncGenerator[ModelDelta | RunResult, None]:
         """Run as `run` does, and give each piece of the model's answers, at the end the result.
 
@@ -183,7 +189,7 @@ class Agent(Participant):
         await self._start()
 
         def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
-            return self._observed(turns.run(self._main, prompt, context, on_delta))
+            return self._observed(turns.run(self._main, prompt, context, on_delta, deps))
 
         async with aclosing(turns.stream(run)) as deltas:
             async for delta in deltas:
