@@ -3,7 +3,6 @@
 from typing import Any, assert_type
 
 from toolbus import ToolContext, tool
-from toolbus.tools import FunctionTool
 
 
 class Database:
@@ -53,7 +52,7 @@ async def calls() -> None:
     assert_type(twice(3, times=1), int)
     assert_type(await later("x"), str)
     assert_type(Files().size("x"), int)
-    assert_type(tool(twice, name="double"), FunctionTool[..., Any])
+    assert_type(tool(twice, name="double")(3), int)
     twice("3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     twice()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Files().size(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
