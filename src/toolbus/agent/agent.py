@@ -30,6 +30,7 @@ from toolbus.tools.calls.approvals import Approvals
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
+    from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.components import AgentComponent
     from toolbus.components.participants import BeforeToolCallback
@@ -138,7 +139,7 @@ class Agent(Participant):
         """The last 1,000 records of what handlers did in this session."""
         return tuple(self._session.records)
 
-    async def run(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    async def run(self, prompt: Prompt, *, context: JsonObject = EMPTY) -> RunResult:
         """Run on *prompt* until the model answers without a tool call; return how it ended.
 
         Outside `async with` it also waits until async observers have seen the run, for the time
@@ -148,13 +149,14 @@ class Agent(Participant):
         `MessageDenied` if the prompt was refused at the transcript.
 
         Args:
-            prompt: what the user says.
+            prompt: what the user says: text, a list of texts and parts, or a `UserMessage`, whose
+                id and metadata stay. `RunStart.prompt` has its content.
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
         """
         await self._start()
         return await self._observed(turns.run(self._main, prompt, context))
 
-    def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    def run_sync(self, prompt: Prompt, *, context: JsonObject = EMPTY) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
         if running_loop() is not None:
             reason = "an event loop runs here; use `await agent.run(prompt)`"
@@ -173,7 +175,7 @@ class Agent(Participant):
         return asyncio.run(run())
 
     async def stream(
-        self, prompt: str, *, context: JsonObject = EMPTY
+        self, prompt: Prompt, *, context: JsonObject = EMPTY
     ) -> AsyncGenerator[ModelDelta | RunResult, None]:
         """Run as `run` does, and give each piece of the model's answers, at the end the result.
 
@@ -189,12 +191,15 @@ class Agent(Participant):
             async for delta in deltas:
                 yield delta
 
-    async def append(self, message: Message) -> Message:
-        """Append *message* and return it as it was appended; see `Transcript.append`."""
+    async def append(self, message: Message | Prompt) -> Message:
+        """Append *message* and return it as it was appended; see `Transcript.append`.
+
+        Text, or a list of texts and parts, is what a user says.
+        """
         await self._start()
         return await self._work.run(self._session.append(message))
 
-    def enqueue(self, message: Message) -> None:
+    def enqueue(self, message: Message | Prompt) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
         self._session.enqueue(message)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.sessions import AgentSession
 from toolbus.errors import MessageDenied, ToolbusError
 from toolbus.events.catalogue import (
@@ -29,7 +30,7 @@ from toolbus.events.catalogue import (
     RunResult,
     RunStart,
 )
-from toolbus.messages.records import AssistantMessage, UserMessage
+from toolbus.messages.records import AssistantMessage
 from toolbus.models.answers import ask, with_own_ids
 from toolbus.tasks.loops import holding
 from toolbus.tasks.shielding import shield_until_done
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
     from contextvars import ContextVar
 
+    from toolbus.agent.prompts import Prompt
     from toolbus.agent.sessions import AgentConfig
     from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
     from toolbus.messages.records import JsonObject, ToolCall
@@ -50,11 +52,12 @@ logger = logging.getLogger("toolbus")
 
 async def run(
     session: AgentSession,
-    prompt: str,
+    prompt: Prompt,
     context: JsonObject,
     on_delta: Callable[[ModelDelta], None] | None = None,
 ) -> RunResult:
     """Run *session* on *prompt* to its end; see `Agent.run`."""
+    content_of(prompt, session.scope.session_id)  # What is none leaves no trace.
     with session.work():
         scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
@@ -146,12 +149,13 @@ class AgentRun:
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
 
-    async def to_its_end(self, prompt: str) -> RunResult:
+    async def to_its_end(self, prompt: Prompt) -> RunResult:
         """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
-        start = RunStart(prompt=prompt, messages=tuple(self._session.transcript.messages))
+        content = content_of(prompt, self._scope.session_id)
+        start = RunStart(prompt=content, messages=tuple(self._session.transcript.messages))
         end = None
         try:
-            end = await self._attempt(start)
+            end = await self._attempt(start, prompt)
         except Exception as error:
             end = self._failed(error)
             raise
@@ -160,10 +164,10 @@ class AgentRun:
             self._bus.do(RUN_AFTER, end, scope=self._scope)
         return end
 
-    async def _attempt(self, start: RunStart) -> RunResult:
+    async def _attempt(self, start: RunStart, prompt: Prompt) -> RunResult:
         """Return the end, or raise what no handler answers."""
         try:
-            return await self._turns(start)
+            return await self._turns(start, prompt)
         except asyncio.CancelledError:
             await shield_until_done(self._settle)
             raise
@@ -176,7 +180,7 @@ class AgentRun:
                 raise
             return answer
 
-    async def _turns(self, start: RunStart) -> RunResult:
+    async def _turns(self, start: RunStart, prompt: Prompt) -> RunResult:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
@@ -185,8 +189,8 @@ class AgentRun:
             return self._result("denied", denied.reason)
         await self._session.begin(self._scope, settle=True)
         await self._session.take_waiting(self._scope)
-        prompt = UserMessage(id=self._session.new_id(), content=context.value.prompt)
-        await self._session.transcript.append(prompt, self._scope)
+        message = message_of(prompt, context.value, self._session.new_id)
+        await self._session.transcript.append(message, self._scope)
         for turn in range(1, self._config.max_turns + 1):
             self._scope = replace(self._scope, turn=turn)
             await self._bus.catch_up()
