@@ -179,3 +179,34 @@ class ToolCallPersist(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         freeze_objects(self, "tool_input")
+
+
+class McpRequest(Record, frozen=True, kw_only=True):
+    """What an MCP client asks of a server that is no tool call: its *method* and *params*.
+
+    The params are as the client wrote them: two URIs that differ may mean one file.
+    """
+
+    method: str
+    params: JsonObject = EMPTY
+
+    def __post_init__(self) -> None:
+        check_texts(self, "method")
+        freeze_objects(self, "params")
+
+    @property
+    def uri(self) -> str | None:
+        """The URI of the resource that is asked for, or its template; None: it is about none."""
+        return self._reference("uri")
+
+    @property
+    def name(self) -> str | None:
+        """The name of the prompt that is asked for; None: it is about none."""
+        return self._reference("name")
+
+    def _reference(self, member: str) -> str | None:
+        # A completion says in `ref` what it is about: MCP 2025-11-25, server/utilities/completion.
+        value = self.params.get(member)
+        if value is None and isinstance(reference := self.params.get("ref"), dict):
+            value = reference.get(member)
+        return value if isinstance(value, str) else None

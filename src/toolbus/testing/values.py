@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from toolbus import events
 from toolbus.events.catalogue import (
+    McpRequest,
     ModelDelta,
     ModelFailure,
     ModelReply,
@@ -137,6 +138,27 @@ def tool_call_persists(
     )
 
 
+def mcp_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[McpRequest]:
+    """Draw what a client asks of an MCP server."""
+    word = _texts_or_any(texts)
+    about = {
+        "resources/read": st.fixed_dictionaries({"uri": word}),
+        "resources/subscribe": st.fixed_dictionaries({"uri": word}),
+        "prompts/get": st.fixed_dictionaries({"name": word, "arguments": json_objects()}),
+        "completion/complete": st.fixed_dictionaries(
+            {
+                "ref": st.fixed_dictionaries({"type": st.just("ref/prompt"), "name": word}),
+                "argument": st.fixed_dictionaries({"name": word, "value": word}),
+            }
+        ),
+    }
+    kinds = [
+        st.builds(McpRequest, method=st.just(method), params=params)
+        for method, params in about.items()
+    ]
+    return st.one_of(kinds)
+
+
 def values_of(event: Event, texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
     """Draw values of *event*; those of an event of your own as hypothesis draws its type.
 
@@ -182,4 +204,5 @@ _VALUES: dict[Event, Callable[[SearchStrategy[str] | None], SearchStrategy[Any]]
     events.TOOL_CALL_PERSIST_BEFORE: tool_call_persists,
     events.TOOL_CALL_PERSIST_AFTER: tool_call_persists,
     events.MESSAGE_APPEND_AFTER: messages,
+    events.MCP_REQUEST_BEFORE: mcp_requests,
 }
