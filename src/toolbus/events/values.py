@@ -9,7 +9,8 @@ from msgspec.structs import force_setattr
 
 from toolbus.messages.fields import Record, check_texts, freeze_items, freeze_objects
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
-from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolResponse
+from toolbus.messages.parts import freeze_parts, join_text
+from toolbus.messages.records import AssistantMessage, Message, Part, ToolCall, ToolResponse
 
 _ROLES = get_args(Message)
 
@@ -43,14 +44,22 @@ class ToolSpec(Record, frozen=True, kw_only=True):
 
 
 class RunStart(Record, frozen=True, kw_only=True):
-    """The caller's *prompt*, and the messages that the session held before it."""
+    """The caller's *prompt*, text or parts, and the messages that the session held before it."""
 
-    prompt: str
+    prompt: str | tuple[Part, ...]
     messages: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
-        check_texts(self, "prompt")
+        if isinstance(self.prompt, tuple | list):
+            freeze_parts(self, "prompt")
+        else:
+            check_texts(self, "prompt")
         freeze_items(self, "messages", _ROLES)
+
+    @property
+    def text(self) -> str:
+        """The text of the prompt, parts one a line."""
+        return self.prompt if isinstance(self.prompt, str) else join_text(self.prompt)
 
 
 class RunResult(Record, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from toolbus.testing.records import (
     assistant_messages,
     json_objects,
     messages,
+    parts,
     tool_calls,
     tool_responses,
     tool_specs,
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
 
 
 def run_starts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunStart]:
-    """Draw beginnings of runs."""
-    return st.builds(RunStart, prompt=_texts_or_any(texts), messages=_several(messages(texts)))
+    """Draw beginnings of runs, on text or on parts."""
+    prompts = _texts_or_any(texts) | _several(parts(texts))
+    return st.builds(RunStart, prompt=prompts, messages=_several(messages(texts)))
 
 
 def run_results(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunResult]:
