@@ -360,6 +360,11 @@ def test_the_mark_of_a_method_is_read():
         def judge(self, ctx):
             return Deny("no") if ctx.value.status else None
 
+        @guard(TOOL_CALL_BEFORE, tools=["write_*", "delete_file"])
+        def chosen(self, ctx):
+            assert re.match("write_|delete_file", ctx.value.name)
+            return Deny("no") if ctx.value.arguments.get("path") == "/" else None
+
         def plain(self, ctx):
             seen.append((ctx.event, self.ready))
 
@@ -367,6 +372,7 @@ def test_the_mark_of_a_method_is_read():
 
     check_handler(component.look, examples=5)
     check_handler(RUN_BEFORE, component.plain, examples=5)
+    check_guard(component.chosen, examples=20)
 
     events = (TOOL_CALL_AFTER, MESSAGE_APPEND_BEFORE, RUN_BEFORE)
     assert set(seen) == {(event, True) for event in events}

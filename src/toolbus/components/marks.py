@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Un
 
 from toolbus.bus.registry import settings_of
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
-from toolbus.tools.toolset import FunctionTool
+from toolbus.tools.function_tools import FunctionTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -67,8 +67,8 @@ def on(
 def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
     """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`.
 
-    Without *sender* it hears its agent and that one's sub-agents. Marks can be stacked. Raises
-    `RegistrationError` for options that could never work.
+    It fails open, as `EventBus.on` says. Without *sender* it hears its agent and that one's
+    sub-agents. Marks can be stacked. Raises `RegistrationError` for options that could never work.
     """
     return Marker(Mark(event, "on", options))
 
@@ -101,12 +101,12 @@ def marks_of(method: Any) -> tuple[Mark, ...]:
     return marks
 
 
-def tools_of(component: object) -> Iterator[FunctionTool]:
+def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
     """Give the methods of *component* that are tools, in order of definition.
 
     An overriding method is one with the same options; None in its place takes it away.
     """
-    tools: dict[str, FunctionTool] = {}
+    tools: dict[str, FunctionTool[..., Any]] = {}
     for name, attribute in _attributes(type(component)):
         if attribute is None:
             tools.pop(name, None)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from toolbus.messages.records import JsonObject
-    from toolbus.tools.toolset import Tool
+    from toolbus.tools.definitions import Tool
 
 _CALL_IDS = st.sampled_from(("call-1", "1", "toolu_01A"))
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
@@ -100,7 +100,9 @@ class Cases:
                 return spec
         pattern = self._selector.patterns[0] if self._selector.patterns else "*"
         name = re.sub(r"[*?]|\[.*?\]", "a", pattern)
-        promise = {"type": "object", "required": list(output)[:1]} if isinstance(output, dict) else None
+        promise = (
+            {"type": "object", "required": list(output)[:1]} if isinstance(output, dict) else None
+        )
         return ToolSpec(name=name, input_schema=self._schemas[0], output_schema=promise)
 
     def calls(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.testing.laws import LawName
     from toolbus.testing.subjects import Subject
-    from toolbus.tools.toolset import Tool
+    from toolbus.tools.definitions import Tool
 
 # Arguments below arguments are found one level a round.
 _MOST_ROUNDS = 5
@@ -199,7 +199,8 @@ def _search(exam: HandlerExam, subject: Subject, source: _CaseSource, trial: Tri
     questions, schema = Questions(), None
     for _ in range(_MOST_ROUNDS):
         asked = questions.asked
-        cases = Cases(_patterns(subject, source), source.tools, schema=schema)
+        patterns = source.patterns if "*" in subject.patterns else subject.patterns
+        cases = Cases(patterns, source.tools, schema=schema)
         situations = Situations(subject.event, cases, questions, source.values)
         hunt(partial(exam.examine, situations), examples=source.examples, seed=source.seed)
         exam.corners(situations.hostile())
@@ -208,13 +209,6 @@ def _search(exam: HandlerExam, subject: Subject, source: _CaseSource, trial: Tri
         schema = questions.schema()
     for problem in _unreached(exam, subject, source, questions):
         trial.broken("is-reached", problem, {})
-
-
-def _patterns(subject: Subject, source: _CaseSource) -> Iterable[str] | str:
-    component = subject.component
-    if component is None or "*" in component.tool_patterns:
-        return source.patterns
-    return component.tool_patterns
 
 
 def _unreached(

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.options import SubscriptionOptions, check_handler, check_options
+from toolbus.bus.dispatch.selection import as_tuple, selections
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
 from toolbus.components.participants import check_no_class
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent
-from toolbus.events.subjects import tool_of
+from toolbus.events.subjects import ToolSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
 
 
 class Subject(NamedTuple):
-    """A handler of *event*; *when* is its predicate, *component* what it is a method of."""
+    """A handler of *event*; *when* is its predicate, *component* what it is a method of.
+
+    *patterns* are the glob patterns of the tools that it is for.
+    """
 
     event: Event
     handler: Callable[[EventContext[Any]], Any]
     is_guard: bool
     when: Callable[[EventContext[Any]], bool] | None = None
     component: AgentComponent | None = None
+    patterns: tuple[str, ...] = ("*",)
 
     @property
     def name(self) -> str:
@@ -98,13 +103,14 @@ def _of_function(function: Any, event: Event | None, kind: Literal["on", "guard"
 
 
 def _marked(mark: Mark, method: Any) -> Subject:
-    component = method.__self__
-    wanted = mark.options.get("when")
+    component, wanted = method.__self__, mark.options.get("when")
+    tools, roles = as_tuple(mark.options.get("tools")), as_tuple(mark.options.get("roles"))
+    selects = [ToolSelector(component.tool_patterns).admits, *selections(tools, roles)]
 
     def when(ctx: EventContext[Any]) -> bool:
         # As its subscription has it.
-        name = tool_of(ctx.value)
-        mine = name is None or component.is_for(name)
-        return mine and (wanted is None or wanted(ctx))
+        return all(select(ctx.value) for select in selects) and (wanted is None or wanted(ctx))
 
-    return Subject(mark.event, method, mark.kind == "guard", when, component)
+    is_restricted = "*" not in component.tool_patterns
+    patterns = component.tool_patterns if is_restricted or not tools else tools
+    return Subject(mark.event, method, mark.kind == "guard", when, component, patterns)
