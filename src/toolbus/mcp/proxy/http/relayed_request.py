@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.http.failures import failure_of
-from toolbus.mcp.proxy.http.forwarding import Exchange, end_to_end
+from toolbus.mcp.proxy.http.forwarding import Exchange
 from toolbus.mcp.proxy.http.http_request import requests_in
 from toolbus.mcp.proxy.http.relayed_response import RelayedResponse, as_error
 from toolbus.mcp.proxy.http_connection import TransportError
@@ -193,14 +193,14 @@ class RelayedRequest:
     async def _pass_coded(self, reply: HttpReply) -> None:
         # In it nobody can look for answers.
         self.response.pending = 0
-        self.response.begin_stream(reply.status, end_to_end(reply.fields))
+        self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
         async for part in reply.pieces():
             self.response.put_bytes(part)
             await self.response.wait_for_room()
 
     async def _take_stream(self, exchange: Exchange, reply: HttpReply) -> None:
         if exchange.main:
-            self.response.begin_stream(reply.status, end_to_end(reply.fields))
+            self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
         async for event in reply.events(self._server.limits.frame):
             self._resumable = self._resumable or (exchange.asked and event.id is not None)
             # What the proxy has asked for by itself the client cannot resume.
@@ -251,7 +251,7 @@ class RelayedRequest:
         is_whole = is_answer or (self._wants_answer(exchange) and status < _BAD)
         line = body if is_whole else as_error(exchange.request_id, answer, body, status)
         if exchange.main:
-            self.response.set_body(status, end_to_end(reply.fields), line, body)
+            self.response.set_body(status, self._server.answered(self.request, reply), line, body)
         if is_whole or body:
             await self.client.session.from_server(line, self._directions)
         if is_whole:
