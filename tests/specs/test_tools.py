@@ -18,8 +18,8 @@ from toolbus.errors import RegistrationError, ToolNotRunError
 from toolbus.messages import ImagePart, Resource, ResourcePart, encode
 from toolbus.messages.immutable import FrozenDict, freeze
 from toolbus.models.scripted import ScriptedModel
+from toolbus.tools import ToolContext, Toolset
 from toolbus.tools import ToolContext as Context
-from toolbus.tools import Toolset
 
 SCOPE = Scope(agent_id="main", session_id="s-1", context={"user": "ann"})
 IMAGE = ImagePart(data="aGk=", mime_type="image/png")
@@ -479,6 +479,71 @@ async def test_a_failing_watcher_harms_no_tool(caplog):
     assert outcome.response.text == "done"
     assert caplog.record_tuples == [("toolbus", logging.ERROR, message)]
     assert caplog.records[0].exc_info[0] is ValueError
+
+
+class Database:
+    """What a program hands its tools: nothing of it is JSON."""
+
+    def __init__(self, name: str = "main") -> None:
+        self.name = name
+
+
+async def test_deps_reach_tools_as_they_are():
+    deps, seen = Database(), []
+
+    def blocking(n: int, context: ToolContext[Database]):
+        seen.append(context.deps)
+
+    async def waiting(context: Annotated[ToolContext[Database], "for us"]):
+        seen.append(context.deps)
+
+    async def outer(context: ToolContext[Database] | None = None):
+        seen.append(context.deps)
+        await context.call("waiting")
+
+    toolset = Toolset([blocking, waiting, outer])
+    runner = ToolRunner(EventBus(), toolset, deps=deps)
+    outcomes = [await runner.call("blocking", {"n": 1}), await runner.call("outer")]
+
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok"]
+    assert [one is deps for one in seen] == [True] * 3
+    properties = [list(one.input_schema["properties"]) for one in toolset.specs]
+    assert properties == [["n"], [], []]
+
+
+async def test_deps_may_be_none():
+    @tool
+    def read(context: Context) -> str:
+        return repr(context.deps)
+
+    outcome = await call(read, deps=None)
+
+    assert outcome.response.text == "None"
+
+
+async def test_absent_deps_are_named():
+    @tool
+    def read(context: Context) -> str:
+        return repr(context.deps)
+
+    outcome = await call(read)
+
+    assert outcome.status == "error"
+    assert outcome.response.text == (
+        "tool context: no deps were given; use `deps=` of `Agent`, `agent.run` or `ToolRunner`"
+    )
+
+
+async def test_a_context_can_be_made():
+    deps = Database()
+
+    context = ToolContext[Database](deps=deps)
+    context.progress("half", 0.5)
+
+    assert context.deps is deps
+    assert context.scope == Scope()
+    with pytest.raises(ToolNotRunError, match=r"tool 'echo' .* ToolRunner"):
+        await context.call("echo")
 
 
 async def test_json_becomes_the_annotated_types():

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.agent import turns
-from toolbus.agent.arguments import check_parts, check_texts
+from toolbus.agent.arguments import check_config, made_scope
 from toolbus.agent.sessions import AgentConfig, AgentSession
 from toolbus.agent.subagents import AgentTool, AgentTools
 from toolbus.agent.task_set import TaskSet
@@ -19,7 +19,6 @@ from toolbus.bus.dispatch.deadlines import running_loop
 from toolbus.bus.grace import GRACE, Grace, check_grace
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError, DispatchError
-from toolbus.events.catalogue import ModelDelta, RunResult, Scope
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
@@ -27,6 +26,7 @@ from toolbus.store.memory import MemoryStore
 from toolbus.tasks.closing import Closing
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approvals import Approvals
+from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.components import AgentComponent
     from toolbus.components.participants import BeforeToolCallback
-    from toolbus.events.catalogue import ToolCallOutcome
+    from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
@@ -63,10 +63,10 @@ class Agent(Participant):
         approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`.
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
         before_tool_callback: see `set_before_tool_callback`.
+        deps: any object, for its tools and sub-agents alone: `ToolContext.deps`.
         max_turns: model calls in one run.
         model_settings: what goes into `ModelRequest.settings`.
-        ids: makes the ids of runs, calls and messages.
-        clock: counts nanoseconds, for durations.
+        ids, clock: makes ids of runs, calls and messages; counts nanoseconds, for durations.
         grace: seconds that handlers, tools and observers have left after a cancellation or a
             close; a handler that still hangs is cut off, and its failure policy decides.
         keep_originals: also store the values that handlers changed or refused, so that
@@ -87,6 +87,7 @@ class Agent(Participant):
         approver: Approver | None = None,
         approval_timeout: float | None = None,
         before_tool_callback: BeforeToolCallback | None = None,
+        deps: Any = NO_DEPS,
         max_turns: int = 50,
         model_settings: JsonObject = EMPTY,
         ids: Callable[[], str] = new_id,
@@ -96,16 +97,11 @@ class Agent(Participant):
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
-        store = MemoryStore() if store is None else store
-        check_parts(model, bus, store)
-        check_texts(session_id=session_id, agent_id=agent_id, system=system)
-        scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
-        toolset = AgentTools(bus, tools)
         self._config = AgentConfig(
             model=model,
             bus=bus,
-            tools=toolset,
-            store=store,
+            tools=AgentTools(bus, tools),
+            store=MemoryStore() if store is None else store,
             approvals=Approvals(approver, approval_timeout),
             system=system,
             max_turns=max_turns,
@@ -113,14 +109,17 @@ class Agent(Participant):
             ids=ids,
             clock=clock,
             keep_originals=keep_originals,
+            deps=deps,
         )
+        check_config(self._config)
+        scope = made_scope(agent_id, session_id, ids)
         self._main = AgentSession(self._config, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
         self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        super().__init__(bus, toolset, scope, components)
+        super().__init__(bus, self._config.tools, scope, components)
         self.set_before_tool_callback(before_tool_callback)
 
     async def __aenter__(self) -> Self:
@@ -141,11 +140,12 @@ class Agent(Participant):
         """The last 1,000 records of what handlers did in this session."""
         return tuple(self._session.records)
 
-    async def run(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    async def run(
+        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+    ) -> RunResult:
         """Run on *prompt* until the model answers without a tool call; return how it ended.
 
-        Outside `async with` it also waits until async observers have seen the run, for the time
-        of grace at most: the loop may end with it, and they with the loop.
+        Outside `async with` it also waits for async observers, for the time of grace at most.
 
         Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
         `MessageDenied` if the prompt was refused at the transcript.
@@ -153,11 +153,14 @@ class Agent(Participant):
         Args:
             prompt: what the user says.
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
+            deps: in place of those of the agent, for this run.
         """
         await self._start()
-        return await self._observed(turns.run(self._main, prompt, context))
+        return await self._observed(turns.run(self._main, prompt, context, deps=deps))
 
-    def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    def run_sync(
+        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+    ) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
         if running_loop() is not None:
             reason = "an event loop runs here; use `await agent.run(prompt)`"
@@ -166,7 +169,7 @@ class Agent(Participant):
         async def run() -> RunResult:
             limit = None
             try:
-                return await self.run(prompt, context=context)
+                return await self.run(prompt, context=context, deps=deps)
             except asyncio.CancelledError:
                 limit = self._work.grace
                 raise
@@ -176,7 +179,7 @@ class Agent(Participant):
         return asyncio.run(run())
 
     async def stream(
-        self, prompt: str, *, context: JsonObject = EMPTY
+        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
     ) -> AsyncGenerator[ModelDelta | RunResult, None]:
         """Run as `run` does, and give each piece of the model's answers, at the end the result.
 
@@ -186,7 +189,7 @@ class Agent(Participant):
         await self._start()
 
         def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
-            return self._observed(turns.run(self._main, prompt, context, on_delta))
+            return self._observed(turns.run(self._main, prompt, context, on_delta, deps))
 
         async with aclosing(turns.stream(run)) as deltas:
             async for delta in deltas:

@@ -19,6 +19,7 @@ from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.runner import ToolRunner
+from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.pairing import known
 from toolbus.transcript.transcript import Transcript
 
@@ -53,6 +54,7 @@ class AgentConfig(NamedTuple):
     ids: Callable[[], str]
     clock: Callable[[], int]
     keep_originals: bool = False
+    deps: Any = NO_DEPS
 
 
 class AgentSession:
@@ -202,8 +204,8 @@ class AgentSession:
                     self._waiting.appendleft(message)
                 raise
 
-    def runner(self, scope: Scope) -> ToolRunner:
-        """Return what runs the tool calls of one turn."""
+    def runner(self, scope: Scope, deps: Any = NO_DEPS) -> ToolRunner:
+        """Return what runs the tool calls of one turn; *deps* of a run go before the agent's."""
         config = self.config
         return ToolRunner(
             config.bus,
@@ -214,6 +216,7 @@ class AgentSession:
             reported=self._reported,
             ids=self.new_id,
             clock=config.clock,
+            deps=config.deps if deps is NO_DEPS else deps,
         )
 
     async def _answer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolbus.errors import RegistrationError
@@ -9,7 +10,7 @@ from toolbus.messages.records import ToolResponse
 from toolbus.tools import Tool, ToolContext, Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import RunResult
@@ -54,6 +55,8 @@ class AgentTools(Toolset):
         self, bus: EventBus, tools: Iterable[Tool | Callable[..., Any] | Toolset] = ()
     ) -> None:
         self._bus = bus
+        if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
+            raise RegistrationError("tools", f"expected several, in a list, not {tools!r}")
         super().__init__(tools)
 
     def add(

@@ -34,6 +34,7 @@ from toolbus.models.answers import ask, with_own_ids
 from toolbus.tasks.loops import holding
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
+from toolbus.tools.contexts import NO_DEPS, deps_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -53,13 +54,14 @@ async def run(
     prompt: str,
     context: JsonObject,
     on_delta: Callable[[ModelDelta], None] | None = None,
+    deps: Any = NO_DEPS,
 ) -> RunResult:
     """Run *session* on *prompt* to its end; see `Agent.run`."""
     with session.work():
         scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
             async with session.hold():
-                return await AgentRun(session, scope, on_delta).to_its_end(prompt)
+                return await AgentRun(session, scope, on_delta, deps).to_its_end(prompt)
         finally:
             await session.flush()
 
@@ -114,7 +116,7 @@ async def run_below(
 ) -> RunResult:
     """Run the agent of *agent_scope* in a fresh session, which is *current* meanwhile.
 
-    An agent without an approver asks that of its *caller*.
+    An agent without an approver asks that of its *caller*, and without deps has those of it.
     """
     above = caller.scope
     scope = replace(
@@ -125,7 +127,8 @@ async def run_below(
         root_session_id=above.root_session_id or above.session_id,
     )
     approvals = config.approvals.below(caller.approvals)
-    session = AgentSession(config._replace(approvals=approvals), scope)
+    deps = deps_of(caller) if config.deps is NO_DEPS else config.deps
+    session = AgentSession(config._replace(approvals=approvals, deps=deps), scope)
     await session.open()
     try:
         with holding(current, session):
@@ -138,10 +141,14 @@ class AgentRun:
     """One run of a session."""
 
     def __init__(
-        self, session: AgentSession, scope: Scope, on_delta: Callable[[ModelDelta], None] | None
+        self,
+        session: AgentSession,
+        scope: Scope,
+        on_delta: Callable[[ModelDelta], None] | None,
+        deps: Any = NO_DEPS,
     ) -> None:
         self._session, self._config, self._scope = session, session.config, scope
-        self._bus, self._on_delta = session.config.bus, on_delta
+        self._bus, self._on_delta, self._deps = session.config.bus, on_delta, deps
         self._usage: Counter[str] = Counter()
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
@@ -217,7 +224,8 @@ class AgentRun:
         assert isinstance(answer, AssistantMessage)  # noqa: S101 - a replacement keeps the role
         self._latest = answer
         if answer.tool_calls:
-            await session.runner(self._scope).call_all(answer.tool_calls, advertised)
+            runner = session.runner(self._scope, self._deps)
+            await runner.call_all(answer.tool_calls, advertised)
         await session.take_waiting(self._scope)
         return None if answer.tool_calls else self._result("ok")
 

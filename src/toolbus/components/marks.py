@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
-from toolbus.bus.dispatch.options import SubscriptionOptions, check_options
+from toolbus.bus.registry import settings_of
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.tools.toolset import FunctionTool
 
@@ -40,7 +40,7 @@ class Marker(Generic[C, R]):
         observed = isinstance(mark.event, ObserveEvent)
         kind: HandlerKind = "observer" if observed else "transformer"
         kind = "guard" if mark.kind == "guard" else kind
-        check_options(mark.event, kind, SubscriptionOptions(**mark.options))
+        settings_of(mark.event, kind, mark.options)
         self._mark = mark
 
     @overload

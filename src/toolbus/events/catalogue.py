@@ -61,6 +61,7 @@ __all__ = [
     "ToolStatus",
     "TransformEvent",
     "by_name",
+    "check_event",
 ]
 
 # Beside each event: when it fires, what a denial does, and what a failure does. On all of them a
@@ -147,6 +148,21 @@ CATALOGUE: tuple[Event, ...] = (
     MESSAGE_APPEND_AFTER,
 )
 """Every event that the library fires."""
+
+
+def check_event(event: object) -> None:
+    """Raise `RegistrationError` for what is no event; for a name it tells which object is meant."""
+    if isinstance(event, TransformEvent | ObserveEvent):
+        return
+    reason = "expected a TransformEvent or an ObserveEvent"
+    if isinstance(event, str):
+        # A name, or that of the constant.
+        known = by_name(event.lower().replace("_", ":"))
+        constant = known.name.upper().replace(":", "_")
+        reason = f"it is a name; give the event itself, `toolbus.events.{constant}`"
+    elif callable(event):
+        reason = f"{reason}; the event comes first, `on(EVENT, handler)` or `@on(EVENT)`"
+    raise RegistrationError(f"event {event!r}", reason)
 
 
 def by_name(name: str) -> Event:

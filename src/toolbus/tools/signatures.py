@@ -124,14 +124,19 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def injected(hints: Mapping[str, Any], context: type) -> tuple[str, ...]:
-    """Return the names of the parameters whose hint is *context*, alone or in a union."""
+    """Return the names of the parameters whose hint is *context*, `context[…]` or a union of it."""
     return tuple(
         [
             name
             for name, hint in hints.items()
-            if name != "return" and context in (hint, *get_args(hint))
+            if name != "return" and any(_names(kind, context) for kind in (hint, *get_args(hint)))
         ]
     )
+
+
+def _names(hint: Any, context: type) -> bool:
+    """Tell whether *hint* is *context*, with type arguments or without."""
+    return hint is context or get_origin(hint) is context
 
 
 def argument_texts(doc: str) -> dict[str, str]:

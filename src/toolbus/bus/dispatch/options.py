@@ -12,7 +12,7 @@ from toolbus.bus.dispatch.callables import is_async, is_generator, takes_one
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.holding import can_be_weak
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
+from toolbus.events.catalogue import ObserveEvent, Scope, check_event
 
 if TYPE_CHECKING:
     from toolbus.bus.ledger.records import HandlerKind
@@ -47,8 +47,7 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
 
 def check_options(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> None:
     """Raise `RegistrationError` for what could never work, whatever the handler is."""
-    if not isinstance(event, TransformEvent | ObserveEvent):
-        raise RegistrationError(f"event {event!r}", "expected a TransformEvent or an ObserveEvent")
+    check_event(event)
     for problem in _problems(event, kind, options):
         raise RegistrationError(f"handler of {event.name!r}", problem)
 

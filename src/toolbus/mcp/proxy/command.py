@@ -146,7 +146,7 @@ async def _serve(
             return await _listen(proxy, command, limits, options, options.listening)
         if (url := _url_of(command)) is not None:
             try:
-                from toolbus.mcp.proxy.remote import run_remote  # noqa: PLC0415 - h11 is an extra
+                from toolbus.mcp.proxy.remote_stdio import run_remote  # noqa: PLC0415 - h11 is an extra
             except ImportError as error:
                 raise UsageError(str(error)) from error
             token = os.environ.get(TOKEN)

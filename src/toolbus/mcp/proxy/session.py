@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from toolbus.mcp.proxy.batches import BatchResponse, refused_batch
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
 from toolbus.mcp.proxy.jsonrpc import (
     SERVER_GONE,
@@ -20,7 +21,7 @@ from toolbus.mcp.proxy.jsonrpc import (
     read_frame,
 )
 from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give
-from toolbus.mcp.proxy.request_table import BatchResponse, OpenRequest, ProgressTokens
+from toolbus.mcp.proxy.request_table import OpenRequest, ProgressTokens
 from toolbus.mcp.proxy.response_filter import ResponseFilter
 from toolbus.mcp.proxy.revisions import CALL, CANCELLED, ERROR, cancelled_id, params_of
 from toolbus.mcp.proxy.running_calls import RunningCalls
@@ -191,10 +192,12 @@ class ProxySession:
         directions.to_server(line)
 
     def _take_batch(self, batch: list[bytes], line: bytes, directions: Directions) -> None:
-        """Take a batch apart if its frames are judged: each may be answered at another time.
-
-        Only the revision of 2025-03-26 has batches: its basic/index, "Batching".
-        """
+        """Take a batch apart if its frames are judged: each may be answered at another time."""
+        if self.judging and (refusal := refused_batch(batch)) is not None:
+            logger.warning("a batch of %d frames is refused", len(batch))
+            if refusal:
+                directions.reply(refusal)
+            return
         if self.judging:
             all_canonical = [from_client(part) for part in batch]
             gathered = BatchResponse(sum(map(_wants_answer, all_canonical)), directions.reply)
