@@ -18,7 +18,9 @@ from toolbus import (
     AssistantMessage,
     Deny,
     EventBus,
+    ImagePart,
     SystemMessage,
+    TextPart,
     ToolAdapter,
     ToolCall,
     ToolMessage,
@@ -38,6 +40,7 @@ from toolbus.errors import (
 )
 from toolbus.events import (
     CATALOGUE,
+    MCP_REQUEST_BEFORE,
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
@@ -55,6 +58,7 @@ from toolbus.events import (
     TOOLS_PROVIDE,
     ModelDelta,
     RunResult,
+    RunStart,
 )
 from toolbus.messages import encode
 from toolbus.models.scripted import ScriptedModel
@@ -64,6 +68,7 @@ from toolbus.testing.fakes import counting_ids
 from toolbus.testing.recorder import Recorder
 from toolbus.tools import ToolContext
 
+WANTED = "expected text, a list of texts and parts, or a message"
 # Only to end a test that has failed already.
 SECONDS = 10
 ENTERING = (
@@ -122,6 +127,13 @@ def collects(agent, event):
     values = []
     agent.on(event, lambda ctx: values.append(ctx.value))
     return values
+
+
+def collects_starts(agent) -> list[RunStart]:
+    """Return the list that the beginnings of runs will be in."""
+    starts = []
+    agent.on(RUN_BEFORE, lambda ctx: starts.append(ctx.value))
+    return starts
 
 
 def tool_call_of(value):
@@ -213,6 +225,54 @@ async def test_a_result_has_its_own_messages():
 
     assert texts(result.messages) == ["second", "", "<1>", "two"]
     assert len(agent.messages) == 6
+
+
+async def test_a_prompt_may_have_parts():
+    image = ImagePart(data="aGk=", mime_type="image/png")
+    parts = (TextPart(text="what is this?"), image)
+    whole = UserMessage(id="u-1", content=parts, metadata={"from": "ada"})
+    agent = agent_for(*"12345", tools=[])
+    starts = collects_starts(agent)
+
+    await agent.run(["what is this?", image])
+    await agent.run(whole)
+    _ = [piece async for piece in agent.stream(parts)]
+    appended = await agent.append(["what is this?", image])
+    agent.enqueue(replace(whole, id="u-2"))
+    await agent.run("and?")
+
+    questions = [one for one in agent.messages if isinstance(one, UserMessage)]
+    assert [one.content for one in questions] == [parts, parts, parts, parts, parts, "and?"]
+    assert (questions[1], questions[3], questions[4].id) == (whole, appended, "u-2")
+    assert [one.prompt for one in starts] == [parts, parts, parts, "and?"]
+    assert [one.text for one in starts] == ["what is this?"] * 3 + ["and?"]
+
+
+async def test_what_is_no_prompt_is_refused():
+    agent = agent_for("done")
+    recorder = Recorder(agent.bus)
+    answer = AssistantMessage(id="a", content="x")
+
+    problems = []
+    for prompt in (7, b"x", [], ["x", {"type": "text"}], {"role": "user"}, answer):
+        with pytest.raises(AppendError) as caught:
+            await agent.run(prompt)
+        problems.append(caught.value.reason.removeprefix(f"{WANTED}, "))
+        with pytest.raises(AppendError):
+            await anext(agent.stream(prompt))
+    with pytest.raises(AppendError, match="expected text, a list of texts and parts, or a messag"):
+        await agent.append(7)
+
+    assert problems == [
+        "not `int`",
+        "not `bytes`",
+        "not an empty list",
+        "not `dict` among them",
+        "not `dict`",
+        "not a message of role 'assistant'; `agent.append(message)` takes any",
+    ]
+    assert recorder.records == []
+    assert (await agent.run("go")).text == "done"
 
 
 async def test_too_many_turns_end_it():
@@ -336,12 +396,15 @@ async def test_a_run_may_need_approval():
 
 
 async def test_the_prompt_may_be_rewritten():
-    agent = agent_for("done")
-    agent.on(RUN_BEFORE, lambda ctx: replace(ctx.value, prompt=ctx.value.prompt.upper()))
+    agent = agent_for("done", "done")
+    agent.on(RUN_BEFORE, lambda ctx: replace(ctx.value, prompt=ctx.value.text.upper()))
+    message = UserMessage(id="u-1", content="on", metadata={"from": "ada"})
 
     result = await agent.run("go")
+    second = await agent.run(message)
 
     assert texts(result.messages) == ["GO", "done"]
+    assert second.messages[0] == replace(message, content="ON")
 
 
 async def test_a_handler_may_answer_for_the_model():
@@ -1821,4 +1884,5 @@ async def test_the_whole_catalogue_is_fired():
     async for _ in agent_for("streamed", bus=bus).stream("go"):
         pass
 
-    assert set(recorder.names) == {event.name for event in CATALOGUE}
+    of_proxies = {MCP_REQUEST_BEFORE.name}
+    assert set(recorder.names) == {event.name for event in CATALOGUE} - of_proxies

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from contextvars import ContextVar
-from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from toolbus.agent import turns
 from toolbus.agent.arguments import check_config, made_scope
+from toolbus.agent.lifecycle import LivingAgent
 from toolbus.agent.sessions import AgentConfig, AgentSession
-from toolbus.agent.subagents import AgentTool, AgentTools
+from toolbus.agent.subagents import AgentTool, AgentTools, run_below
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.deadlines import running_loop
-from toolbus.bus.grace import GRACE, Grace, check_grace
-from toolbus.components.participants import Participant
-from toolbus.errors import AppendError, DispatchError
+from toolbus.bus.grace import GRACE, check_grace
+from toolbus.errors import AppendError
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
 from toolbus.store.memory import MemoryStore
-from toolbus.tasks.closing import Closing
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.contexts import NO_DEPS
@@ -31,6 +29,7 @@ from toolbus.tools.contexts import NO_DEPS
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
+    from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.components import AgentComponent
     from toolbus.components.participants import BeforeToolCallback
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from toolbus.transcript.views import Messages
 
 
-class Agent(Participant):
+class Agent(LivingAgent):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
@@ -117,18 +116,9 @@ class Agent(Participant):
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
-        self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
         super().__init__(bus, self._config.tools, scope, components)
         self.set_before_tool_callback(before_tool_callback)
-
-    async def __aenter__(self) -> Self:
-        self._entered = True
-        await self._start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     @property
     def messages(self) -> Messages:
@@ -141,7 +131,7 @@ class Agent(Participant):
         return tuple(self._session.records)
 
     async def run(
-        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
     ) -> RunResult:
         """Run on *prompt* until the model answers without a tool call; return how it ended.
 
@@ -151,7 +141,8 @@ class Agent(Participant):
         `MessageDenied` if the prompt was refused at the transcript.
 
         Args:
-            prompt: what the user says.
+            prompt: what the user says: text, a list of texts and parts, or a `UserMessage`, whose
+                id and metadata stay. `RunStart.prompt` has its content.
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
             deps: in place of those of the agent, for this run.
         """
@@ -159,7 +150,7 @@ class Agent(Participant):
         return await self._observed(turns.run(self._main, prompt, context, deps=deps))
 
     def run_sync(
-        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
     ) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
         if running_loop() is not None:
@@ -179,7 +170,7 @@ class Agent(Participant):
         return asyncio.run(run())
 
     async def stream(
-        self, prompt: str, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
     ) -> AsyncGenerator[ModelDelta | RunResult, None]:
         """Run as `run` does, and give each piece of the model's answers, at the end the result.
 
@@ -195,12 +186,15 @@ class Agent(Participant):
             async for delta in deltas:
                 yield delta
 
-    async def append(self, message: Message) -> Message:
-        """Append *message* and return it as it was appended; see `Transcript.append`."""
+    async def append(self, message: Message | Prompt) -> Message:
+        """Append *message* and return it as it was appended; see `Transcript.append`.
+
+        Text, or a list of texts and parts, is what a user says.
+        """
         await self._start()
         return await self._work.run(self._session.append(message))
 
-    def enqueue(self, message: Message) -> None:
+    def enqueue(self, message: Message | Prompt) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
         self._session.enqueue(message)
 
@@ -224,73 +218,9 @@ class Agent(Participant):
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
-        run = turns.run_below(self._config, self.scope, prompt, caller, self._below)
+        run = run_below(self._config, self.scope, prompt, caller, self._below)
         return await self._work.run(run)
-
-    async def aclose(self) -> None:
-        """Cancel runs, drain observers, release what components hold, close what is its own.
-
-        Runs and handlers have the time of grace. A cancellation ends the waiting for observers,
-        and gives all the rest the time of grace once.
-        """
-        if self._closed:
-            return
-        self._work.check_outside()
-        self._closed = True
-        closing = Closing("the agent", self._work.grace)
-        await closing.step(self._work.stop)
-        # Guards hold until the last call has ended, components until all was observed.
-        await closing.step(self.bus.drain, in_haste=False)
-        await closing.step(self._release)
-        await closing.step(self.bus.drain, in_haste=False)
-        await closing.step(self._close_session)
-        self._leave()
-        if self._own_bus:
-            limit = 0.0 if closing.is_cancelled else None
-            await closing.step(partial(self.bus.aclose, limit))
-        if self._own_store:
-            await closing.step(self._config.store.close)
-        closing.end()
-
-    async def _close_session(self) -> None:
-        grace = Grace(self._work.grace)
-        grace.begin()
-        with grace.here():
-            await self._main.close()
-
-    async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
-        """Return what *run* returns, or raise what it raises, when observers have seen it."""
-        try:
-            result = await self._work.run(run)
-        except Exception:
-            await self._show()
-            raise
-        await self._show()
-        return result
-
-    async def _show(self) -> None:
-        """Wait for async observers, for the time of grace, unless `aclose` will."""
-        if self._entered or not self.bus.pending:
-            return
-        # Inside an observer, which would wait for itself, there is nothing to wait for.
-        with suppress(DispatchError):
-            await self.bus.drain(self._work.grace)
 
     @property
     def _session(self) -> AgentSession:
         return self._below.get() or self._main
-
-    async def _start(self) -> None:
-        """Read the stored session and start the components, once."""
-        # A component may use the agent while it is installed.
-        if not self._started and not self._starting.get():
-            await self._work.run(self._start_once())
-
-    async def _start_once(self) -> None:
-        self._starting.set(True)
-        async with self._lock.here():
-            if self._started:
-                return
-            await self._main.open()
-            await self._install()
-            self._started = True

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.agent.prompts import as_message
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.ids import new_id
@@ -26,6 +27,7 @@ from toolbus.transcript.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from toolbus.agent.prompts import Prompt
     from toolbus.bus.bus import EventBus
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import Scope, ToolSpec
@@ -138,8 +140,9 @@ class AgentSession:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
-    async def append(self, message: Message) -> Message:
+    async def append(self, message: Message | Prompt) -> Message:
         """Append *message* as the program, and return it as it was appended."""
+        message = as_message(message, self.scope.session_id, self.new_id)
         await self.config.bus.catch_up()
         async with self.hold():
             # The program may give the answer to an open call itself.
@@ -173,13 +176,11 @@ class AgentSession:
             self.transcript.left_open = frozenset()
         self._stale = False
 
-    def enqueue(self, message: Message) -> None:
+    def enqueue(self, message: Message | Prompt) -> None:
         """Keep *message* until the transcript can take it: before the next model call."""
         if self._closed:
             raise ClosedError(f"session {self.scope.session_id!r}")
-        if not isinstance(message, Message):
-            reason = f"expected a message, got `{type(message).__name__}`"
-            raise AppendError(self.scope.session_id, reason)
+        message = as_message(message, self.scope.session_id, self.new_id)
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
-    """A subscription as `EventBus.handlers` lists it; *where* is "file:line"."""
+    """A subscription as `EventBus.handlers` lists it; *where* is "file:line".
+
+    *tools* and *roles* are those for which it runs; empty, it runs for all.
+    """
 
     name: str
     kind: HandlerKind
@@ -38,6 +41,8 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
     policy: Policy
     sender: str | None
     where: str
+    tools: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 class Numbers:
@@ -88,6 +93,8 @@ class Registry(Subscribing):
                 policy=binding.policy,
                 sender=binding.sender,
                 where=binding.where,
+                tools=binding.tools,
+                roles=binding.roles,
             )
             for binding in self._channel(event).bindings
         )

@@ -67,8 +67,8 @@ def on(
 def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
     """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`.
 
-    Without *sender* it hears its agent and that one's sub-agents. Marks can be stacked. Raises
-    `RegistrationError` for options that could never work.
+    It fails open, as `EventBus.on` says. Without *sender* it hears its agent and that one's
+    sub-agents. Marks can be stacked. Raises `RegistrationError` for options that could never work.
     """
     return Marker(Mark(event, "on", options))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolbus.errors import RegistrationError
 from toolbus.events.kinds import Event, ObserveEvent, Scope, TransformEvent
 from toolbus.events.values import (
+    McpRequest,
     ModelDelta,
     ModelFailure,
     ModelReply,
@@ -24,6 +25,7 @@ from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolRe
 
 __all__ = [
     "CATALOGUE",
+    "MCP_REQUEST_BEFORE",
     "MESSAGE_APPEND_AFTER",
     "MESSAGE_APPEND_BEFORE",
     "MESSAGE_PERSIST_BEFORE",
@@ -43,6 +45,7 @@ __all__ = [
     "Ask",
     "Deny",
     "Event",
+    "McpRequest",
     "ModelDelta",
     "ModelFailure",
     "ModelReply",
@@ -129,6 +132,13 @@ TOOL_CALL_PERSIST_AFTER: ObserveEvent[ToolCallPersist] = ObserveEvent(
 MESSAGE_APPEND_AFTER: ObserveEvent[Message] = ObserveEvent("message:append:after", Message)
 """A message is in the transcript and in the store."""
 
+MCP_REQUEST_BEFORE: TransformEvent[McpRequest, McpRequest | Deny] = TransformEvent(
+    "mcp:request:before", McpRequest, strict=True
+)
+"""A client of `toolbus proxy` reads or subscribes to a resource, gets a prompt, or has an argument
+completed, and the server has not seen it yet. Denied: it never does. A transformer that raises lets
+it pass; one that returns what is no value or verdict denies, as at `TOOL_CALL_BEFORE`."""
+
 CATALOGUE: tuple[Event, ...] = (
     RUN_BEFORE,
     RUN_ERROR,
@@ -146,6 +156,7 @@ CATALOGUE: tuple[Event, ...] = (
     TOOL_CALL_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_AFTER,
     MESSAGE_APPEND_AFTER,
+    MCP_REQUEST_BEFORE,
 )
 """Every event that the library fires."""
 

@@ -140,7 +140,7 @@ Event: TypeAlias = TransformEvent[Any, Any] | ObserveEvent[Any]
 
 def _checked_classes(event: str, annotation: Any) -> tuple[type, ...]:
     """Return what `isinstance` takes for *annotation*; raises `RegistrationError`."""
-    kinds = _classes(annotation)
+    kinds = classes_of(annotation)
     try:
         for kind in kinds:
             isinstance(None, kind)
@@ -150,10 +150,10 @@ def _checked_classes(event: str, annotation: Any) -> tuple[type, ...]:
     return kinds
 
 
-def _classes(annotation: Any) -> tuple[type, ...]:
+def classes_of(annotation: Any) -> tuple[type, ...]:
     """Return the classes of *annotation*: a class, a union of them, a generic, None or Any."""
     if get_origin(annotation) in {Union, UnionType}:
-        return tuple([kind for arg in get_args(annotation) for kind in _classes(arg)])
+        return tuple([kind for arg in get_args(annotation) for kind in classes_of(arg)])
     if annotation is Any:
         return (object,)
     if annotation is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from toolbus.mcp.proxy.canonical import Refusal
 from toolbus.mcp.proxy.jsonrpc import INVALID_REQUEST, error_frame, outline, read_frame
 
 if TYPE_CHECKING:
@@ -60,3 +61,11 @@ def _asks(part: bytes) -> bool:
 def _id_of(part: bytes) -> object:
     frame = read_frame(part)
     return outline(part)[0] if frame is None or frame.id is UNSET else frame.id
+
+
+def wants_answer(canonical: bytes | Refusal) -> bool:
+    """Tell whether the sender of a frame, as it may go on or not, waits for an answer."""
+    if isinstance(canonical, Refusal):
+        return canonical.wants_answer
+    frame = read_frame(canonical)
+    return frame is not None and frame.is_request

@@ -295,5 +295,6 @@ class RelayedRequest:
         if running:
             await asyncio.wait(running)
         await self.client.leave(self, resumable=self._resumable)
-        # What is detached lives as long as its session.
-        self.request.body = b""
+        # What is detached lives as long as its session, and the rest until the collector comes.
+        self.request.body, self.frame = b"", None
+        self.response.release()
