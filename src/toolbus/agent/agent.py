@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import Approver
     from toolbus.tools.contexts import ToolContext
-    from toolbus.tools.toolset import Tool, Toolset
+    from toolbus.tools.definitions import Tool
+    from toolbus.tools.toolset import Toolset
     from toolbus.transcript.views import Messages
 
 

@@ -147,6 +147,10 @@ class RelayedResponse:
                 self.stream.end()
             self._ready.set()
 
+    def release(self) -> None:
+        """Hold what was sent no longer."""
+        self._shown, self._body, self._line = None, b"", None
+
     def _stream_fields(self) -> HeaderFields:
         if not self._judged:
             return self._fields
