@@ -1,5 +1,6 @@
 """The scenarios of `specs/command_line.md`."""
 
+import asyncio
 import os
 import pty
 import re
@@ -7,10 +8,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
+
+from toolbus import UserMessage
+from toolbus.cli.command_line import main
+from toolbus.store import Stored
+from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
     *("check", "demo", "explain", "export", "forget"),
@@ -22,6 +30,34 @@ class Quiet(AgentComponent):
     @on(events.TOOL_CALL_BEFORE)
     def look(self, ctx): ...
 """
+
+
+@contextmanager
+def unprivileged():
+    """Be somebody whom permissions stop, also where the tests run as root."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def public_folder(monkeypatch):
+    """Make a folder the current one that everybody may enter, and write to."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        monkeypatch.chdir(folder)
+        yield
+        monkeypatch.undo()
+
+
+async def make_store(path):
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(message=UserMessage(id="u", content="hi")))
 
 
 def one_line(done):
@@ -159,6 +195,56 @@ async def test_a_missing_store_is_wrong_use(command, tmp_path):
         assert str(path) in lines.pop()
 
 
+READERS = {
+    "a.db": [["sessions", "a.db"], ["check", "a.db"], ["replay", "a.db", "--with", "ours.py"]],
+    "a.jsonl": [["replay", "a.jsonl", "--with", "ours.py"]],
+    "mine.py": [["wiring", "mine.py"], ["replay", "ours.db", "--with", "mine.py"]],
+    "a.toml": [["wiring", "--config", "a.toml"]],
+    "a.json": [["replay", "ours.db", "--with", "ours.py", "--check", "a.json"]],
+}
+
+
+def test_what_may_not_be_read_is_named(public_folder, capfd):
+    asyncio.run(make_store("a.db"))
+    asyncio.run(make_store("ours.db"))
+    for name in ("a.jsonl", "mine.py", "a.toml", "a.json", "ours.py"):
+        Path(name).write_text(COMPONENT)
+    for name in READERS:
+        Path(name).chmod(0)
+    for name in ("ours.db", "ours.py"):
+        Path(name).chmod(0o444)
+
+    for name, commands in READERS.items():
+        for words in commands:
+            with unprivileged():
+                code = main(words)
+            (line,) = capfd.readouterr().err.splitlines()
+            assert code in {1, 2}
+            assert name in line
+            assert re.search("(cannot be|not) read.*permission", line.lower())
+            assert "Errno" not in line
+
+
+def test_what_may_not_be_written_is_named(public_folder, capfd):
+    asyncio.run(make_store("a.db"))
+    Path("a.db").chmod(0o444)
+    Path("folder").mkdir(mode=0o555)
+    Path("ours.py").write_text(COMPONENT)
+    wrong = {
+        ("forget", "a.db", "s"): "store 'a.db': it is read-only, and this would write to it",
+        ("export", "a.db", "-o", "folder/x"): "folder/x: no file can be made in the folder",
+        ("replay", "a.db", "--with", "ours.py", "--check", "folder/x", "--update"): "folder/x: no",
+    }
+
+    for words, reason in wrong.items():
+        with unprivileged():
+            code = main(words)
+        (line,) = capfd.readouterr().err.splitlines()
+        assert (code, line[: len(reason) + 9]) == (2, f"toolbus: {reason}")
+        assert not re.search("Errno|read_only|[.]toolbus-", line)
+    assert list(Path("folder").iterdir()) == []
+
+
 async def test_piped_text_has_no_colour(command, quiet):
     demo, wiring = command("demo"), command("wiring", "quiet.py")
 
@@ -260,4 +346,5 @@ async def test_a_poor_encoding_loses_no_line(command):
     assert poor.returncode == 0
     assert poor.stdout.isascii()
     assert len(poor.stdout.splitlines()) == len(rich.stdout.splitlines())
+    assert poor.stdout.count("?") == rich.stdout.count("?")
     assert "every intervention happened" in poor.stdout

@@ -220,7 +220,6 @@ def test_what_a_guard_asks_for_is_tried():
     errors = [broken_by(check_guard, one) for one in guards]
 
     assert [error.law for error in errors] == ["raises-nothing"] * 4
-    assert "'FrozenDict' object has no attribute" in errors[0].problem
     shown = [list(error.case["value"].arguments) for error in errors]
     assert shown == [["command"], ["options"], ["edits"], ["mode"]]
 
@@ -295,10 +294,15 @@ def test_noted_arguments_are_ordinary_ones():
     def changes(ctx):
         ctx.value.arguments["path"] = "/"
 
+    def reads(ctx):
+        return Deny("no") if ctx.value.arguments.size else None
+
     check_handler(TOOL_CALL_BEFORE, normalise, idempotent=True)
     error = broken_by(check_handler, TOOL_CALL_BEFORE, changes)
 
     assert "a FrozenDict cannot be changed" in error.problem
+    error = broken_by(check_guard, reads)
+    assert "'FrozenDict' object has no attribute 'size'" in error.problem
 
 
 def test_the_event_comes_first():

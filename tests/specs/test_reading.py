@@ -261,6 +261,19 @@ async def test_a_part_can_be_shown(path, run):
     assert re.findall(r"u-\d", last) == ["u-4", "u-5"]
 
 
+async def test_a_part_behind_the_end_is_refused(path, run, command, follow):
+    await say(path, *[user(f"u-{at}") for at in range(1, 6)])
+
+    done = [command("show", "agent.db", "s", "--from=6", *more) for more in ([], ["--json"])]
+    child = follow("agent.db", "s", "--from=6")
+    await say(path, user("u-6"))
+
+    assert [(one.returncode, one.stdout) for one in done] == [(2, "")] * 2
+    line = "toolbus: session 's' has 5 messages, so there is nothing to show from 6 on\n"
+    assert [one.stderr for one in done] == [line] * 2
+    assert any("u-6" in line for line in child.stdout)
+
+
 async def test_long_texts_are_cut(path, run):
     await say(path, user("u", "\n".join([f"line {at}" for at in range(1_000)])))
 

@@ -415,11 +415,30 @@ def test_a_damaged_row_is_named(policy, database, command, here):
     assert "2 sessions, 5 messages, 2 calls" in done.stdout
 
 
-def test_a_missing_source_is_wrong_use(policy, command):
+def test_a_missing_source_is_wrong_use(policy, command, here):
     done = command("replay", "nowhere.jsonl", "--with", policy(""))
 
     assert done.returncode == 2
     assert "there is no 'nowhere.jsonl'; give a file, a folder, or -" in done.stderr
+    (here / "empty").mkdir()
+    empty = command("replay", "empty", "--with", policy(""))
+    assert (empty.returncode, empty.stdout) == (2, "")
+    assert "nothing to replay in 'empty': no file of .db, .jsonl, " in empty.stderr
+
+
+def test_an_unreadable_source_is_no_line(policy, recording, command, here):
+    with closing(sqlite3.connect(here / "foreign.db")) as connection:
+        connection.execute("CREATE TABLE cats (name)")
+        connection.commit()
+    words = ("--with", policy(""))
+
+    alone = command("replay", "foreign.db", *words)
+    both = command("replay", "foreign.db", recording(*called()), *words)
+
+    assert (alone.returncode, both.returncode) == (1, 1)
+    assert alone.stdout.endswith("nothing was replayed\n1 source could not be read\n")
+    assert both.stdout.endswith("nothing would change\n1 source could not be read\n")
+    assert "foreign.db cannot be read: store 'foreign.db': it is another" in alone.stderr
 
 
 def test_an_expectation_holds_until_handlers_change(policy, recording, command):

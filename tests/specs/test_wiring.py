@@ -281,6 +281,8 @@ async def test_a_missing_file_is_named(tmp_path, refusal):
 
     assert refusal("no.py") == "there is no file 'no.py'; give FILE.py[:name]"
     assert refusal("no.py:agent") == "there is no file 'no.py'; give FILE.py[:name]"
+    foreign = r"C:\x\policy.py"
+    assert refusal(foreign) == f"there is no file {foreign!r}; give FILE.py[:name]"
     assert refusal(".") == ". is a folder; give FILE.py[:name]"
     assert refusal("notes.txt") == "notes.txt is no Python file; give FILE.py[:name]"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toolbus.cli.parsing import Command, make_parser
 from toolbus.errors import LoadError, ToolbusError, WrongPathError
 from toolbus.settings.hints import nearest
+from toolbus.terminal.files import worded
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
 
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Output(sys.stderr).write(f"toolbus: {error}\n")
         code = 2
     except (ToolbusError, OSError) as error:
-        Output(sys.stderr).write(f"toolbus: {error}\n")
+        reason = worded(error) if isinstance(error, OSError) else error
+        Output(sys.stderr).write(f"toolbus: {reason}\n")
         code = 1
     except KeyboardInterrupt:
         Output(sys.stderr).write("\ntoolbus: interrupted\n")

@@ -14,6 +14,7 @@ from toolbus.components.participants import ComponentHost
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
 from toolbus.settings.importing import defines, import_file, worded
+from toolbus.terminal.files import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,14 +67,20 @@ def load_configuration(file: str | None = None) -> LoadedTarget:
 
 def _split(target: str) -> tuple[Path, str | None]:
     file, _, name = target.rpartition(":")
-    path = Path(file if file and not Path(target).exists() else target)
+    # Nothing in a file is called `\\x\\policy.py`: then the colon belongs to the path.
+    is_named = bool(file) and (not name or name.isidentifier()) and not Path(target).exists()
+    path = Path(file if is_named else target)
     if path.is_dir():
         raise LoadError(f"{path} is a folder; give FILE.py[:name]")
     if not path.is_file():
         raise LoadError(f"there is no file {str(path)!r}; give FILE.py[:name]")
     if path.suffix != ".py":
         raise LoadError(f"{path} is no Python file; give FILE.py[:name]")
-    return path, (name or None) if path == Path(file) else None
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise LoadError(f"{path} cannot be read: {reason_of(error)}") from error
+    return path, (name or None) if is_named else None
 
 
 def _only_candidate(file: Path, module: ModuleType) -> str:

@@ -85,6 +85,6 @@ def _chosen(known: Sequence[SessionRow], wanted: Sequence[str]) -> list[SessionR
     ids = [session.id for session in known]
     for session_id in wanted:
         if session_id not in ids:
-            hint = nearest(session_id, ids) or f"; there are {len(ids)}"
-            raise UsageError(f"there is no session {session_id!r}{hint}")
+            hint = nearest(session_id, ids) or "; see `toolbus sessions`"
+            raise UsageError(f"no session {session_id!r}{hint}")
     return [session for session in known if not wanted or session.id in wanted]

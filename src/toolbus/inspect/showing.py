@@ -13,7 +13,7 @@ from toolbus.inspect.writing import print_json, write_calls, write_invocation, w
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.store.archive import Archive, MessageRow, Page
 from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import open_screen
+from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
@@ -76,10 +76,14 @@ def show_session(
     """Print the session *name* of the store *path*; return 0.
 
     It begins with the message number *start*, or with the *last* so many. With *follow* it ends
-    when nobody reads any more. Raises `UsageError` for an unknown session.
+    when nobody reads any more. Raises `UsageError` for an unknown session, and for a *start*
+    behind its end.
     """
     with Archive(path, live=follow) as archive:
         session = find_session(archive, name)
+        if start > max(1, session.messages) and not follow:
+            has = f"session {session.id!r} has {session.messages:,} messages"
+            raise UsageError(f"{has}, so there is nothing to show from {start:,} on")
         after = start - 1 if last is None else max(0, session.messages - last)
         reader = SessionReader(archive, session.key, after)
         with paged(output, wanted=pager and not (as_json or follow)) as through:

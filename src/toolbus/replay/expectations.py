@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, to_builtins
 
 from toolbus.formats.parsing import parse
-from toolbus.terminal.files import replacing
+from toolbus.terminal.files import reason_of, replacing
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def read_expectation(path: Path) -> Expectation:
         document = parse(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(f"there is no {str(path)!r}; make it with --update") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {reason_of(error)}") from None
     except ValueError as error:
         raise UsageError(f"{path}: {error}; repair it, or write it anew with --update") from None
     match document:

@@ -74,9 +74,8 @@ def print_totals(screen: Screen, totals: ReplayTotals) -> None:
         (totals.calls, "call"),
     )
     read = ", ".join([f"{number:,} {name}{'s' * (number != 1)}" for number, name in counts])
-    screen.line(
-        Span(read, "strong"), right=[count_outcomes(totals.outcomes) or "nothing would change"]
-    )
+    unchanged = "nothing would change" if totals.messages else "nothing was replayed"
+    screen.line(Span(read, "strong"), right=[count_outcomes(totals.outcomes) or unchanged])
     if totals.unanswered:
         screen.line(Span(f"calls without a recorded result: {totals.unanswered:,}", "dim"))
     if totals.results_dropped:

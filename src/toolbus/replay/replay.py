@@ -126,7 +126,7 @@ class Replay:
                     self._end(session_id)
                 case Problem(line, reason):
                     replayer.totals.unreadable += 1
-                    self._report.problem(f"{name}:{line}" if line else name, reason)
+                    self._report.problem(name, line, reason)
                 case SkippedLine(_, kind):
                     self._report.aside(kind)
         count = f"{replayer.totals.messages:,} messages  {name[-30:]}"

@@ -35,7 +35,7 @@ class ReplayReport(ABC):
         self._output, self.progress = output, progress
         self.totals = ReplayTotals()
         self.asides: Counter[str] = Counter()
-        self.problems = 0
+        self.problems = self._sources = 0
 
     @property
     def lost(self) -> bool:
@@ -56,9 +56,14 @@ class ReplayReport(ABC):
         known = kind in self.asides or len(self.asides) < _MAX_KINDS
         self.asides[kind[:_MAX_KIND_LENGTH] if known else "other kinds"] += 1
 
-    def problem(self, where: str, reason: str) -> None:
-        """Count a line that could not be read, and name it among the first on stderr."""
+    def problem(self, source: str, line: int, reason: str) -> None:
+        """Count a *line* that could not be read, and name it among the first on stderr.
+
+        The line 0 stands for the whole *source*.
+        """
         self.problems += 1
+        self._sources += not line
+        where = f"{source}:{line}" if line else source
         if self.problems <= _MAX_PROBLEMS:
             self._warn(f"{where} cannot be read: {reason}")
 
@@ -118,8 +123,9 @@ class TextReport(ReplayReport):
             text = f"left aside, being no messages: {', '.join(counts)}"
             self._screen.prose(text, style="dim")
         if self.problems:
-            noun = "line" if self.problems == 1 else "lines"
-            self._screen.line(Span(f"{self.problems:,} {noun} could not be read", "bad"))
+            kinds = ((self._sources, "source"), (self.problems - self._sources, "line"))
+            unread = [f"{n:,} {kind}{'s' * (n != 1)}" for n, kind in kinds if n]
+            self._screen.line(Span(f"{' and '.join(unread)} could not be read", "bad"))
         if differences:
             self._write_differences(differences, file)
         elif differences is not None:

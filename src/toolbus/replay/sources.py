@@ -12,6 +12,7 @@ from toolbus.errors import StoreError
 from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.reading import LINE_LIMIT, read
 from toolbus.store.archive import Archive
+from toolbus.terminal.files import reason_of
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
             sources.append(Source(path, path.name))
         else:
             raise UsageError(f"there is no {argument!r}; give a file, a folder, or - for stdin")
+    if not sources:
+        kinds = ", ".join(sorted(_SUFFIXES))
+        raise UsageError(f"there is nothing to replay in {arguments[0]!r}: no file of {kinds}")
     return sources, others
 
 
@@ -87,9 +91,11 @@ def read_sources(
                     if session is not None:
                         items = [item for item in items if _concerns(item, session)]
                     yield batch._replace(items=items)
-        except (StoreError, OSError) as error:
-            # The sources after this one are replayed all the same.
+        # The sources after one that cannot be read are replayed all the same.
+        except StoreError as error:
             yield SourceBatch(source, [Problem(0, str(error))])
+        except OSError as error:
+            yield SourceBatch(source, [Problem(0, reason_of(error))])
 
 
 def _read(

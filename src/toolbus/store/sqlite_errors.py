@@ -11,7 +11,7 @@ from toolbus.errors import SessionBusyError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
+READ_ONLY = "it is read-only, and this would write to it; make it writable"
 STILL_LOGGED = (
     "the originals are deleted, but another reader needs a log that holds them; "
     "let that finish and forget them again"

@@ -24,7 +24,14 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     mode = _mode(path, target, force=force)
-    number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        number, name = tempfile.mkstemp(prefix=".toolbus-", dir=target.parent)
+    except OSError as error:
+        folder = str(target.parent)
+        reason = f"{reason_of(error)}; give another one, or make that writable"
+        raise UsageError(
+            f"{path}: no file can be made in the folder {folder!r}: {reason}"
+        ) from error
     try:
         with open(number, "wb") as stream:  # noqa: PTH123 - a descriptor, no path
             yield stream
@@ -36,6 +43,18 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()
+
+
+def worded(error: OSError) -> str:
+    """Return what the system says of a file, without the number of the error."""
+    name = f"{os.fsdecode(error.filename)!r}: " if error.filename is not None else ""
+    return f"{name}{reason_of(error)}"
+
+
+def reason_of(error: OSError) -> str:
+    """Return why the system refused, in small letters as our other errors."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
 
 
 def _mode(path: Path, target: Path, *, force: bool) -> int | None:

@@ -7,7 +7,9 @@ from errno import EPIPE
 from typing import TextIO
 
 # For terminals and files that cannot write them.
-_PLAIN = str.maketrans({"…": "~", "│": "|", "·": "-", "→": "->", "✓": "+", "✗": "x", "─": "-"})
+_PLAIN = str.maketrans(
+    {"…": "~", "│": "|", "·": "-", "→": "->", "✓": "+", "✗": "x", "─": "-", "µ": "u"}
+)
 
 
 class Output:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from toolbus.testing.subjects import Subject
     from toolbus.tools.definitions import Tool
 
-# Arguments below arguments are found one level a round.
-_MOST_ROUNDS = 5
+_MOST_ROUNDS = 3
+_MOST_LEVELS = 8
+"""How deep below each other arguments are looked for."""
 
 
 def check_adapter(
@@ -196,15 +197,20 @@ def _check(
 
 def _search(exam: HandlerExam, subject: Subject, source: _CaseSource, trial: Trial) -> None:
     """Hunt, and once more with the arguments that were asked for and that no case had."""
-    questions, schema = Questions(), None
+    questions, schema = Questions(), dict[str, Any]()
     for _ in range(_MOST_ROUNDS):
-        asked = questions.asked
         patterns = source.patterns if "*" in subject.patterns else subject.patterns
-        cases = Cases(patterns, source.tools, schema=schema)
+        cases = Cases(patterns, source.tools, schema=schema or None)
         situations = Situations(subject.event, cases, questions, source.values)
         hunt(partial(exam.examine, situations), examples=source.examples, seed=source.seed)
         exam.corners(situations.hostile())
-        if source.tools or not questions.unanswered or questions.asked == asked:
+        if source.tools or not situations.is_ours:
+            break
+        asked, unanswered = questions.asked, questions.unanswered
+        for _ in range(_MOST_LEVELS):
+            exam.corners(situations.answers())
+        is_new = bool(unanswered) or questions.asked != asked
+        if not is_new or questions.schema() == schema:
             break
         schema = questions.schema()
     for problem in _unreached(exam, subject, source, questions):

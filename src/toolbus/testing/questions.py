@@ -11,13 +11,14 @@ from toolbus.messages.immutable import FrozenDict
 from toolbus.messages.records import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Path: TypeAlias = tuple[str, ...]
 """Where an argument stands: the keys that lead to it, `_ITEM` for what is in a list."""
 _ITEM = "[]"
 # Models give every type in any case; a handler may look into objects and lists of them.
 _LEAF = {"type": ["string", "object", "array"], "items": {"type": ["object", "string"]}}
+_ANSWERS: tuple[Any, ...] = (None, True, 0, "", "a", [], {}, ["a"], [{}])
 
 
 class Questions:
@@ -28,6 +29,7 @@ class Questions:
 
     def __init__(self) -> None:
         self._missed: dict[Path, None] = {}
+        self._tried: set[Path] = set()
         self._answered: set[Path] = set()
 
     @property
@@ -58,6 +60,21 @@ class Questions:
             self._answered.add(path)
         else:
             self._missed[path] = None
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Give arguments with each JSON type in each place that was asked for and not tried yet.
+
+        Once with nothing else in them, and once beside texts for all else that was asked for.
+        """
+        for path in [path for path in self._missed if path not in self._tried]:
+            self._tried.add(path)
+            beside = {name: "a" for name, *below in self._missed if not below}
+            for value in _ANSWERS:
+                arguments = value
+                for name in reversed(path):
+                    arguments = [arguments] if name == _ITEM else {name: arguments}
+                yield arguments
+                yield {**beside, **arguments}
 
     def schema(self, path: Path = ()) -> dict[str, Any]:
         """Return the schema of arguments, or of the one at *path*, with all that was asked for."""

@@ -87,6 +87,12 @@ class Situations:
                 tool = self._cases.some_spec() if isinstance(value, ToolCall) else None
                 yield self._noted(Situation(value, tool))
 
+    def answers(self) -> Iterator[Situation]:
+        """Give calls that have what was asked for and not tried yet, for the event of calls."""
+        spec = self._cases.some_spec()
+        for arguments in self._questions.answers() if self._event is TOOL_CALL_BEFORE else ():
+            yield self._noted(Situation(ToolCall(id="call-1", name=spec.name, arguments=arguments)))
+
     def _saying(self, text: str) -> list[Any]:
         spec = self._cases.some_spec()
         if self._event is TOOL_CALL_BEFORE:

@@ -635,7 +635,7 @@ async def test_a_read_only_file_is_refused_and_can_be_read(public_path):
         async with SqliteStore(public_path, read_only=True) as store:
             assert await ids(store) == ["m1"]
 
-    assert reason == "it is read-only; make it writable, or open it with `read_only=True`"
+    assert reason == "it is read-only, and this would write to it; make it writable"
 
 
 async def test_a_read_only_folder_is_refused_and_can_be_read(public_path):
