@@ -197,7 +197,7 @@ async def test_a_program_gets_one_document(command, path):
 
     code, found = report(command, path)
 
-    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 4)
+    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 5)
     assert found["bytes"] == path.stat().st_size
     assert [one["id"] for one in found["sessions"]] == ["s"]
     assert len(found["problems"]) == 1

@@ -273,6 +273,9 @@ class Agent(Participant):
         with suppress(DispatchError):
             await self.bus.drain(self._work.grace)
 
+    def _state_place(self) -> tuple[Store, str]:
+        return self._config.store, self._session.scope.session_id
+
     @property
     def _session(self) -> AgentSession:
         return self._below.get() or self._main

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.marks import Mark
+    from toolbus.components.state import State
     from toolbus.events.catalogue import Event
     from toolbus.messages.records import Message
     from toolbus.tools.toolset import Toolset
@@ -41,7 +42,7 @@ Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
 
 class Host(Protocol):
-    """What a component is installed on: an agent, or anything else that offers these three."""
+    """What a component is installed on: an agent, or anything else that offers these four."""
 
     @property
     def bus(self) -> EventBus:
@@ -54,6 +55,15 @@ class Host(Protocol):
     @property
     def scope(self) -> Scope:
         """Whose events its handlers hear, sub-agents included; without an agent id: everyone's."""
+
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what is kept under *name* for the session of *scope*, a sub-agent's its own.
+
+        With *shared* it is that of the outermost agent above, one for all below it. Without a
+        *scope* it is that of the host itself; raises `RegistrationError` if it has many, as the
+        proxy. Names are shared by all components of a host: `AgentComponent.state` gives its own.
+        """
+        ...
 
 
 class AgentComponent:
@@ -72,6 +82,7 @@ class AgentComponent:
     _undo: tuple[Callable[[], object], ...] = ()
     _host: Host | None = None
     _selector: ToolSelector = _EVERY_TOOL
+    _number: int = 1
     _priority: int | None = None
 
     def __init__(self, *, enabled: bool | None = None) -> None:
@@ -87,6 +98,19 @@ class AgentComponent:
     def host(self) -> Host | None:
         """What it is installed on, or None."""
         return self._host
+
+    def state(self, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what it keeps for the session of *scope*; see `Host.state`.
+
+        It is kept under its name, of the second one of that name on a host under `NAME-2`: so the
+        order of components is part of what a session resumes. Raises `RegistrationError` if it is
+        not installed.
+        """
+        if self._host is None:
+            reason = "it is not installed, and what it keeps belongs to what it is installed on"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        name = self.name if self._number == 1 else f"{self.name}-{self._number}"
+        return self._host.state(name, scope, shared=shared)
 
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:
@@ -130,6 +154,11 @@ class AgentComponent:
     def is_for(self, tool_name: str) -> bool:
         """Tell whether it was not restricted to other tools than *tool_name*."""
         return self._selector.matches(tool_name)
+
+    def is_number(self, number: int) -> None:
+        """Take note that it is the component of its name with this *number* on its next host."""
+        if self._host is None:
+            self._number = number
 
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
