@@ -317,7 +317,7 @@ async def test_another_file_is_wrong_use(command, path):
         (".", "it is a directory"),
         ("text.db", "it is no store"),
         ("other.db", "it is another application's database"),
-        ("newer.db", "it has version 9, newer than 4; update toolbus"),
+        ("newer.db", "it has version 9, newer than 5; update toolbus"),
     ):
         done = command("check", folder / name)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
