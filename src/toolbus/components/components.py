@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import Subscribing
-from toolbus.components.adapters import ToolAdapter, signature_problem
+from toolbus.components.adapters import ToolAdapter, misspelt_method, signature_problem
 from toolbus.components.bound_adapters import BoundAdapter
 from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
 from toolbus.components.marks import marked, tools_of
@@ -71,18 +71,18 @@ class AgentComponent:
 
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
-    *enabled* may be switched at any time.
+    *enabled* may be switched at any time; its host gives it a *number* among those of its name.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
     enabled: bool = True
+    number: int = 1
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()
     _undo: tuple[Callable[[], object], ...] = ()
     _host: Host | None = None
     _selector: ToolSelector = _EVERY_TOOL
-    _number: int = 1
     _priority: int | None = None
 
     def __init__(self, *, enabled: bool | None = None) -> None:
@@ -109,7 +109,7 @@ class AgentComponent:
         if self._host is None:
             reason = "it is not installed, and what it keeps belongs to what it is installed on"
             raise RegistrationError(f"component {self.name!r}", reason)
-        name = self.name if self._number == 1 else f"{self.name}-{self._number}"
+        name = self.name if self.number == 1 else f"{self.name}-{self.number}"
         return self._host.state(name, scope, shared=shared)
 
     @property
@@ -154,11 +154,6 @@ class AgentComponent:
     def is_for(self, tool_name: str) -> bool:
         """Tell whether it was not restricted to other tools than *tool_name*."""
         return self._selector.matches(tool_name)
-
-    def is_number(self, number: int) -> None:
-        """Take note that it is the component of its name with this *number* on its next host."""
-        if self._host is None:
-            self._number = number
 
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
@@ -236,7 +231,7 @@ class AgentComponent:
             return f"priority must be an integer, not {adapter.priority!r}"
         if any(bound.adapter is adapter for bound in self._adapters):
             return f"{self.name} has it already"
-        return signature_problem(adapter)
+        return signature_problem(adapter) or misspelt_method(adapter)
 
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.

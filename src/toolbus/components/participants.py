@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from inspect import isawaitable
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.bus.bus import EventBus
@@ -21,7 +21,7 @@ from toolbus.store.memory import MemoryStore
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerKind
@@ -156,12 +156,14 @@ class ComponentHost:
         return state_of(self._memory, self.scope.session_id, name, scope, shared=shared)
 
 
-def number_components(components: Iterable[AgentComponent]) -> None:
+def number_components(components: Sequence[AgentComponent]) -> None:
     """Tell the *components* of one host apart that have the same name."""
-    counts: Counter[str] = Counter()
+    taken = {(each.name, each.number) for each in components if each.host is not None}
     for component in components:
-        counts[component.name] += 1
-        component.is_number(counts[component.name])
+        if component.host is None:
+            numbers = (number for number in count(1) if (component.name, number) not in taken)
+            component.number = next(numbers)
+            taken.add((component.name, component.number))
 
 
 class OwnedSubscription(Subscription):
@@ -187,7 +189,7 @@ def before_tool(
 
     Raises `RegistrationError` for what cannot take a name and arguments.
     """
-    if not callable(callback) or not takes(callback, 2):
+    if not callable(callback) or isinstance(callback, type) or not takes(callback, 2):
         reason = (
             "it must be callable with the tool's name and the arguments, `callback(name, args)`"
         )
@@ -211,7 +213,7 @@ def check_no_class(kind: str, candidate: Any) -> None:
 
 def _check_components(components: Any) -> tuple[AgentComponent, ...]:
     """Return *components*; raises `RegistrationError` for what is none among them."""
-    if not isinstance(components, Iterable):
+    if not isinstance(components, Iterable) or isinstance(components, str):
         raise RegistrationError("components", f"expected several, in a list, not {components!r}")
     checked = tuple(components)
     for component in checked:

@@ -76,7 +76,8 @@ class Upstream(NamedTuple):
     """The server at *url*, over *wire*.
 
     *token* goes to it with requests that bring no credentials of their own; *guarded* says that
-    those which they bring are for the proxy, and none of the server's business.
+    those which they bring are for the proxy, and none of the server's business. *headers* go to it
+    with each request, in the place of a client's of the same names.
     """
 
     wire: HttpClient
@@ -84,6 +85,7 @@ class Upstream(NamedTuple):
     limits: ProxyLimits
     token: str | None = None
     guarded: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
 
     async def send(
         self,
@@ -113,10 +115,12 @@ class Upstream(NamedTuple):
 
     def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
         dropped = _OURS | {"authorization"} if self.guarded else _OURS
+        dropped = dropped | {name for name, _ in self.headers}
         fields = [field for field in end_to_end(request.fields) if field[0].lower() not in dropped]
-        if self.token is not None and (self.guarded or "authorization" not in request.headers):
+        shows = "authorization" in request.headers and not self.guarded
+        if self.token is not None and not shows:
             fields.append(("authorization", f"Bearer {self.token}"))
-        return [*fields, ("accept-encoding", "identity")]
+        return [*fields, *self.headers, ("accept-encoding", "identity")]
 
 
 def identity(fields: Iterable[tuple[str, str]]) -> Hashable:

@@ -27,16 +27,19 @@ async def run_listener(
     listening: Listening,
     *,
     token: str | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
     client_token: str | None = None,
 ) -> int:
     """Let HTTP clients in to *server*, an address or a command, until a signal; return 0.
 
-    *token* is what the server is shown, *client_token* what clients must show. Raises `OSError`.
+    *token* is what the server is shown, with *headers* of each request; *client_token* is what
+    clients must show. Raises `OSError`.
     """
     limit, idle = listening.sessions, listening.idle
     backend: Bridge | Relay
     if isinstance(server, SplitResult):
-        upstream = Upstream(HttpClient(), server, limits, token, guarded=client_token is not None)
+        guarded = client_token is not None
+        upstream = Upstream(HttpClient(), server, limits, token, guarded, headers)
         backend = Relay(proxy, upstream, limit=limit, idle=idle)
     else:
         backend = Bridge(proxy, server, limits, limit=limit, idle=idle)
