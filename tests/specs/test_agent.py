@@ -1106,12 +1106,12 @@ async def test_a_sub_agent_adopts_a_bus():
 
     refused = ["approval was refused", "own"]
     assert texts(results) == ["done", "done"]
-    assert below == ["1w<a1>", "1w<a2>", *refused, "2w<a1>", "2w<a2>", *refused]
+    assert below == [f"{name}w{text}" for name in "12" for text in ("<a1>", "<a2>", *refused)]
     assert [one for one in heard if one[0] != "worker"] == [
         (name, call_id) for name in "12" for call_id in ("a2", "no")
     ]
     assert [len(told) for told in (told_one, told_two)] == [5, 5]
-    assert texts(alone.messages) == ["go", "", "w<alone>", "own", "alone"]
+    assert texts(alone.messages) == ["go", "", "w<alone>", "wown", "alone"]
     assert heard.count(("worker", "echo")) == 10
 
 
