@@ -463,6 +463,38 @@ def test_a_wrong_signature_is_refused():
     ]
 
 
+def test_a_misspelt_method_is_refused():
+    class Response(ToolAdapter):
+        def adapt_reponse(self, response: Any, call: Any) -> None: ...
+
+    class Choice(Rename):
+        def should_adap(self, tool_name: Any) -> None: ...
+
+    class Result(ToolAdapter):
+        def adapt_result(self, response: Any) -> None: ...
+
+    class Helped(Rename):
+        def adapt_result(self, response: Any) -> None: ...
+
+    problems = []
+    for adapter in (Response(), Choice("path", "at"), Result()):
+        with pytest.raises(RegistrationError) as caught:
+            AgentComponent().register_tool_adapter(adapter)
+        problems.append(caught.value.reason)
+    component = AgentComponent()
+    component.register_tool_adapter(Helped("path", "at"))
+
+    assert problems == [
+        "it has no use for a method 'adapt_reponse'; did you mean 'adapt_response'?",
+        "it has no use for a method 'should_adap'; did you mean 'should_adapt'?",
+        (
+            "it has no use for a method 'adapt_result'; known: adapt_signature, "
+            "adapt_parameters, adapt_response, should_adapt"
+        ),
+    ]
+    assert len(component.adapters) == 1
+
+
 async def test_parameters_pass_in_reverse():
     seen: list[str] = []
     component = with_adapters(Mark("1", seen), Mark("2", seen))

@@ -18,7 +18,9 @@ from toolbus import (
     AssistantMessage,
     Deny,
     EventBus,
+    ImagePart,
     SystemMessage,
+    TextPart,
     ToolAdapter,
     ToolCall,
     ToolMessage,
@@ -38,6 +40,7 @@ from toolbus.errors import (
 )
 from toolbus.events import (
     CATALOGUE,
+    MCP_REQUEST_BEFORE,
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
@@ -55,6 +58,7 @@ from toolbus.events import (
     TOOLS_PROVIDE,
     ModelDelta,
     RunResult,
+    RunStart,
 )
 from toolbus.messages import encode
 from toolbus.models.scripted import ScriptedModel
@@ -62,7 +66,9 @@ from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import counting_ids
 from toolbus.testing.recorder import Recorder
+from toolbus.tools import ToolContext
 
+WANTED = "expected text, a list of texts and parts, or a message"
 # Only to end a test that has failed already.
 SECONDS = 10
 ENTERING = (
@@ -121,6 +127,13 @@ def collects(agent, event):
     values = []
     agent.on(event, lambda ctx: values.append(ctx.value))
     return values
+
+
+def collects_starts(agent) -> list[RunStart]:
+    """Return the list that the beginnings of runs will be in."""
+    starts = []
+    agent.on(RUN_BEFORE, lambda ctx: starts.append(ctx.value))
+    return starts
 
 
 def tool_call_of(value):
@@ -212,6 +225,54 @@ async def test_a_result_has_its_own_messages():
 
     assert texts(result.messages) == ["second", "", "<1>", "two"]
     assert len(agent.messages) == 6
+
+
+async def test_a_prompt_may_have_parts():
+    image = ImagePart(data="aGk=", mime_type="image/png")
+    parts = (TextPart(text="what is this?"), image)
+    whole = UserMessage(id="u-1", content=parts, metadata={"from": "ada"})
+    agent = agent_for(*"12345", tools=[])
+    starts = collects_starts(agent)
+
+    await agent.run(["what is this?", image])
+    await agent.run(whole)
+    _ = [piece async for piece in agent.stream(parts)]
+    appended = await agent.append(["what is this?", image])
+    agent.enqueue(replace(whole, id="u-2"))
+    await agent.run("and?")
+
+    questions = [one for one in agent.messages if isinstance(one, UserMessage)]
+    assert [one.content for one in questions] == [parts, parts, parts, parts, parts, "and?"]
+    assert (questions[1], questions[3], questions[4].id) == (whole, appended, "u-2")
+    assert [one.prompt for one in starts] == [parts, parts, parts, "and?"]
+    assert [one.text for one in starts] == ["what is this?"] * 3 + ["and?"]
+
+
+async def test_what_is_no_prompt_is_refused():
+    agent = agent_for("done")
+    recorder = Recorder(agent.bus)
+    answer = AssistantMessage(id="a", content="x")
+
+    problems = []
+    for prompt in (7, b"x", [], ["x", {"type": "text"}], {"role": "user"}, answer):
+        with pytest.raises(AppendError) as caught:
+            await agent.run(prompt)
+        problems.append(caught.value.reason.removeprefix(f"{WANTED}, "))
+        with pytest.raises(AppendError):
+            await anext(agent.stream(prompt))
+    with pytest.raises(AppendError, match="expected text, a list of texts and parts, or a messag"):
+        await agent.append(7)
+
+    assert problems == [
+        "not `int`",
+        "not `bytes`",
+        "not an empty list",
+        "not `dict` among them",
+        "not `dict`",
+        "not a message of role 'assistant'; `agent.append(message)` takes any",
+    ]
+    assert recorder.records == []
+    assert (await agent.run("go")).text == "done"
 
 
 async def test_too_many_turns_end_it():
@@ -335,12 +396,15 @@ async def test_a_run_may_need_approval():
 
 
 async def test_the_prompt_may_be_rewritten():
-    agent = agent_for("done")
-    agent.on(RUN_BEFORE, lambda ctx: replace(ctx.value, prompt=ctx.value.prompt.upper()))
+    agent = agent_for("done", "done")
+    agent.on(RUN_BEFORE, lambda ctx: replace(ctx.value, prompt=ctx.value.text.upper()))
+    message = UserMessage(id="u-1", content="on", metadata={"from": "ada"})
 
     result = await agent.run("go")
+    second = await agent.run(message)
 
     assert texts(result.messages) == ["GO", "done"]
+    assert second.messages[0] == replace(message, content="ON")
 
 
 async def test_a_handler_may_answer_for_the_model():
@@ -735,6 +799,68 @@ def test_an_enqueued_message_asks_for_nothing():
     assert str(refused.value) == f"append to session 's': {reason}"
 
 
+def test_a_run_may_have_deps():
+    seen = []
+
+    @tool
+    async def look(text: str, context: ToolContext[str]) -> None:
+        seen.append(context.deps)
+
+    async def streams(agent, **options):
+        async for _ in agent.stream("go", **options):
+            pass
+
+    def made(**options):
+        asking = [asks(str(n), name="look") for n in range(5)]
+        answers = [one for ask in asking for one in (ask, "done")]
+        return agent_for(*answers, tools=[look], **options)
+
+    agent = made(deps="agent")
+    agent.run_sync("go")
+    agent.run_sync("go", deps="run")
+    asyncio.run(streams(agent))
+    asyncio.run(streams(agent, deps="stream"))
+    asyncio.run(agent.run("go", deps=None))
+    asyncio.run(agent.call_tool("look", text="x"))
+    made().run_sync("go", deps="only of the run")
+
+    assert seen == ["agent", "run", "agent", "stream", None, "agent", "only of the run"]
+
+
+class Unspeakable:
+    """What nobody may look into."""
+
+    def refuse(self, *_):
+        raise AssertionError
+
+    __getattr__ = __repr__ = __str__ = __eq__ = __hash__ = __reduce_ex__ = __bool__ = refuse
+    __copy__ = __deepcopy__ = refuse
+
+
+async def test_deps_are_stored_nowhere(tmp_path):
+    deps, held = Unspeakable(), []
+
+    @tool
+    async def look(text: str, context: ToolContext[Unspeakable]) -> str:
+        held.append(context.deps is deps)
+        return "looked"
+
+    path = tmp_path / "agent.db"
+    store = SqliteStore(path)
+    agent = agent_for(
+        asks("1", name="look"), "done", tools=[look], store=store, deps=deps, keep_originals=True
+    )
+    recorder = Recorder(agent.bus)
+    agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"text": "2"}))
+    await agent.run("go", deps=deps)
+    await agent.aclose()
+    await store.close()
+
+    assert held == [True]
+    assert recorder.names.count("tool:call:after") == 1
+    assert b"Unspeakable" not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
+
+
 async def test_a_direct_call_pairs():
     @tool
     async def add(x: int, y: int = 0, name: str = "") -> str:
@@ -1012,6 +1138,35 @@ async def test_questions_below_go_above():
 
     assert result.text == "done"
     assert asked == [("top", "middle", "echo"), ("top", "low", "echo"), ("wise", "wise", "echo")]
+
+
+async def test_deps_above_reach_below():
+    bus, seen = EventBus(), []
+
+    @tool
+    async def look(text: str, context: ToolContext[object]) -> None:
+        seen.append((context.scope.agent_id, context.deps))
+
+    def agent(agent_id, *answers, tools=(), **options):
+        model = ScriptedModel(answers)
+        return Agent(model, tools=[look, *tools], bus=bus, agent_id=agent_id, **options)
+
+    low = agent("low", asks("l", name="look"), "done")
+    middle = agent("middle", delegates(("d", "go"), name="low"), "done", tools=[low.as_tool("low")])
+    own = agent("own", asks("o", name="look"), "done", deps="its own")
+    top = agent(
+        "top",
+        delegates(("a", "go"), name="middle"),
+        delegates(("b", "go"), name="own"),
+        "done",
+        tools=[middle.as_tool("middle"), own.as_tool("own")],
+        deps="the agent's",
+    )
+
+    result = await top.run("go", deps="the run's")
+
+    assert result.text == "done"
+    assert seen == [("low", "the run's"), ("own", "its own")]
 
 
 async def test_cancelling_above_reaches_below():
@@ -1505,7 +1660,7 @@ async def test_an_install_may_use_the_agent():
 @pytest.mark.parametrize(
     ("option", "value", "problem"),
     [
-        ("model", "openai:x", "model 'openai:x': it has no `complete`"),
+        ("model", "openai:x", "model 'openai:x': it is a name; give the model itself"),
         ("model", None, "model None: it has no `complete`"),
         ("model", print, "model <built-in function print>: it has no `complete`"),
         ("model", ScriptedModel, "model 'ScriptedModel': it is a class; give an instance"),
@@ -1520,6 +1675,21 @@ async def test_an_install_may_use_the_agent():
         ("approver", True, "approver True: it must be callable with a question, a call and a"),
         ("approver", lambda ask: True, "it must be callable with a question, a call and a scope"),
         ("bus", "main", "bus 'main': expected an `EventBus`"),
+        ("approver", int, "approver <class 'int'>: it must be callable with a question"),
+        ("approval_timeout", 0, "approval_timeout: expected a positive number of seconds, not 0"),
+        ("approval_timeout", "1", "expected a positive number of seconds, not '1'"),
+        ("before_tool_callback", dict, "before_tool_callback <class 'dict'>: it must be callable"),
+        ("tools", print, "tools: expected several, in a list, not <built-in function print>"),
+        ("tools", "echo", "tools: expected several, in a list, not 'echo'"),
+        ("tools", [7], "tool 7: expected a function"),
+        ("max_turns", 0, "max_turns 0: expected how many model calls a run may have, 1 or more"),
+        ("max_turns", "3", "max_turns '3': expected how many model calls"),
+        ("model_settings", {"seed": {7}}, "model_settings: "),
+        ("keep_originals", "no", "keep_originals 'no': expected True or False"),
+        ("clock", 7, "clock 7: it must be callable without an argument"),
+        ("ids", 7, "ids 7: it must be callable without an argument"),
+        ("ids", lambda: 7, "each must be a text that is not empty, not 7"),
+        ("session_id", "", "session_id '': it is empty; leave it out to have a fresh one"),
         ("session_id", 7, "session_id 7: expected text, got `int`"),
         ("session_id", "\ud83d", "lone surrogate U+D83D at character 0"),
     ],
@@ -1714,4 +1884,5 @@ async def test_the_whole_catalogue_is_fired():
     async for _ in agent_for("streamed", bus=bus).stream("go"):
         pass
 
-    assert set(recorder.names) == {event.name for event in CATALOGUE}
+    of_proxies = {MCP_REQUEST_BEFORE.name}
+    assert set(recorder.names) == {event.name for event in CATALOGUE} - of_proxies

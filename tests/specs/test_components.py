@@ -396,8 +396,14 @@ async def test_a_bad_mark_fails_when_written():
         on(TOOL_CALL_BEFORE, on_error="shut")
     with pytest.raises(RegistrationError, match="an observer cannot deny"):
         on(TOOL_CALL_AFTER, on_error="closed")
-    with pytest.raises(RegistrationError, match="event 'tool:call:before': expected a"):
+    with pytest.raises(RegistrationError, match=r"it is a name; .* `toolbus.events.TOOL_CALL_BE"):
         on(event)
+    with pytest.raises(RegistrationError, match="there is none; known: tool:call:before"):
+        on("tool:call:befor")  # type: ignore[call-overload]
+    with pytest.raises(RegistrationError, match="the event comes first"):
+        on(later)  # type: ignore[call-overload]
+    with pytest.raises(RegistrationError, match="there is no option 'prority'; known: "):
+        on(TOOL_CALL_BEFORE, prority=50)  # type: ignore[call-overload]
 
 
 async def test_handlers_hear_only_their_agent():

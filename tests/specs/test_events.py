@@ -19,6 +19,7 @@ from toolbus.events import (
     TOOLS_PROVIDE,
     Ask,
     Deny,
+    McpRequest,
     ModelDelta,
     ModelFailure,
     ModelReply,
@@ -87,6 +88,7 @@ VALUES = {
     "tool:call:persist:before": msgspec.structs.replace(PERSIST, tool_result=None),
     "tool:call:persist:after": PERSIST,
     "message:append:after": SystemMessage(id="s", content="be brief"),
+    "mcp:request:before": McpRequest(method="resources/read", params={"uri": "file:///a"}),
 }
 TABLE = (
     ("run:before", TransformEvent, RunStart, ()),
@@ -105,6 +107,7 @@ TABLE = (
     ("tool:call:persist:before", ObserveEvent, ToolCallPersist, None),
     ("tool:call:persist:after", ObserveEvent, ToolCallPersist, None),
     ("message:append:after", ObserveEvent, Message, None),
+    ("mcp:request:before", TransformEvent, McpRequest, ()),
 )
 
 

@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+import threading
 from base64 import b64decode, b64encode
 from enum import Enum, IntEnum
 from itertools import combinations
@@ -40,6 +41,7 @@ from toolbus.messages.records import (
     changed,
     decode,
     decode_msgpack,
+    decoder,
     encode,
     encode_msgpack,
 )
@@ -57,6 +59,10 @@ TOOL = ToolMessage(
     tool_name="read",
     tool_response=ToolResponse.from_text("old"),
     metadata={"trace": [1]},
+)
+TALKING = AssistantMessage(id="a2", content="hm", reasoning="why", metadata={"k": 1})
+LOOKING = UserMessage(
+    id="u2", content=[TextPart("look"), ImagePart(data="AAAA", mime_type="image/png")]
 )
 EVERY_ROLE = (SYSTEM, USER, ASSISTANT, TOOL)
 
@@ -408,6 +414,65 @@ def test_without_a_response_the_model_reads_content():
     assert text == "plain"
 
 
+@pytest.mark.parametrize("message", [*EVERY_ROLE, TALKING, LOOKING])
+def test_every_message_takes_a_new_text(message):
+    before = encode(message)
+
+    said = message.with_text("Grüße")
+
+    assert (type(said), said.text, said.id) == (type(message), "Grüße", message.id)
+    assert said.metadata is message.metadata
+    assert getattr(said, "tool_calls", ()) is getattr(message, "tool_calls", ())
+    assert b"image" not in encode(said)
+    assert encode(message) == before
+    assert decode(encode(said)) == said
+
+
+def test_a_tool_message_s_text_is_its_response_s():
+    parts = (TextPart("one"), TextPart("two"))
+    response = ToolResponse(parts, structured={"a": 1}, is_error=True, duration_ns=7)
+    full = TOOL.with_tool_response(response)
+    bare = ToolMessage(tool_call_id="c", tool_name="read", content="old")
+
+    answered, plain = full.with_text("new"), bare.with_text("new")
+
+    expected = ToolResponse("new", is_error=True, duration_ns=7)
+    assert (answered.tool_response, answered.content) == (expected, full.content)
+    assert (plain.content, plain.tool_response) == ("new", None)
+
+
+MAKERS = [
+    lambda: SystemMessage(content="x"),
+    lambda: UserMessage(content="x"),
+    lambda: UserMessage(content=[TextPart("ü")]),
+    AssistantMessage,
+    lambda: ToolMessage(tool_call_id="c", tool_name="read"),
+]
+
+
+def test_messages_and_calls_get_fresh_ids():
+    calls = [ToolCall(name="read"), ToolCall(name="read")]
+    made = [make() for make in (*MAKERS, *MAKERS)]
+
+    ids = [record.id for record in (*calls, *made)]
+
+    assert len(set(ids)) == len(ids) == 12
+    assert {type(each) for each in ids} == {str}
+    assert all(ids)
+    for message in made:
+        copies = copy.copy(message), message.with_text("y"), decode(encode(message))
+        assert [each.id for each in copies] == [message.id] * 3
+    assert calls[0].with_arguments({"a": 1}).id == calls[0].id
+
+
+def test_an_id_of_one_s_own_stays():
+    for own in ("mine", "meiner, größer", ""):
+        assert UserMessage(id=own, content="x").id == own
+
+    with pytest.raises(FreezeError, match="expected text, got `NoneType`"):
+        UserMessage(id=None, content="x")
+
+
 def test_arguments_are_replaced():
     edit = call({"a": 1, "b": 2})
 
@@ -458,6 +523,23 @@ def test_text_alone_makes_a_response():
 
     assert response.content == (TextPart(text="42 files"),)
     assert (response.text, response.is_error, response.error_type) == ("42 files", False, None)
+
+
+def test_a_text_may_stand_for_parts():
+    text = "42 files"
+
+    part, placed, named = TextPart(text), ToolResponse(text), ToolResponse(content=text)
+
+    assert part == TextPart(text="42 files")
+    assert placed == named == ToolResponse.from_text(text)
+    assert ToolResponse("").content == (TextPart(""),)
+    assert ToolResponse().content == ()
+    with pytest.raises(TypeError, match="positional"):
+        ToolResponse(text, None)
+    with pytest.raises(FreezeError, match=r"at `\$\.content`"):
+        ToolResponse("\ud800")
+    with pytest.raises(DecodeError, match=r"expected `array`, got `str`"):
+        decode(encode(TOOL).replace(b'[{"type":"text","text":"old"}]', b'"old"'))
 
 
 def test_parts_are_joined_by_lines():
@@ -647,6 +729,40 @@ def test_a_missing_id_is_refused(message):
 
     for error in errors:
         assert str(error) == "object missing required field `id` - at `$`"
+
+
+def test_missing_ids_are_refused_deep_inside():
+    lacking = json.dumps(
+        {
+            "role": "assistant",
+            "id": "ä",
+            "content": "Grüße",
+            "tool_calls": [{"id": "c", "name": "read"}, {"name": "read"}],
+        }
+    )
+    result = json.dumps({"status": "ok", "messages": [json.loads(lacking)]})
+    ended = threading.Event()
+
+    def make():
+        while not ended.is_set():
+            UserMessage(content="x")
+
+    makers = [threading.Thread(target=make) for _ in range(2)]
+    for maker in makers:
+        maker.start()
+    try:
+        errors = [str(refusal(decode, lacking)) for _ in range(50)]
+        nested = [str(refusal(decoder(RunResult), result)) for _ in range(50)]
+        whole = [decode(encode(TOOL)) for _ in range(50)]
+    finally:
+        ended.set()
+        for maker in makers:
+            maker.join()
+
+    assert set(errors) == {"object missing required field `id` - at `$.tool_calls[1]`"}
+    assert set(nested) == {"object missing required field `id` - at `$.messages[0].tool_calls[1]`"}
+    assert whole == [TOOL] * 50
+    assert UserMessage(content="x").id
 
 
 def test_an_unknown_role_is_refused():

@@ -579,6 +579,111 @@ PLACES = """
 """
 
 
+GUARDED = """
+    class Policy(AgentComponent):
+        @guard(events.MCP_REQUEST_BEFORE)
+        def judge(self, ctx):
+            asked = ctx.value
+            if (asked.uri or "").endswith(".env") or asked.name == "secret":
+                return Deny(f"{asked.method} of that is not for you")
+"""
+
+
+def ref(kind, **more):
+    return {"ref": {"type": f"ref/{kind}", **more}, "argument": {"name": "a", "value": "b"}}
+
+
+ASKED = [
+    ("resources/read", {"uri": "file:///a/.env"}, {"uri": "file:///a/b"}),
+    ("resources/subscribe", {"uri": "file:///.env"}, {"uri": "file:///a"}),
+    ("prompts/get", {"name": "secret", "arguments": {}}, {"name": "open"}),
+    ("completion/complete", ref("prompt", name="secret"), ref("prompt", name="open")),
+    (
+        "completion/complete",
+        ref("resource", uri="file:///{x}.env"),
+        ref("resource", uri="f:///{x}"),
+    ),
+]
+
+
+async def test_a_denied_request_never_reaches_the_server(proxied, policy, here):
+    got = []
+
+    async with proxied("--store", "calls.db", "--with", policy(GUARDED)) as peer:
+        for own, (method, *both) in enumerate(ASKED):
+            for kind, params in zip(("denied", "free"), both, strict=True):
+                peer.send(id=f"{own}{kind}", method=method, params=params)
+                got.append((kind, await peer.answer(f"{own}{kind}")))
+        await peer.end()
+        asked = [json.loads(line) for line in peer.log()]
+    records = [one async for one in read_records(here / "calls.db")]
+
+    denied = [answer["error"] for kind, answer in got if kind == "denied"]
+    assert {one["code"] for one in denied} == {-32001}
+    assert [one["message"].split()[0] for one in denied] == [method for method, *_ in ASKED]
+    assert all("result" in answer for kind, answer in got if kind == "free")
+    assert [one["params"] for one in asked] == [free for *_, free in ASKED]
+    refused = [one for one in records if one.event == "mcp:request:before" and one.reason]
+    assert len(refused) == len(ASKED)
+    assert {entry.name for one in refused for entry in one.entries} == {"Policy.judge"}
+
+
+async def read_records(path):
+    """Give the records of the only session in a store."""
+    store = SqliteStore(path)
+    (session,) = await store.sessions()
+    for record in await store.records(session.id):
+        yield record
+    await store.close()
+
+
+async def test_a_rewritten_request_is_what_is_asked(proxied, policy):
+    changing = policy("""
+        from toolbus.events import McpRequest
+        class Policy(AgentComponent):
+            @on(events.MCP_REQUEST_BEFORE)
+            def change(self, ctx):
+                match ctx.value.uri:
+                    case "a":
+                        return McpRequest(method="resources/read", params={"uri": "b"})
+                    case "x":
+                        return McpRequest(method="prompts/get", params={"name": "b"})
+                    case "y":
+                        return Deny
+    """)
+
+    async with proxied("--with", changing) as peer:
+        for own in "axyz":
+            peer.send(id=own, method="resources/read", params={"uri": own})
+        got = {own: await peer.answer(own) for own in "xyaz"}
+        asked = [json.loads(line) for line in peer.log()]
+
+    assert [(one["id"], one["params"]["uri"]) for one in asked] == [("a", "b"), ("z", "z")]
+    assert "another method" in got["x"]["error"]["message"]
+    assert got["y"]["error"]["code"] == -32001
+    assert got["a"]["result"] == got["z"]["result"] == {"said": "resources/read"}
+
+
+async def test_a_cancelled_request_ends_before_the_server(proxied, policy):
+    slow = policy("""
+        class Policy(AgentComponent):
+            @guard(events.MCP_REQUEST_BEFORE)
+            async def judge(self, ctx):
+                if ctx.value.uri == "slow":
+                    await asyncio.Event().wait()
+    """)
+
+    async with proxied("--with", slow) as peer:
+        peer.send(id=1, method="resources/read", params={"uri": "slow"})
+        peer.send(method="notifications/cancelled", params={"requestId": 1})
+        peer.send(id=2, method="resources/read", params={"uri": "fast"})
+        answer = await peer.frame()
+        asked = [json.loads(line) for line in peer.log()]
+
+    assert answer["id"] == 2
+    assert [one["id"] for one in asked] == [2]
+
+
 async def test_a_secret_reaches_the_client_nowhere(proxied, policy):
     names = ["echo", "fails", "shaped", "raises"]
     methods = ["initialize", "resources/read", "prompts/get", "fail", "x/result", "x/outside"]

@@ -449,6 +449,37 @@ async def test_a_cancellation_with_an_id_is_answered(through, component):
     assert answer["result"] == {}
 
 
+def ping(own):
+    return {"jsonrpc": "2.0", "id": own, "method": "ping"}
+
+
+NOTE = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+BATCHES = [[*map(ping, range(900)), *[NOTE] * 101], [NOTE] * 1_001, []]
+
+
+async def test_a_batch_has_a_limit(through):
+    lines = [json.dumps(batch).encode() for batch in BATCHES]
+
+    async with through("Guarding") as wire:
+        for line in lines:
+            wire.write(line)
+        long, empty = await wire.frame(), await wire.frame()
+        await wire.ask("last", "ping")
+        judged = (wire.here / "raw.log").read_bytes()
+    async with through() as wire:
+        wire.write(lines[0])
+        await wire.ask("last", "ping")
+        plain = (wire.here / "raw.log").read_bytes()
+
+    assert [one["id"] for one in long] == [*range(900)]
+    assert {one["error"]["message"] for one in long} == {
+        "a batch holds at most 1000 frames, not 1001; send several"
+    }
+    assert (empty["id"], empty["error"]["code"]) == (None, -32600)
+    assert judged.count(b"\n") == 1
+    assert plain.startswith(lines[0] + b"\n")
+
+
 SCHEMA = """
     S = "sk-canary-4242"
     SCHEMA = {

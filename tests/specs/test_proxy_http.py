@@ -1042,6 +1042,69 @@ async def test_a_refused_batch_has_an_answer(raw, listening):
     assert "cannot be reached" in got[4].json()["error"]["message"]
 
 
+def streamed_lines(raw_lines, goes_on):
+    """Return what answers with *raw_lines*: the rest when *goes_on* is set."""
+
+    async def say(_reader, writer):
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+        writer.write(head + raw_lines[0])
+        await writer.drain()
+        await goes_on.wait()
+        return b"".join(raw_lines[1:])
+
+    return say
+
+
+def lines_of_an_answer():
+    """Return frames on lines: a notification, one more with odd spacing, and the answer to 1."""
+    told = {"level": "info", "data": f"log {SECRET}"}
+    return [
+        frame(None, "notifications/message", params=told) + b"\n",
+        b'\r\n{ "params":{"level":"info","data":"two"}, "method":"notifications/message"}\r\n',
+        frame(1, result={"said": f"a {SECRET}"}),
+    ]
+
+
+@pytest.fixture
+def piped(here, environment):
+    """Return a context manager: a wire to a proxy with *options*."""
+
+    def run(*options):
+        command = [sys.executable, "-m", "toolbus", "proxy", *options]
+        return wired(command, env=environment, cwd=here)
+
+    return run
+
+
+async def test_a_body_of_lines_is_a_stream(raw, listening, handlers, piped):
+    said, goes_on = lines_of_an_answer(), asyncio.Event()
+    say, parts = streamed_lines(said, goes_on), []
+
+    async with raw(lambda *_: say) as (url, _):
+        async with piped(*handlers, "--", url) as wire:
+            wire.write(frame(1, "x/ask"))
+            got = [await wire.frame()]
+            goes_on.set()
+            got += [await wire.frame(), await wire.frame()]
+        goes_on.clear()
+        async with listening(*handlers, "--", url) as web:
+            async with web.stream("POST", frame(1, "x/ask")) as reply:
+                async for text in reply.aiter_text():
+                    parts.append(text)
+                    goes_on.set()
+            kind = reply.headers["content-type"].partition(";")[0]
+
+    whole = "".join(parts)
+    found = re.findall(r"^(?:data: )?(\{.*\})\r?$", whole, re.MULTILINE)
+    secret = "[redacted]" if handlers else SECRET
+    for frames in (got, [json.loads(text) for text in found]):
+        one, two, three = frames
+        assert (one["params"]["data"], two["params"]["data"]) == (f"log {secret}", "two")
+        assert three["result"] == {"said": f"a {secret}"}
+    assert kind == ("text/event-stream" if handlers else "application/json")
+    assert handlers or whole.encode() == b"".join(said)
+
+
 # --- its connections ----------------------------------------------------------------------------
 
 PEM = Path(__file__).parents[1] / "servers/localhost.pem"

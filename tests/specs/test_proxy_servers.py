@@ -134,6 +134,11 @@ def values(line):
     return json.dumps(json.loads(line), sort_keys=True)
 
 
+def is_message(line):
+    """Tell whether the server says this by itself; the judging of an answer takes its time."""
+    return "method" in json.loads(line)
+
+
 @pytest.mark.parametrize("name", SERVERS)
 async def test_handlers_without_opinion_leave_real_traffic(record, name):
     heard = await record(name, "quiet")
@@ -143,8 +148,10 @@ async def test_handlers_without_opinion_leave_real_traffic(record, name):
         [values(line) for line in data.splitlines() if b'"toolbus-' not in line]
         for data in (heard.read, heard.wrote)
     ]
+    got = [values(line) for line in heard.got.splitlines()]
     assert read == [values(line) for line in heard.sent.splitlines()]
-    assert [values(line) for line in heard.got.splitlines()] == wrote
+    assert sorted(got) == sorted(wrote)
+    assert list(filter(is_message, got)) == list(filter(is_message, wrote))
     assert len(read) > 15
 
 

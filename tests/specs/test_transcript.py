@@ -280,7 +280,8 @@ async def test_what_is_no_message_is_refused():
     with pytest.raises(AppendError) as refused_too:
         agent.enqueue({"role": "user", "content": "hi"})
 
-    expected = "append to session 's': expected a message, got `dict`"
+    wanted = "text, a list of texts and parts, or a message"
+    expected = f"append to session 's': expected {wanted}, not `dict`"
     assert [str(refused.value), str(refused_too.value)] == [expected, expected]
     assert len(agent.messages) == 1
 

@@ -111,6 +111,24 @@ async def test_a_handler_says_whom_it_hears(write, wiring):
     assert re.search(r" one +hears agent anna and its sub-agents · mine\.py:6\n", text)
 
 
+async def test_a_handler_says_what_it_is_for(write, wiring):
+    write("""
+        bus = EventBus()
+        bus.guard(events.TOOL_CALL_BEFORE, lambda ctx: None, name="judge", tools=["git_*", "run"])
+        bus.on(events.MESSAGE_APPEND_AFTER, lambda ctx: None, name="listen", roles="user")
+    """)
+
+    text, data = wiring("mine.py"), json.loads(wiring("mine.py", "--json"))
+
+    assert re.search(r" judge +only git_\*, run · mine\.py:5\n", text)
+    assert re.search(r" listen +only user messages · mine\.py:6\n", text)
+    handlers = [handler for event in data["events"] for handler in event["handlers"]]
+    assert [(each["tools"], each["roles"]) for each in handlers] == [
+        (["git_*", "run"], []),
+        ([], ["user"]),
+    ]
+
+
 async def test_an_agent_s_handlers_share_their_speaker(write, wiring):
     write(AGENT)
 

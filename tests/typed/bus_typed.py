@@ -205,3 +205,13 @@ def refused() -> None:
     bus.on(MESSAGE_APPEND_BEFORE)(to_text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
     bus.on(MESSAGE_APPEND_BEFORE)(to_text_later)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
     bus.guard(MESSAGE_APPEND_BEFORE)(redact)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def selected(names: set[str]) -> None:
+    assert_type(bus.on(TOOL_CALL_AFTER, look, tools="git_*"), Subscription)
+    bus.guard(TOOL_CALL_BEFORE, judge, tools=["git_*", "shell"], when=lambda ctx: True)
+    bus.guard(TOOL_CALL_BEFORE, judge, tools=names)
+    bus.on(MESSAGE_APPEND_BEFORE, redact, roles="tool")
+    bus.on(MESSAGE_APPEND_BEFORE, redact, roles=("user", "assistant"), tools=None)
+    bus.on(MESSAGE_APPEND_BEFORE, redact, roles="bot")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    bus.on(TOOL_CALL_AFTER, look, tools=7)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]

@@ -242,3 +242,11 @@ async def installed(agent: Agent, watch: Watch, message: ToolMessage) -> None:
     context = EventContext(MESSAGE_APPEND_BEFORE, message)
     assert_type(await watch._on_message_append_before_adapter(context), ToolMessage | None)  # pyright: ignore[reportPrivateUsage]
     assert_type(agent.components, tuple[AgentComponent, ...])
+
+
+class Selecting(AgentComponent):
+    @guard(TOOL_CALL_BEFORE, tools="git_*")
+    def judge(self, ctx: EventContext[ToolCall]) -> Deny | None: ...
+
+    @on(MESSAGE_APPEND_BEFORE, roles=["user"], tools=("fetch",))
+    def listen(self, ctx: EventContext[Message]) -> Message | None: ...

@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from contextvars import ContextVar
-from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from toolbus.agent import turns
-from toolbus.agent.arguments import check_parts, check_texts
+from toolbus.agent.arguments import check_config, made_scope
+from toolbus.agent.lifecycle import LivingAgent
 from toolbus.agent.sessions import AgentConfig, AgentSession
-from toolbus.agent.subagents import AgentTool, AgentTools
+from toolbus.agent.subagents import AgentTool, AgentTools, run_below
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.deadlines import running_loop
-from toolbus.bus.grace import GRACE, Grace, check_grace
-from toolbus.components.participants import Participant
-from toolbus.errors import AppendError, DispatchError
-from toolbus.events.catalogue import ModelDelta, RunResult, Scope
+from toolbus.bus.grace import GRACE, check_grace
+from toolbus.errors import AppendError
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
 from toolbus.store.memory import MemoryStore
-from toolbus.tasks.closing import Closing
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approvals import Approvals
+from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
+    from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.components import AgentComponent
     from toolbus.components.participants import BeforeToolCallback
-    from toolbus.events.catalogue import ToolCallOutcome
+    from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import Approver
     from toolbus.tools.contexts import ToolContext
-    from toolbus.tools.toolset import Tool, Toolset
+    from toolbus.tools.definitions import Tool
+    from toolbus.tools.toolset import Toolset
     from toolbus.transcript.views import Messages
 
 
-class Agent(Participant):
+class Agent(LivingAgent):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
@@ -63,10 +63,10 @@ class Agent(Participant):
         approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`.
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
         before_tool_callback: see `set_before_tool_callback`.
+        deps: any object, for its tools and sub-agents alone: `ToolContext.deps`.
         max_turns: model calls in one run.
         model_settings: what goes into `ModelRequest.settings`.
-        ids: makes the ids of runs, calls and messages.
-        clock: counts nanoseconds, for durations.
+        ids, clock: makes ids of runs, calls and messages; counts nanoseconds, for durations.
         grace: seconds that handlers, tools and observers have left after a cancellation or a
             close; a handler that still hangs is cut off, and its failure policy decides.
         keep_originals: also store the values that handlers changed or refused, so that
@@ -87,6 +87,7 @@ class Agent(Participant):
         approver: Approver | None = None,
         approval_timeout: float | None = None,
         before_tool_callback: BeforeToolCallback | None = None,
+        deps: Any = NO_DEPS,
         max_turns: int = 50,
         model_settings: JsonObject = EMPTY,
         ids: Callable[[], str] = new_id,
@@ -96,16 +97,11 @@ class Agent(Participant):
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
-        store = MemoryStore() if store is None else store
-        check_parts(model, bus, store)
-        check_texts(session_id=session_id, agent_id=agent_id, system=system)
-        scope = Scope(agent_id=agent_id or ids(), session_id=session_id or ids())
-        toolset = AgentTools(bus, tools)
         self._config = AgentConfig(
             model=model,
             bus=bus,
-            tools=toolset,
-            store=store,
+            tools=AgentTools(bus, tools),
+            store=MemoryStore() if store is None else store,
             approvals=Approvals(approver, approval_timeout),
             system=system,
             max_turns=max_turns,
@@ -113,23 +109,17 @@ class Agent(Participant):
             ids=ids,
             clock=clock,
             keep_originals=keep_originals,
+            deps=deps,
         )
+        check_config(self._config)
+        scope = made_scope(agent_id, session_id, ids)
         self._main = AgentSession(self._config, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
-        self._entered = self._started = self._closed = False
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        super().__init__(bus, toolset, scope, components)
+        super().__init__(bus, self._config.tools, scope, components)
         self.set_before_tool_callback(before_tool_callback)
-
-    async def __aenter__(self) -> Self:
-        self._entered = True
-        await self._start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     @property
     def messages(self) -> Messages:
@@ -141,23 +131,28 @@ class Agent(Participant):
         """The last 1,000 records of what handlers did in this session."""
         return tuple(self._session.records)
 
-    async def run(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    async def run(
+        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+    ) -> RunResult:
         """Run on *prompt* until the model answers without a tool call; return how it ended.
 
-        Outside `async with` it also waits until async observers have seen the run, for the time
-        of grace at most: the loop may end with it, and they with the loop.
+        Outside `async with` it also waits for async observers, for the time of grace at most.
 
         Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
         `MessageDenied` if the prompt was refused at the transcript.
 
         Args:
-            prompt: what the user says.
+            prompt: what the user says: text, a list of texts and parts, or a `UserMessage`, whose
+                id and metadata stay. `RunStart.prompt` has its content.
             context: who asks and how (user, tenant, language): `Scope.context` of every event.
+            deps: in place of those of the agent, for this run.
         """
         await self._start()
-        return await self._observed(turns.run(self._main, prompt, context))
+        return await self._observed(turns.run(self._main, prompt, context, deps=deps))
 
-    def run_sync(self, prompt: str, *, context: JsonObject = EMPTY) -> RunResult:
+    def run_sync(
+        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
+    ) -> RunResult:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
         if running_loop() is not None:
             reason = "an event loop runs here; use `await agent.run(prompt)`"
@@ -166,7 +161,7 @@ class Agent(Participant):
         async def run() -> RunResult:
             limit = None
             try:
-                return await self.run(prompt, context=context)
+                return await self.run(prompt, context=context, deps=deps)
             except asyncio.CancelledError:
                 limit = self._work.grace
                 raise
@@ -176,7 +171,7 @@ class Agent(Participant):
         return asyncio.run(run())
 
     async def stream(
-        self, prompt: str, *, context: JsonObject = EMPTY
+        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
     ) -> AsyncGenerator[ModelDelta | RunResult, None]:
         """Run as `run` does, and give each piece of the model's answers, at the end the result.
 
@@ -186,18 +181,21 @@ class Agent(Participant):
         await self._start()
 
         def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
-            return self._observed(turns.run(self._main, prompt, context, on_delta))
+            return self._observed(turns.run(self._main, prompt, context, on_delta, deps))
 
         async with aclosing(turns.stream(run)) as deltas:
             async for delta in deltas:
                 yield delta
 
-    async def append(self, message: Message) -> Message:
-        """Append *message* and return it as it was appended; see `Transcript.append`."""
+    async def append(self, message: Message | Prompt) -> Message:
+        """Append *message* and return it as it was appended; see `Transcript.append`.
+
+        Text, or a list of texts and parts, is what a user says.
+        """
         await self._start()
         return await self._work.run(self._session.append(message))
 
-    def enqueue(self, message: Message) -> None:
+    def enqueue(self, message: Message | Prompt) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""
         self._session.enqueue(message)
 
@@ -221,73 +219,9 @@ class Agent(Participant):
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
-        run = turns.run_below(self._config, self.scope, prompt, caller, self._below)
+        run = run_below(self._config, self.scope, prompt, caller, self._below)
         return await self._work.run(run)
-
-    async def aclose(self) -> None:
-        """Cancel runs, drain observers, release what components hold, close what is its own.
-
-        Runs and handlers have the time of grace. A cancellation ends the waiting for observers,
-        and gives all the rest the time of grace once.
-        """
-        if self._closed:
-            return
-        self._work.check_outside()
-        self._closed = True
-        closing = Closing("the agent", self._work.grace)
-        await closing.step(self._work.stop)
-        # Guards hold until the last call has ended, components until all was observed.
-        await closing.step(self.bus.drain, in_haste=False)
-        await closing.step(self._release)
-        await closing.step(self.bus.drain, in_haste=False)
-        await closing.step(self._close_session)
-        self._leave()
-        if self._own_bus:
-            limit = 0.0 if closing.is_cancelled else None
-            await closing.step(partial(self.bus.aclose, limit))
-        if self._own_store:
-            await closing.step(self._config.store.close)
-        closing.end()
-
-    async def _close_session(self) -> None:
-        grace = Grace(self._work.grace)
-        grace.begin()
-        with grace.here():
-            await self._main.close()
-
-    async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
-        """Return what *run* returns, or raise what it raises, when observers have seen it."""
-        try:
-            result = await self._work.run(run)
-        except Exception:
-            await self._show()
-            raise
-        await self._show()
-        return result
-
-    async def _show(self) -> None:
-        """Wait for async observers, for the time of grace, unless `aclose` will."""
-        if self._entered or not self.bus.pending:
-            return
-        # Inside an observer, which would wait for itself, there is nothing to wait for.
-        with suppress(DispatchError):
-            await self.bus.drain(self._work.grace)
 
     @property
     def _session(self) -> AgentSession:
         return self._below.get() or self._main
-
-    async def _start(self) -> None:
-        """Read the stored session and start the components, once."""
-        # A component may use the agent while it is installed.
-        if not self._started and not self._starting.get():
-            await self._work.run(self._start_once())
-
-    async def _start_once(self) -> None:
-        self._starting.set(True)
-        async with self._lock.here():
-            if self._started:
-                return
-            await self._main.open()
-            await self._install()
-            self._started = True

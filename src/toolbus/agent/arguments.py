@@ -3,25 +3,64 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.bus import EventBus
+from toolbus.bus.dispatch.callables import takes
 from toolbus.components.participants import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
-from toolbus.messages.immutable import check_text
+from toolbus.events.catalogue import Scope
+from toolbus.messages.immutable import check_text, freeze_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.agent.sessions import AgentConfig
 
 
-def check_parts(model: Any, bus: Any, store: Any) -> None:
-    """Raise `RegistrationError` for a model, bus or store that is none."""
-    _check_model(model)
-    if not isinstance(bus, EventBus):
-        raise RegistrationError(f"bus {bus!r}", "expected an `EventBus`")
-    _check_store(store)
+def check_config(config: AgentConfig) -> None:
+    """Raise `RegistrationError` for what would fail, or mean something else, in the first run."""
+    _check_model(config.model)
+    if not isinstance(config.bus, EventBus):
+        raise RegistrationError(f"bus {config.bus!r}", "expected an `EventBus`")
+    _check_store(config.store)
+    _check_texts(system=config.system)
+    turns, keep_originals = config.max_turns, config.keep_originals
+    if type(turns) is not int or turns < 1:
+        reason = "expected how many model calls a run may have, 1 or more"
+        raise RegistrationError(f"max_turns {turns!r}", reason)
+    if not isinstance(keep_originals, bool):
+        raise RegistrationError(f"keep_originals {keep_originals!r}", "expected True or False")
+    for name, function in (("ids", config.ids), ("clock", config.clock)):
+        if not (callable(function) and takes(function, 0)):
+            reason = "it must be callable without an argument"
+            raise RegistrationError(f"{name} {function!r}", reason)
+    try:
+        freeze_object(config.model_settings, "$")
+    except FreezeError as error:
+        raise RegistrationError("model_settings", str(error)) from None
+
+
+def made_scope(agent_id: str | None, session_id: str | None, ids: Callable[[], str]) -> Scope:
+    """Return a scope of these ids, or fresh ones; raises `RegistrationError` for what is no id."""
+    _check_texts(session_id=session_id, agent_id=agent_id)
+    agent_id = _made_by(ids) if agent_id is None else agent_id
+    return Scope(agent_id=agent_id, session_id=session_id or _made_by(ids))
+
+
+def _made_by(ids: Callable[[], Any]) -> str:
+    made = ids()
+    if isinstance(made, str) and made:
+        return made
+    raise RegistrationError(f"ids {ids!r}", f"each must be a text that is not empty, not {made!r}")
 
 
 def _check_model(model: Any) -> None:
     check_no_class("model", model)
     what = f"model {model!r}"
+    if isinstance(model, str):
+        reason = "it is a name; give the model itself, an object as `toolbus.models.Model` says"
+        raise RegistrationError(what, reason)
     # Who never streams, or does nothing else, may have but one of the two.
     if not any(callable(getattr(model, method, None)) for method in ("complete", "stream")):
         reason = "it has no `complete`; a model is an object as `toolbus.models.Model` says"
@@ -41,9 +80,14 @@ def _check_store(store: Any) -> None:
             raise RegistrationError(f"store {store!r}", reason)
 
 
-def check_texts(**texts: object) -> None:
-    """Raise `RegistrationError` unless each of *texts* is None, or text that UTF-8 can carry."""
+def _check_texts(**texts: object) -> None:
+    """Raise `RegistrationError` unless each of *texts* is None, or text that UTF-8 can carry.
+
+    An id that is empty is most likely a variable that nobody set.
+    """
     for name, value in texts.items():
+        if value == "" and name.endswith("_id"):
+            raise RegistrationError(f"{name} ''", "it is empty; leave it out to have a fresh one")
         if value is not None:
             try:
                 check_text(value, "$")

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.agent.prompts import as_message
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.ids import new_id
@@ -19,12 +20,14 @@ from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.runner import ToolRunner
+from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.pairing import known
 from toolbus.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from toolbus.agent.prompts import Prompt
     from toolbus.bus.bus import EventBus
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import Scope, ToolSpec
@@ -53,6 +56,7 @@ class AgentConfig(NamedTuple):
     ids: Callable[[], str]
     clock: Callable[[], int]
     keep_originals: bool = False
+    deps: Any = NO_DEPS
 
 
 class AgentSession:
@@ -136,8 +140,9 @@ class AgentSession:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
-    async def append(self, message: Message) -> Message:
+    async def append(self, message: Message | Prompt) -> Message:
         """Append *message* as the program, and return it as it was appended."""
+        message = as_message(message, self.scope.session_id, self.new_id)
         await self.config.bus.catch_up()
         async with self.hold():
             # The program may give the answer to an open call itself.
@@ -171,13 +176,11 @@ class AgentSession:
             self.transcript.left_open = frozenset()
         self._stale = False
 
-    def enqueue(self, message: Message) -> None:
+    def enqueue(self, message: Message | Prompt) -> None:
         """Keep *message* until the transcript can take it: before the next model call."""
         if self._closed:
             raise ClosedError(f"session {self.scope.session_id!r}")
-        if not isinstance(message, Message):
-            reason = f"expected a message, got `{type(message).__name__}`"
-            raise AppendError(self.scope.session_id, reason)
+        message = as_message(message, self.scope.session_id, self.new_id)
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
@@ -202,8 +205,8 @@ class AgentSession:
                     self._waiting.appendleft(message)
                 raise
 
-    def runner(self, scope: Scope) -> ToolRunner:
-        """Return what runs the tool calls of one turn."""
+    def runner(self, scope: Scope, deps: Any = NO_DEPS) -> ToolRunner:
+        """Return what runs the tool calls of one turn; *deps* of a run go before the agent's."""
         config = self.config
         return ToolRunner(
             config.bus,
@@ -214,6 +217,7 @@ class AgentSession:
             reported=self._reported,
             ids=self.new_id,
             clock=config.clock,
+            deps=config.deps if deps is NO_DEPS else deps,
         )
 
     async def _answer(

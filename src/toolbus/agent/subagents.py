@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
+from toolbus.agent import turns
+from toolbus.agent.sessions import AgentSession
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import ToolResponse
+from toolbus.tasks.loops import holding
 from toolbus.tools import Tool, ToolContext, Toolset
+from toolbus.tools.contexts import NO_DEPS, deps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+    from contextvars import ContextVar
 
+    from toolbus.agent.sessions import AgentConfig
     from toolbus.bus.bus import EventBus
-    from toolbus.events.catalogue import RunResult
+    from toolbus.events.catalogue import RunResult, Scope
 
 
 class SubAgent(Protocol):
@@ -47,6 +56,36 @@ class AgentTool(Tool):
         return ToolResponse.from_text(text, is_error=True, error_type=result.status)
 
 
+async def run_below(
+    config: AgentConfig,
+    agent_scope: Scope,
+    prompt: str,
+    caller: ToolContext,
+    current: ContextVar[AgentSession | None],
+) -> RunResult:
+    """Run the agent of *agent_scope* in a fresh session, which is *current* meanwhile.
+
+    An agent without an approver asks that of its *caller*, and without deps has those of it.
+    """
+    above = caller.scope
+    scope = replace(
+        agent_scope,
+        # Models may give the ids of calls twice, and a call may be run again.
+        session_id=f"{above.session_id}/{caller.call_id}/{config.ids()}",
+        lineage=(*above.lineage, *filter(None, [above.agent_id])),
+        root_session_id=above.root_session_id or above.session_id,
+    )
+    approvals = config.approvals.below(caller.approvals)
+    deps = deps_of(caller) if config.deps is NO_DEPS else config.deps
+    session = AgentSession(config._replace(approvals=approvals, deps=deps), scope)
+    await session.open()
+    try:
+        with holding(current, session):
+            return await turns.run(session, prompt, above.context)
+    finally:
+        await session.close()
+
+
 class AgentTools(Toolset):
     """The tools of an agent on *bus*; an agent of another bus cannot be one of them."""
 
@@ -54,6 +93,8 @@ class AgentTools(Toolset):
         self, bus: EventBus, tools: Iterable[Tool | Callable[..., Any] | Toolset] = ()
     ) -> None:
         self._bus = bus
+        if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
+            raise RegistrationError("tools", f"expected several, in a list, not {tools!r}")
         super().__init__(tools)
 
     def add(

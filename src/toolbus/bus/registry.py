@@ -17,7 +17,7 @@ from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Taps
 from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import ObserveEvent, TransformEvent
+from toolbus.events.catalogue import check_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
-    """A subscription as `EventBus.handlers` lists it; *where* is "file:line"."""
+    """A subscription as `EventBus.handlers` lists it; *where* is "file:line".
+
+    *tools* and *roles* are those for which it runs; empty, it runs for all.
+    """
 
     name: str
     kind: HandlerKind
@@ -38,6 +41,8 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
     policy: Policy
     sender: str | None
     where: str
+    tools: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 class Numbers:
@@ -88,6 +93,8 @@ class Registry(Subscribing):
                 policy=binding.policy,
                 sender=binding.sender,
                 where=binding.where,
+                tools=binding.tools,
+                roles=binding.roles,
             )
             for binding in self._channel(event).bindings
         )
@@ -108,8 +115,7 @@ class Registry(Subscribing):
             return self._new_channel(event)
 
     def _new_channel(self, event: Event) -> Channel:
-        if not isinstance(event, TransformEvent | ObserveEvent):
-            raise RegistrationError(f"event {event!r}", "expected an event object")
+        check_event(event)
         with self._making:
             for other in self._channels:
                 if other.name == event.name and other is not event:
@@ -130,7 +136,7 @@ class Registry(Subscribing):
         So what an agent subscribes goes with it, also if nobody closed it: the bus keeps neither
         the handler nor, in whatever that refers to, the agent.
         """
-        return self._bind(event, kind, _settings(event, kind, options), handler, attached=True)
+        return self._bind(event, kind, settings_of(event, kind, options), handler, attached=True)
 
     def _subscribe(
         self,
@@ -139,7 +145,7 @@ class Registry(Subscribing):
         kind: HandlerKind,
         options: HandlerOptions,
     ) -> Any:
-        settings = _settings(event, kind, options)
+        settings = settings_of(event, kind, options)
         self._channel(event)
         if handler is None:
             return Subscribe(partial(self._bind, event, kind, settings))
@@ -182,7 +188,7 @@ class Registry(Subscribing):
             return self._abandoned
 
 
-def _settings(event: Event, kind: HandlerKind, options: HandlerOptions) -> SubscriptionOptions:
+def settings_of(event: Event, kind: HandlerKind, options: HandlerOptions) -> SubscriptionOptions:
     """Return *options*; raises `RegistrationError` for those that could never work."""
     if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
         known = ", ".join(sorted(HandlerOptions.__annotations__))

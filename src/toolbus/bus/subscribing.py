@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.options import Policy, Speaker
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
+    from toolbus.events.subjects import Role
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -39,6 +40,8 @@ class HandlerOptions(TypedDict, total=False):
 
     priority: int
     when: Callable[[EventContext[Any]], bool] | None
+    tools: Collection[str] | str | None
+    roles: Collection[Role] | Role | None
     sender: Speaker | str | None
     on_error: Policy | None
     timeout: float | None
@@ -121,16 +124,20 @@ class Subscribing:
     ) -> Any:
         """Subscribe *handler*; without one, return a decorator that gives the function back.
 
+        A handler fails open: what it raises is logged, and all goes on as if it were not there,
+        whatever it would have refused. What must hold is a `guard`, or has `on_error="closed"`.
         Raises `RegistrationError` for what could never work.
 
         Args:
             event: what to handle.
             handler: a sync or async callable that takes the `EventContext`.
-            options: *priority* (100; higher runs first), *when* (a sync predicate of the
-                context), *sender* (an agent or its id: hear only it and its sub-agents),
-                *on_error* ("open": log and go on; "closed": deny; "raise"), *timeout* (seconds),
-                *thread* (run a blocking sync handler off the loop), *once*, *weak* (the
-                handler goes with its owner), *name* (in logs and in the ledger).
+            options: *priority* (100; higher runs first), *tools* (glob patterns: only for values
+                about one of these tools, as it is called then; of messages, their results),
+                *roles* (only for messages of these roles), *when* (a sync predicate of the
+                context, asked only then), *sender* (an agent or its id: hear only it and its
+                sub-agents), *on_error* ("open": log and go on; "closed": deny; "raise"),
+                *timeout* (seconds), *thread* (run a blocking sync handler off the loop), *once*,
+                *weak* (the handler goes with its owner), *name* (in logs and in the ledger).
         """
         kind: HandlerKind = "observer" if isinstance(event, ObserveEvent) else "transformer"
         return self._subscribe(event, handler, kind, options)
@@ -152,7 +159,11 @@ class Subscribing:
         handler: Callable[..., Any] | None = None,
         **options: Unpack[HandlerOptions],
     ) -> Any:
-        """Subscribe a judge of the final value, as `on` does; its failure denies ("closed")."""
+        """Subscribe a judge of the final value, as `on` does; its failure denies ("closed").
+
+        So with *tools* it judges what a call has become: a call that a handler turned into one of
+        these tools, too, and one that was turned away from them not any more.
+        """
         return self._subscribe(event, handler, "guard", options)
 
     def _subscribe(

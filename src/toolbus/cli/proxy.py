@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,11 @@ tools TOOLS_PROVIDE. Handlers are those of components, or of one bus; without
 --with and --config those of your own toolbus.toml and of the nearest one, if
 you trust it (`toolbus trust`). Without any the proxy changes nothing.
 It ends with the exit code of the server. A server at an address gets the bearer
-token that stands in the environment as TOOLBUS_PROXY_TOKEN.
+token that stands in the environment as TOOLBUS_PROXY_TOKEN, and what --header
+says, in the place of a client's headers of those names. Whoever runs `ps` sees
+the words of a command, so a secret stands in a variable, and here its name:
+  --header 'X-Api-Key: env:ACME_KEY'    --header 'Authorization: Basic env:ACME'
+No redirect is followed, so they reach the origin of the address and no other.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only
@@ -62,6 +67,7 @@ def command() -> Command:
             frame=parsed.max_frame * 2**20,
             grace=parsed.grace,
             listening=_listening(parsed),
+            headers=_headers(parsed.headers),
         )
         try:
             return run_proxy(words, options)
@@ -97,6 +103,14 @@ def _add_arguments(parser: Parser) -> None:
         "--max-frame", type=megabytes, default=256, metavar="MB", help="longest frame (256)"
     )
 
+    parser.add_argument(
+        "--header",
+        dest="headers",
+        metavar="'NAME: VALUE'",
+        action="append",
+        default=[],
+        help="for a server at an address; may be given several times",
+    )
     _add_http(parser)
 
 
@@ -134,6 +148,14 @@ def _add_http(parser: Parser) -> None:
     group.add_argument(
         "--max-sessions", type=positive, default=100, metavar="N", help="at the same time (100)"
     )
+
+
+def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
+    if not words:
+        return ()
+    from toolbus.mcp.proxy.extra_headers import read_headers  # noqa: PLC0415 - not for all
+
+    return read_headers(words, os.environ)
 
 
 def _listening(parsed: argparse.Namespace) -> Listening | None:

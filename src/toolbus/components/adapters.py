@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from toolbus.events.catalogue import Scope, ToolSpec
 from toolbus.events.subjects import matches
+from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall, ToolResponse
@@ -91,6 +92,24 @@ def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(*arguments)
 
     return without
+
+
+def misspelt_method(adapter: ToolAdapter) -> str | None:
+    """Return which method of *adapter* is never called, as its name is misspelt, or None.
+
+    A name that is near one of ours is taken for it. If the adapter has none of the three, any that
+    begins as they do is: a helper would help nobody.
+    """
+    kind = type(adapter)
+    known = [*_ARGUMENTS, "should_adapt"]
+    idle = all(getattr(kind, name) is getattr(ToolAdapter, name) for name in _ARGUMENTS)
+    for name in sorted(set(dir(kind)).difference(dir(ToolAdapter))):
+        if "adap" in name and not name.startswith("_") and callable(getattr(kind, name)):
+            if near := nearest(name, known, 0.8):
+                return f"it has no use for a method {name!r}{near}"
+            if idle:
+                return f"it has no use for a method {name!r}; known: {', '.join(known)}"
+    return None
 
 
 def signature_problem(adapter: ToolAdapter) -> str | None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import Subscribing
-from toolbus.components.adapters import ToolAdapter, signature_problem
+from toolbus.components.adapters import ToolAdapter, misspelt_method, signature_problem
 from toolbus.components.bound_adapters import BoundAdapter
 from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
 from toolbus.components.marks import marked, tools_of
@@ -229,7 +229,7 @@ class AgentComponent:
             return f"priority must be an integer, not {adapter.priority!r}"
         if any(bound.adapter is adapter for bound in self._adapters):
             return f"{self.name} has it already"
-        return signature_problem(adapter)
+        return signature_problem(adapter) or misspelt_method(adapter)
 
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.

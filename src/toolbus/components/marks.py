@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
-from toolbus.bus.dispatch.options import SubscriptionOptions, check_options
+from toolbus.bus.registry import settings_of
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
-from toolbus.tools.toolset import FunctionTool
+from toolbus.tools.function_tools import FunctionTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -40,7 +40,7 @@ class Marker(Generic[C, R]):
         observed = isinstance(mark.event, ObserveEvent)
         kind: HandlerKind = "observer" if observed else "transformer"
         kind = "guard" if mark.kind == "guard" else kind
-        check_options(mark.event, kind, SubscriptionOptions(**mark.options))
+        settings_of(mark.event, kind, mark.options)
         self._mark = mark
 
     @overload
@@ -67,8 +67,8 @@ def on(
 def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
     """Mark a component's method as a handler of *event*; the options are those of `EventBus.on`.
 
-    Without *sender* it hears its agent and that one's sub-agents. Marks can be stacked. Raises
-    `RegistrationError` for options that could never work.
+    It fails open, as `EventBus.on` says. Without *sender* it hears its agent and that one's
+    sub-agents. Marks can be stacked. Raises `RegistrationError` for options that could never work.
     """
     return Marker(Mark(event, "on", options))
 
@@ -95,12 +95,12 @@ def marked(kind: type) -> Iterator[tuple[str, Mark]]:
         yield from [(name, mark) for mark in method_marks]
 
 
-def tools_of(component: object) -> Iterator[FunctionTool]:
+def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
     """Give the methods of *component* that are tools, in order of definition.
 
     An overriding method is one with the same options; None in its place takes it away.
     """
-    tools: dict[str, FunctionTool] = {}
+    tools: dict[str, FunctionTool[..., Any]] = {}
     for name, attribute in _attributes(type(component)):
         if attribute is None:
             tools.pop(name, None)

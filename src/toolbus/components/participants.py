@@ -155,7 +155,7 @@ def before_tool(
 
     Raises `RegistrationError` for what cannot take a name and arguments.
     """
-    if not callable(callback) or not takes(callback, 2):
+    if not callable(callback) or isinstance(callback, type) or not takes(callback, 2):
         reason = (
             "it must be callable with the tool's name and the arguments, `callback(name, args)`"
         )
@@ -179,7 +179,7 @@ def check_no_class(kind: str, candidate: Any) -> None:
 
 def _check_components(components: Any) -> tuple[AgentComponent, ...]:
     """Return *components*; raises `RegistrationError` for what is none among them."""
-    if not isinstance(components, Iterable):
+    if not isinstance(components, Iterable) or isinstance(components, str):
         raise RegistrationError("components", f"expected several, in a list, not {components!r}")
     checked = tuple(components)
     for component in checked:

@@ -1,6 +1,7 @@
 """The named points in an agent's life, and the values that are shown there."""
 
 from toolbus.events.catalogue import CATALOGUE as CATALOGUE
+from toolbus.events.catalogue import MCP_REQUEST_BEFORE as MCP_REQUEST_BEFORE
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER as MESSAGE_APPEND_AFTER
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE as MESSAGE_APPEND_BEFORE
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE as MESSAGE_PERSIST_BEFORE
@@ -20,6 +21,7 @@ from toolbus.events.catalogue import TOOLS_PROVIDE as TOOLS_PROVIDE
 from toolbus.events.catalogue import Ask as Ask
 from toolbus.events.catalogue import Deny as Deny
 from toolbus.events.catalogue import Event as Event
+from toolbus.events.catalogue import McpRequest as McpRequest
 from toolbus.events.catalogue import ModelDelta as ModelDelta
 from toolbus.events.catalogue import ModelFailure as ModelFailure
 from toolbus.events.catalogue import ModelReply as ModelReply

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import UnionType
-from typing import Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin, overload
-
-from msgspec import Struct
-
 from toolbus.errors import RegistrationError
+from toolbus.events.kinds import Event, ObserveEvent, Scope, TransformEvent
 from toolbus.events.values import (
+    McpRequest,
     ModelDelta,
     ModelFailure,
     ModelReply,
@@ -24,12 +21,11 @@ from toolbus.events.values import (
     ToolStatus,
 )
 from toolbus.events.verdicts import Ask, Deny, Retry
-from toolbus.messages.fields import freeze_items, freeze_objects
-from toolbus.messages.immutable import EMPTY, JsonObject
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolResponse
 
 __all__ = [
     "CATALOGUE",
+    "MCP_REQUEST_BEFORE",
     "MESSAGE_APPEND_AFTER",
     "MESSAGE_APPEND_BEFORE",
     "MESSAGE_PERSIST_BEFORE",
@@ -49,6 +45,7 @@ __all__ = [
     "Ask",
     "Deny",
     "Event",
+    "McpRequest",
     "ModelDelta",
     "ModelFailure",
     "ModelReply",
@@ -67,141 +64,8 @@ __all__ = [
     "ToolStatus",
     "TransformEvent",
     "by_name",
+    "check_event",
 ]
-
-V = TypeVar("V")
-R = TypeVar("R")
-T = TypeVar("T")
-A = TypeVar("A")
-
-
-class Scope(Struct, frozen=True, kw_only=True):
-    """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
-
-    *root_session_id* is the session of that outermost agent, and "" if there is none above.
-    *context* is what the caller of `run` gave: user, tenant, language.
-    """
-
-    agent_id: str = ""
-    session_id: str = ""
-    run_id: str = ""
-    turn: int = 0
-    lineage: tuple[str, ...] = ()
-    root_session_id: str = ""
-    context: JsonObject = EMPTY
-
-    def __post_init__(self) -> None:
-        freeze_items(self, "lineage", str)
-        freeze_objects(self, "context")
-
-
-class TransformEvent(Generic[V, R]):
-    """A point where handlers may replace the value, answer or refuse; dispatched with `apply`.
-
-    *value* is the type that passes, *answer* what a handler may give instead of going on;
-    *asks* says that guards may return `Ask`; *strict* that a return which is nothing of all this
-    denies, whatever the handler's policy, because a refusal may have been meant. `R` is all that
-    a handler may return but None.
-    """
-
-    __slots__ = ("_accepted", "_items", "answer", "asks", "name", "strict", "value")
-
-    @overload
-    def __init__(
-        self: TransformEvent[T, T | Deny], name: str, value: type[T], *, strict: bool = False
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: TransformEvent[T, T | A | Deny],
-        name: str,
-        value: type[T],
-        *,
-        answer: type[A],
-        asks: bool = False,
-        strict: bool = False,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        name: str,
-        value: object,
-        *,
-        answer: object = None,
-        asks: bool = False,
-        strict: bool = False,
-    ) -> None: ...
-    def __init__(
-        self,
-        name: str,
-        value: object,
-        *,
-        answer: object = None,
-        asks: bool = False,
-        strict: bool = False,
-    ) -> None:
-        self.name, self.value, self.asks, self.strict = name, value, asks, strict
-        self.answer = () if answer is None else _checked_classes(name, answer)
-        self._accepted = _checked_classes(name, value)
-        is_sequence = get_origin(value) is tuple and get_args(value)[1:] == (...,)
-        self._items = _checked_classes(name, get_args(value)[0]) if is_sequence else None
-
-    def __repr__(self) -> str:
-        return f"<TransformEvent {self.name}>"
-
-    def accepts(self, value: object) -> bool:
-        """Tell whether *value* is of the event's type; of `tuple[X, ...]` every item must be."""
-        if self._items is None or not isinstance(value, tuple):
-            return isinstance(value, self._accepted)
-        return all(isinstance(item, self._items) for item in value)
-
-    def takes(self, kind: type) -> bool:
-        """Tell whether every value of the class *kind* is of the event's type."""
-        return self._items is None and issubclass(kind, self._accepted)
-
-
-class ObserveEvent(Generic[V]):
-    """A point that handlers see and cannot change.
-
-    It is dispatched with `do`, or with `observe` if it is *awaited*.
-    """
-
-    __slots__ = ("awaited", "name", "value")
-
-    @overload
-    def __init__(
-        self: ObserveEvent[T], name: str, value: type[T], *, awaited: bool = False
-    ) -> None: ...
-    @overload
-    def __init__(self, name: str, value: object, *, awaited: bool = False) -> None: ...
-    def __init__(self, name: str, value: object, *, awaited: bool = False) -> None:
-        self.name, self.value, self.awaited = name, value, awaited
-
-    def __repr__(self) -> str:
-        return f"<ObserveEvent {self.name}>"
-
-
-def _checked_classes(event: str, annotation: Any) -> tuple[type, ...]:
-    """Return what `isinstance` takes for *annotation*; raises `RegistrationError`."""
-    kinds = _classes(annotation)
-    try:
-        for kind in kinds:
-            isinstance(None, kind)
-    except TypeError:
-        reason = f"no value can be checked against {annotation!r}; take a class or a union of them"
-        raise RegistrationError(f"event {event!r}", reason) from None
-    return kinds
-
-
-def _classes(annotation: Any) -> tuple[type, ...]:
-    """Return the classes of *annotation*: a class, a union of them, a generic, None or Any."""
-    if get_origin(annotation) in {Union, UnionType}:
-        return tuple([kind for arg in get_args(annotation) for kind in _classes(arg)])
-    if annotation is Any:
-        return (object,)
-    if annotation is None:
-        return (type(None),)
-    return (get_origin(annotation) or annotation,)
-
 
 # Beside each event: when it fires, what a denial does, and what a failure does. On all of them a
 # guard that fails denies ("closed"), a transformer that raises or times out changes nothing unless
@@ -268,7 +132,12 @@ TOOL_CALL_PERSIST_AFTER: ObserveEvent[ToolCallPersist] = ObserveEvent(
 MESSAGE_APPEND_AFTER: ObserveEvent[Message] = ObserveEvent("message:append:after", Message)
 """A message is in the transcript and in the store."""
 
-Event: TypeAlias = TransformEvent[Any, Any] | ObserveEvent[Any]
+MCP_REQUEST_BEFORE: TransformEvent[McpRequest, McpRequest | Deny] = TransformEvent(
+    "mcp:request:before", McpRequest, strict=True
+)
+"""A client of `toolbus proxy` reads or subscribes to a resource, gets a prompt, or has an argument
+completed, and the server has not seen it yet. Denied: it never does. A transformer that raises lets
+it pass; one that returns what is no value or verdict denies, as at `TOOL_CALL_BEFORE`."""
 
 CATALOGUE: tuple[Event, ...] = (
     RUN_BEFORE,
@@ -287,8 +156,24 @@ CATALOGUE: tuple[Event, ...] = (
     TOOL_CALL_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_AFTER,
     MESSAGE_APPEND_AFTER,
+    MCP_REQUEST_BEFORE,
 )
 """Every event that the library fires."""
+
+
+def check_event(event: object) -> None:
+    """Raise `RegistrationError` for what is no event; for a name it tells which object is meant."""
+    if isinstance(event, TransformEvent | ObserveEvent):
+        return
+    reason = "expected a TransformEvent or an ObserveEvent"
+    if isinstance(event, str):
+        # A name, or that of the constant.
+        known = by_name(event.lower().replace("_", ":"))
+        constant = known.name.upper().replace(":", "_")
+        reason = f"it is a name; give the event itself, `toolbus.events.{constant}`"
+    elif callable(event):
+        reason = f"{reason}; the event comes first, `on(EVENT, handler)` or `@on(EVENT)`"
+    raise RegistrationError(f"event {event!r}", reason)
 
 
 def by_name(name: str) -> Event:

@@ -1,21 +1,32 @@
-"""What a value is about: the ids under which the ledger knows it, and the tool; choosing tools."""
+"""What a value is about: the ids that the ledger knows, its tool, its role; choosing by these."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from toolbus.events.catalogue import ModelReply, ToolCallFailure, ToolCallOutcome, ToolCallPersist
+from toolbus.events.kinds import classes_of
 from toolbus.messages.records import (
     AssistantMessage,
+    Message,
     SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
 )
+from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+
+    from toolbus.events.kinds import Event
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+_MESSAGES: tuple[type, ...] = get_args(Message)
+_TOOL_VALUES = (ToolCall, ToolCallFailure, ToolCallOutcome, ToolCallPersist, ToolMessage)
 
 
 def ids_of(value: object) -> tuple[str, str]:
@@ -51,6 +62,26 @@ def tool_of(value: object) -> str | None:
     return None
 
 
+def has_tools(event: Event) -> bool:
+    """Tell whether values of *event* may be about a tool, as `tool_of` says."""
+    return _may_be(event, _TOOL_VALUES)
+
+
+def has_messages(event: Event) -> bool:
+    """Tell whether values of *event* may be messages."""
+    return _may_be(event, _MESSAGES)
+
+
+def _may_be(event: Event, kinds: tuple[type, ...]) -> bool:
+    """Tell whether a value of *event* may be of *kinds*; yes, if that cannot be told."""
+    for wanted in classes_of(event.value):
+        if not isinstance(wanted, type) or issubclass(wanted, kinds):
+            return True
+        if any(issubclass(kind, wanted) for kind in kinds):
+            return True
+    return False
+
+
 class ToolSelector:
     """A choice of tools by glob patterns of their names; capitals are told from small letters."""
 
@@ -68,6 +99,11 @@ class ToolSelector:
         name = tool_of(value)
         return name is None or matches(self.patterns, name)
 
+    def selects(self, value: object) -> bool:
+        """Tell whether *value* is about a chosen tool, and not about none or several."""
+        name = tool_of(value)
+        return name is not None and matches(self.patterns, name)
+
     @property
     def is_everything(self) -> bool:
         """Whether all tools are chosen."""
@@ -79,6 +115,30 @@ class ToolSelector:
         if self.patterns and all(isinstance(pattern, str) and pattern for pattern in self.patterns):
             return None
         return f"tools must be names or glob patterns, not {self.patterns!r}"
+
+
+class RoleSelector:
+    """A choice of messages by their roles."""
+
+    __slots__ = ("roles",)
+
+    def __init__(self, roles: Collection[str] | str) -> None:
+        self.roles = (roles,) if isinstance(roles, str) else tuple(roles)
+
+    def selects(self, value: object) -> bool:
+        """Tell whether *value* is a message of a chosen role."""
+        return isinstance(value, Message) and value.role in self.roles
+
+    @property
+    def problem(self) -> str | None:
+        """Why the roles make no sense, or None."""
+        known = ", ".join(ROLES)
+        if not self.roles or not all(isinstance(role, str) for role in self.roles):
+            return f"roles must be some of {known}, not {self.roles!r}"
+        for role in self.roles:
+            if role not in ROLES:
+                return f"there is no role {role!r}{hint(role, ROLES)}"
+        return None
 
 
 def matches(patterns: Iterable[str] | str, tool_name: str) -> bool:

@@ -9,7 +9,8 @@ from msgspec.structs import force_setattr
 
 from toolbus.messages.fields import Record, check_texts, freeze_items, freeze_objects
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
-from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolResponse
+from toolbus.messages.parts import freeze_parts, join_text
+from toolbus.messages.records import AssistantMessage, Message, Part, ToolCall, ToolResponse
 
 _ROLES = get_args(Message)
 
@@ -43,14 +44,22 @@ class ToolSpec(Record, frozen=True, kw_only=True):
 
 
 class RunStart(Record, frozen=True, kw_only=True):
-    """The caller's *prompt*, and the messages that the session held before it."""
+    """The caller's *prompt*, text or parts, and the messages that the session held before it."""
 
-    prompt: str
+    prompt: str | tuple[Part, ...]
     messages: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
-        check_texts(self, "prompt")
+        if isinstance(self.prompt, tuple | list):
+            freeze_parts(self, "prompt")
+        else:
+            check_texts(self, "prompt")
         freeze_items(self, "messages", _ROLES)
+
+    @property
+    def text(self) -> str:
+        """The text of the prompt, parts one a line."""
+        return self.prompt if isinstance(self.prompt, str) else join_text(self.prompt)
 
 
 class RunResult(Record, frozen=True, kw_only=True):
@@ -170,3 +179,34 @@ class ToolCallPersist(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         freeze_objects(self, "tool_input")
+
+
+class McpRequest(Record, frozen=True, kw_only=True):
+    """What an MCP client asks of a server that is no tool call: its *method* and *params*.
+
+    The params are as the client wrote them: two URIs that differ may mean one file.
+    """
+
+    method: str
+    params: JsonObject = EMPTY
+
+    def __post_init__(self) -> None:
+        check_texts(self, "method")
+        freeze_objects(self, "params")
+
+    @property
+    def uri(self) -> str | None:
+        """The URI of the resource that is asked for, or its template; None: it is about none."""
+        return self._reference("uri")
+
+    @property
+    def name(self) -> str | None:
+        """The name of the prompt that is asked for; None: it is about none."""
+        return self._reference("name")
+
+    def _reference(self, member: str) -> str | None:
+        # A completion says in `ref` what it is about: MCP 2025-11-25, server/utilities/completion.
+        value = self.params.get(member)
+        if value is None and isinstance(reference := self.params.get("ref"), dict):
+            value = reference.get(member)
+        return value if isinstance(value, str) else None

@@ -198,7 +198,9 @@ def _show_event(event: EventWiring, screen: Screen, *, with_sender: bool) -> Non
         kind = Span(f"{handler.kind:<11}", style)
         rows.append((f"{handler.priority:>4}", kind, f"{handler.policy:<6}", handler.name))
         heard = f"hears {_speaker(handler.sender)} · " if with_sender else ""
-        notes.append(f"{heard}{short_place(handler.where)}")
+        chosen = [*handler.tools, *[f"{role} messages" for role in handler.roles]]
+        only = f"only {', '.join(chosen)} · " if chosen else ""
+        notes.append(f"{only}{heard}{short_place(handler.where)}")
     for receiver in event.receivers:
         rows.append(("   -", "receiver   ", "open  ", receiver.name))
         notes.append(short_place(receiver.where))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import msgspec
 
 from toolbus.errors import DecodeError, FreezeError
+from toolbus.messages.ids import Filled, demanding_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +66,12 @@ def changed(before: Any, after: Any) -> bool:
 
 
 def _decoded(decode: Callable[[Any], T], data: bytes | str) -> T:
+    filled = Filled.latest
     try:
-        return decode(data)
+        record = decode(data)
+        # Somebody got a fresh id meanwhile, perhaps in another thread. Demanding ids from the
+        # start would cost each decode a twelfth.
+        return record if Filled.latest is filled else demanding_ids(decode, data)
     except RecursionError:
         raise DecodeError("nested too deeply", "$") from None
     except (UnicodeDecodeError, UnicodeEncodeError) as error:

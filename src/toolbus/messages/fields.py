@@ -6,7 +6,7 @@ class; so every record checks here what it needs, and `FreezeError` names the fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -23,12 +23,15 @@ S = TypeVar("S", bound="Struct")
 class Record(Struct, frozen=True, kw_only=True):
     """What is sent and stored; a class of records has no subclasses.
 
-    A subclass could be changed, or have fields that no codec knows and a store loses.
+    A subclass could be changed, or have fields that no codec knows and a store loses. One that
+    says that it *is_open* only has fields for others, and is no record itself.
     """
+
+    is_open: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__bases__ != (Record,):
+        if len(cls.__bases__) > 1 or not vars(cls.__bases__[0]).get("is_open"):
             kind = cls.__bases__[0].__name__
             reason = f"no codec knows the fields of a subclass of {kind}; wrap the record instead"
             raise RegistrationError(f"class {cls.__name__!r}", reason)

@@ -6,12 +6,13 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from toolbus.messages.fields import Record, are_plain, check_kind, check_texts, freeze_items
 
 
-class TextPart(Record, frozen=True, kw_only=True, tag_field="type", tag="text"):
-    """Text."""
+class TextPart(Record, frozen=True, tag_field="type", tag="text"):
+    """Text: `TextPart("…")`."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
@@ -75,6 +76,16 @@ _KINDS = get_args(Part)
 def freeze_parts(record: Struct, field: str) -> None:
     """Make a tuple of the sequence of parts in *field*."""
     freeze_items(record, field, _KINDS)
+
+
+def freeze_content(record: Struct) -> None:
+    """Make a tuple of parts of the `content` of *record*, which may be a text."""
+    content = getattr(record, "content")  # noqa: B009 - no struct has it in general
+    if isinstance(content, str):
+        check_texts(record, "content")
+        force_setattr(record, "content", (TextPart(content),))
+    else:
+        freeze_parts(record, "content")
 
 
 def join_text(parts: tuple[Part, ...]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from msgspec.structs import force_setattr, replace
 
+from toolbus.messages.calls import ToolCall, ToolResponse
 from toolbus.messages.codec import changed, decoder, encode, encode_msgpack, msgpack_decoder
 from toolbus.messages.fields import (
     Record,
@@ -14,9 +15,9 @@ from toolbus.messages.fields import (
     check_texts,
     copied,
     freeze_items,
-    freeze_json,
     freeze_objects,
 )
+from toolbus.messages.ids import MISSING_ID, fill_id
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
 from toolbus.messages.parts import (
     AudioPart,
@@ -28,7 +29,6 @@ from toolbus.messages.parts import (
     freeze_parts,
     join_text,
 )
-from toolbus.messages.text_walker import TextMapper, rewrite_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,114 +57,21 @@ __all__ = [
 ]
 
 
-class ToolCall(Record, frozen=True, kw_only=True):
-    """A tool call, as a model asked for it or as a handler rewrote it.
-
-    *raw* is the model's own text of the arguments when that was no JSON object.
-    """
-
-    id: str
-    name: str
-    arguments: JsonObject = EMPTY
-    raw: str | None = None
-
-    def __post_init__(self) -> None:
-        if not are_plain(self.id, self.name):
-            check_texts(self, "id", "name")
-        if self.raw is not None:
-            check_texts(self, "raw")
-        if type(self.arguments) is not FrozenDict:
-            freeze_objects(self, "arguments")
-
-    def with_arguments(self, arguments: JsonObject) -> Self:
-        """Return this call with exactly *arguments*, and without `raw`."""
-        return replace(self, arguments=arguments, raw=None)
-
-    def merge_arguments(self, patch: JsonObject) -> Self:
-        """Return this call with the items of *patch* laid over its arguments."""
-        return self.with_arguments({**self.arguments, **patch})
-
-    def without_arguments(self, *names: str) -> Self:
-        """Return this call without the arguments *names*; names that it lacks are ignored."""
-        remaining = {name: value for name, value in self.arguments.items() if name not in names}
-        return self.with_arguments(remaining)
-
-
-class ToolResponse(Record, frozen=True, kw_only=True):
-    """What a tool returned; the lifecycle stamps the facts of the execution.
-
-    *parameters* are those that the tool ran with, *structured* is any JSON value,
-    *duration_ns* counts nanoseconds.
-    """
-
-    content: tuple[Part, ...] = ()
-    structured: Any = None
-    is_error: bool = False
-    error_type: str | None = None
-    tool_name: str | None = None
-    tool_call_id: str | None = None
-    parameters: JsonObject | None = None
-    duration_ns: int | None = None
-    metadata: JsonObject = EMPTY
-
-    def __post_init__(self) -> None:
-        if self.content != ():
-            freeze_parts(self, "content")
-        if self.structured is not None:
-            freeze_json(self, "structured")
-        if self.is_error is not False:
-            check_kind(self, "is_error", bool)
-        if not (self.error_type is self.tool_name is self.tool_call_id is None):
-            check_texts(self, "error_type", "tool_name", "tool_call_id", optional=True)
-        if self.duration_ns is not None:
-            check_kind(self, "duration_ns", int)
-        if self.parameters is not None:
-            freeze_objects(self, "parameters")
-        if type(self.metadata) is not FrozenDict:
-            freeze_objects(self, "metadata")
-
-    @classmethod
-    def from_text(
-        cls, text: str, *, is_error: bool = False, error_type: str | None = None
-    ) -> ToolResponse:
-        """Return a response of one text part."""
-        return cls(content=(TextPart(text=text),), is_error=is_error, error_type=error_type)
-
-    @property
-    def text(self) -> str:
-        """Its text and resource parts, one a line; without any part, *structured* as JSON."""
-        if not self.content and self.structured is not None:
-            return encode(self.structured).decode()
-        return join_text(self.content)
-
-    def with_text(self, text: str) -> ToolResponse:
-        """Return this response with one text part in place of all content and `structured`."""
-        return replace(self, content=(TextPart(text=text),), structured=None)
-
-    def map_text(self, change: Callable[[str], str]) -> ToolResponse:
-        """Return this response with *change* applied to every text that the model could read.
-
-        That is: text parts, texts of resources, base64 data of a type that is text (SVG is), and
-        every string inside `structured`, keys too, for a secret may be a key; if nothing changes,
-        the same object.
-        """
-        mapper = TextMapper(change)
-        content, structured = rewrite_parts(self.content, mapper), mapper.json(self.structured)
-        if content is self.content and structured is self.structured:
-            return self
-        return replace(self, content=content, structured=structured)
+# Messages and calls that are made in code without an `id` get a fresh one; what is decoded must
+# have its own (see `ids`).
 
 
 class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="system"):
     """Instructions to the model."""
 
     role: ClassVar[Literal["system"]] = "system"
-    id: str
+    id: str = MISSING_ID
     content: str
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content):
+            fill_id(self)
             check_texts(self, "id", "content")
         if type(self.metadata) is not FrozenDict:
             freeze_objects(self, "metadata")
@@ -174,17 +81,22 @@ class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="sy
         """What the model reads."""
         return self.content
 
+    def with_text(self, text: str) -> SystemMessage:
+        """Return this message with *text* for its content."""
+        return replace(self, content=text)
+
 
 class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user"):
     """What a person, or a program in a person's place, says."""
 
     role: ClassVar[Literal["user"]] = "user"
-    id: str
+    id: str = MISSING_ID
     content: str | tuple[Part, ...]
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content):
+            fill_id(self)
             check_texts(self, "id")
             if isinstance(self.content, str):
                 check_texts(self, "content")
@@ -198,12 +110,16 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
         """The text of its content, parts one a line."""
         return self.content if isinstance(self.content, str) else join_text(self.content)
 
+    def with_text(self, text: str) -> UserMessage:
+        """Return this message with *text* in place of all its content, pictures too."""
+        return replace(self, content=text)
+
 
 class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
     """A model's answer: text, tool calls or both; *usage* counts tokens in the model's terms."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
-    id: str
+    id: str = MISSING_ID
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
@@ -213,6 +129,7 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content):
+            fill_id(self)
             check_texts(self, "id", "content")
         if not (self.reasoning is self.stop_reason is None):
             check_texts(self, "reasoning", "stop_reason", optional=True)
@@ -226,12 +143,16 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
         """What the model said."""
         return self.content
 
+    def with_text(self, text: str) -> AssistantMessage:
+        """Return this message with *text* for its content; its calls and all else stay."""
+        return replace(self, content=text)
+
 
 class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool"):
     """The answer to one tool call."""
 
     role: ClassVar[Literal["tool"]] = "tool"
-    id: str
+    id: str = MISSING_ID
     content: str = ""
     tool_call_id: str
     tool_name: str
@@ -240,6 +161,7 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content, self.tool_call_id, self.tool_name):
+            fill_id(self)
             check_texts(self, "id", "content", "tool_call_id", "tool_name")
         if self.tool_response is not None:
             check_kind(self, "tool_response", ToolResponse)
@@ -250,6 +172,15 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
     def text(self) -> str:
         """What the model reads: the response's text if there is a response, else `content`."""
         return self.content if self.tool_response is None else self.tool_response.text
+
+    def with_text(self, text: str) -> ToolMessage:
+        """Return this message with *text* for the model: in its response, if there is one.
+
+        As `ToolResponse.with_text` does, that replaces all parts and `structured`.
+        """
+        if self.tool_response is None:
+            return replace(self, content=text)
+        return self.with_tool_response(self.tool_response.with_text(text))
 
     def with_tool_response(self, response: ToolResponse) -> ToolMessage:
         """Return a new message that carries *response*; every other field is the same object."""

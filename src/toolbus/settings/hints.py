@@ -10,11 +10,14 @@ if TYPE_CHECKING:
 _MOST = 8
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the one of *known* that looks like *word*, or ""."""
+def nearest(word: str, known: Iterable[str], likeness: float = 0.5) -> str:
+    """Return a hint at the one of *known* that looks like *word*, or "".
+
+    *likeness*, between 0 and 1, is how near it must be.
+    """
     from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
 
-    near = get_close_matches(word, list(known), 1, 0.5)
+    near = get_close_matches(word, list(known), 1, likeness)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from toolbus import events
 from toolbus.events.catalogue import (
+    McpRequest,
     ModelDelta,
     ModelFailure,
     ModelReply,
@@ -24,6 +25,7 @@ from toolbus.testing.records import (
     assistant_messages,
     json_objects,
     messages,
+    parts,
     tool_calls,
     tool_responses,
     tool_specs,
@@ -39,8 +41,9 @@ if TYPE_CHECKING:
 
 
 def run_starts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunStart]:
-    """Draw beginnings of runs."""
-    return st.builds(RunStart, prompt=_texts_or_any(texts), messages=_several(messages(texts)))
+    """Draw beginnings of runs, on text or on parts."""
+    prompts = _texts_or_any(texts) | _several(parts(texts))
+    return st.builds(RunStart, prompt=prompts, messages=_several(messages(texts)))
 
 
 def run_results(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunResult]:
@@ -135,6 +138,27 @@ def tool_call_persists(
     )
 
 
+def mcp_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[McpRequest]:
+    """Draw what a client asks of an MCP server."""
+    word = _texts_or_any(texts)
+    about = {
+        "resources/read": st.fixed_dictionaries({"uri": word}),
+        "resources/subscribe": st.fixed_dictionaries({"uri": word}),
+        "prompts/get": st.fixed_dictionaries({"name": word, "arguments": json_objects()}),
+        "completion/complete": st.fixed_dictionaries(
+            {
+                "ref": st.fixed_dictionaries({"type": st.just("ref/prompt"), "name": word}),
+                "argument": st.fixed_dictionaries({"name": word, "value": word}),
+            }
+        ),
+    }
+    kinds = [
+        st.builds(McpRequest, method=st.just(method), params=params)
+        for method, params in about.items()
+    ]
+    return st.one_of(kinds)
+
+
 def values_of(event: Event, texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
     """Draw values of *event*; those of an event of your own as hypothesis draws its type.
 
@@ -180,4 +204,5 @@ _VALUES: dict[Event, Callable[[SearchStrategy[str] | None], SearchStrategy[Any]]
     events.TOOL_CALL_PERSIST_BEFORE: tool_call_persists,
     events.TOOL_CALL_PERSIST_AFTER: tool_call_persists,
     events.MESSAGE_APPEND_AFTER: messages,
+    events.MCP_REQUEST_BEFORE: mcp_requests,
 }

@@ -6,7 +6,7 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import Mark, guard, marked, on, tools_of
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_AFTER, TOOL_CALL_BEFORE
-from toolbus.tools.toolset import Tool, tool
+from toolbus.tools import Tool, tool
 
 
 class Base:
@@ -158,7 +158,7 @@ def test_an_object_that_is_a_tool_is_no_method():
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(TypeError, match="Unexpected keyword argument 'prio"):
+    with pytest.raises(RegistrationError, match="there is no option 'prioriti'; known: "):
         on(TOOL_CALL_BEFORE, prioriti=3)
 
 

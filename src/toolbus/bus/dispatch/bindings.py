@@ -11,6 +11,7 @@ from toolbus.bus.dispatch.failures import PredicateError, passes
 from toolbus.bus.dispatch.holding import Held, asking, calling, reference
 from toolbus.bus.dispatch.nesting import in_turn
 from toolbus.bus.dispatch.options import Policy, Predicate, SubscriptionOptions, sender_id
+from toolbus.bus.dispatch.selection import as_tuple, selections
 from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Binding:
         self.name, self.where = options.name or name_of(handler), place_of(handler)
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
         self.sender = sender_id(options.sender)
+        self.tools, self.roles = as_tuple(options.tools), as_tuple(options.roles)
         self.order, self.warned, self.cancelled = 0, False, False
         end = partial(on_end, self)
         owner = handler if options.weak else held
@@ -94,6 +96,8 @@ class Binding:
     ) -> Iterator[Callable[[EventContext[Any]], object]]:
         if options.weak:
             yield lambda _: self.alive
+        for selects in selections(self.tools, self.roles):
+            yield partial(_of_value, selects)
         if when is not None:
             yield partial(_holds, when)
         if self._tickets is not None:
@@ -138,6 +142,10 @@ def _judge(
         if passes(error):
             raise
         raise PredicateError from error
+
+
+def _of_value(selects: Callable[[object], bool], context: EventContext[Any]) -> bool:
+    return selects(context.value)
 
 
 def _holds(when: Callable[[EventContext[Any]], object], context: EventContext[Any]) -> object:

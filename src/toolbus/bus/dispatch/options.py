@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
@@ -11,8 +11,10 @@ from msgspec import Struct
 from toolbus.bus.dispatch.callables import is_async, is_generator, takes_one
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.holding import can_be_weak
+from toolbus.bus.dispatch.selection import problems_of_selection
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
+from toolbus.events.catalogue import ObserveEvent, Scope, check_event
+from toolbus.events.subjects import Role
 
 if TYPE_CHECKING:
     from toolbus.bus.ledger.records import HandlerKind
@@ -36,6 +38,8 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
 
     priority: int = 100
     when: Predicate | None = None
+    tools: Collection[str] | str | None = None
+    roles: Collection[Role] | Role | None = None
     sender: Speaker | str | None = None
     on_error: Policy | None = None
     timeout: float | None = None
@@ -47,8 +51,7 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
 
 def check_options(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> None:
     """Raise `RegistrationError` for what could never work, whatever the handler is."""
-    if not isinstance(event, TransformEvent | ObserveEvent):
-        raise RegistrationError(f"event {event!r}", "expected a TransformEvent or an ObserveEvent")
+    check_event(event)
     for problem in _problems(event, kind, options):
         raise RegistrationError(f"handler of {event.name!r}", problem)
 
@@ -78,6 +81,7 @@ def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> 
     if seconds is not None and not _is_positive(seconds):
         yield f"timeout must be a positive number of seconds, not {seconds!r}"
     yield from _problems_of_choice(options)
+    yield from problems_of_selection(event, options.tools, options.roles)
 
 
 def _is_positive(number: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.events.catalogue import (
+    MCP_REQUEST_BEFORE,
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
@@ -29,6 +30,7 @@ _SUBJECTS = {
     MESSAGE_PERSIST_BEFORE.name: "the stored copy",
     MODEL_CALL_BEFORE.name: "the request",
     TOOLS_PROVIDE.name: "the tools",
+    MCP_REQUEST_BEFORE.name: "the request",
 }
 """What the handlers of an event act on."""
 

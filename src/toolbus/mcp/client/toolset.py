@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mcp.types import Tool as ListedTool
 
-    from toolbus.tools.toolset import Tool
+    from toolbus.tools.definitions import Tool
 
 __all__ = ["McpOptions", "McpTools", "tools"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolbus.mcp.proxy.addresses import Listening, is_loopback, read_url
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.remote import run_remote
+    from toolbus.mcp.proxy.remote_stdio import run_remote
     from toolbus.mcp.proxy.stdio import ProxyLimits, run_stdio
 
 # Loaded when it is asked for: a proxy begins without most of it.
@@ -18,7 +18,7 @@ _PLACES = {
     "ProxyLimits": "stdio",
     "is_loopback": "addresses",
     "read_url": "addresses",
-    "run_remote": "remote",
+    "run_remote": "remote_stdio",
     "run_stdio": "stdio",
 }
 

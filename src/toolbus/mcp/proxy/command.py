@@ -51,6 +51,8 @@ class ProxyOptions(NamedTuple):
     grace: float = 5.0
     listening: Listening | None = None
     search: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names, in lower case, and values that a server at an address gets with each request."""
 
 
 def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
@@ -61,6 +63,7 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="toolbus: %(message)s")
     # Standard output belongs to the client: what handlers print goes elsewhere.
     stdout = sys.stdout
+    _check_headers(command, options)
     with redirect_stdout(sys.stderr):
         proxy = _make_proxy(options)
         launched = _launch(command, proxy, options)
@@ -68,6 +71,14 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
         import asyncio  # noqa: PLC0415
 
         return asyncio.run(_serve(command, options, proxy, launched, stdout.fileno()))
+
+
+def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
+    """Raise `UsageError` for headers that no server would get, or that say a thing twice."""
+    if options.headers and _url_of(command) is None:
+        raise UsageError("--header is for a server at an address; a command has its environment")
+    if "authorization" in dict(options.headers) and os.environ.get(TOKEN):
+        raise UsageError(f"--header 'Authorization' and {TOKEN} say the same thing; give one")
 
 
 def _make_proxy(options: ProxyOptions) -> Proxy:
@@ -139,14 +150,15 @@ async def _serve(
         await opened.enter_async_context(proxy)
         limits = ProxyLimits(options.frame, options.grace)
         if options.listening is not None:
-            return await _listen(proxy, command, limits, options.listening)
+            return await _listen(proxy, command, limits, options, options.listening)
         if (url := _url_of(command)) is not None:
             try:
-                from toolbus.mcp.proxy.remote import run_remote  # noqa: PLC0415 - h11 is an extra
+                from toolbus.mcp.proxy.remote_stdio import run_remote  # noqa: PLC0415 - h11 is an extra
             except ImportError as error:
                 raise UsageError(str(error)) from error
             token = os.environ.get(TOKEN)
-            return await run_remote(proxy, url, limits, token=token, output=output)
+            extra = options.headers
+            return await run_remote(proxy, url, limits, token=token, headers=extra, output=output)
         with _reporting_failed_start(command):
             return await run_stdio(proxy, command, limits, output=output, launched=launched)
 
@@ -160,7 +172,11 @@ def _url_of(command: Sequence[str]) -> SplitResult | None:
 
 
 async def _listen(
-    proxy: Proxy, command: Sequence[str], limits: ProxyLimits, listening: Listening
+    proxy: Proxy,
+    command: Sequence[str],
+    limits: ProxyLimits,
+    options: ProxyOptions,
+    listening: Listening,
 ) -> int:
     try:
         from toolbus.mcp.proxy.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
@@ -175,7 +191,13 @@ async def _listen(
         _check_open(listening)
     try:
         return await run_listener(
-            proxy, url or command, limits, listening, token=token, client_token=shown
+            proxy,
+            url or command,
+            limits,
+            listening,
+            token=token,
+            headers=options.headers,
+            client_token=shown,
         )
     except OSError as error:
         where = f"{listening.host}:{listening.port}"

@@ -1,4 +1,4 @@
-"""The proxy in front of an HTTP server: the client on pipes, the server at an address.
+"""A server at an address, as it is to a client on pipes: it takes lines, and gives lines.
 
 See MCP 2025-11-25, basic/transports, "Streamable HTTP": each line of the client is a POST, a GET
 takes what the server says by itself, and a DELETE ends the session.
@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from toolbus.mcp.proxy.http_client import HttpClient, HttpReply, Timeouts
 from toolbus.mcp.proxy.http_connection import TransportError
+from toolbus.mcp.proxy.json_lines import read_body
 from toolbus.mcp.proxy.jsonrpc import (
     SERVER_GONE,
     Frame,
@@ -23,9 +24,7 @@ from toolbus.mcp.proxy.jsonrpc import (
     read_frame,
     read_json,
 )
-from toolbus.mcp.proxy.pipes import open_sink
 from toolbus.mcp.proxy.processes import FAILED
-from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import (
     LIST,
     REVISION,
@@ -37,15 +36,13 @@ from toolbus.mcp.proxy.revisions import (
     is_stateless,
     routing,
 )
-from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.sse import on_one_line
-from toolbus.mcp.proxy.stdio import ProxyLimits, calling_on_signals, pass_requests
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.proxy.stdio import ProxyLimits
 
 logger = logging.getLogger("toolbus")
 
@@ -59,60 +56,22 @@ _RESUMES = 10
 """How often a stream that broke off is taken up again for one request."""
 
 
-async def run_remote(
-    proxy: Proxy,
-    url: SplitResult,
-    limits: ProxyLimits | None = None,
-    *,
-    token: str | None = None,
-    output: int = 1,
-) -> int:
-    """Stand between standard input and output and the server at *url*; return 0 at the end.
-
-    *token* is sent as bearer token, and stands in no log.
-    """
-    limits = limits or ProxyLimits()
-    sink = await open_sink(output)
-    remote = RemoteServer(url, limits, token)
-    session = ProxySession(proxy, Directions(sink.write, remote.write))
-    remote.take, remote.is_open = session.from_server, session.is_open
-    asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
-    if await _ended(asking, sink.lost):
-        session.client_gone()
-        await session.settle(limits.grace)
-        await remote.settle(limits.grace)
-    asking.cancel()
-    await asyncio.wait({asking})
-    await remote.close()
-    session.server_gone("the proxy has ended")
-    await session.close()
-    await sink.close(limits.grace)
-    return 0
-
-
-async def _ended(asking: asyncio.Task[None], lost: asyncio.Future[None]) -> bool:
-    """Wait until the client has left, or a signal ends us; tell whether it was the client."""
-    stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def stop(_number: int) -> None:
-        if not stopped.done():
-            stopped.set_result(None)
-
-    with calling_on_signals(stop):
-        ends: set[asyncio.Future[Any]] = {asking, stopped, lost}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    return not stopped.done()
-
-
 class RemoteServer:
     """A server at an address; *take* gets each line that it says, *is_open* tells what it owes."""
 
     take: Callable[[bytes], Awaitable[None]]
     is_open: Callable[[Any], bool]
 
-    def __init__(self, url: SplitResult, limits: ProxyLimits, token: str | None) -> None:
+    def __init__(
+        self,
+        url: SplitResult,
+        limits: ProxyLimits,
+        token: str | None,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._headers |= headers
         self._params, self._wire = HeaderParams(), HttpClient()
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}
@@ -223,7 +182,13 @@ class RemoteServer:
             reply.close()
 
     async def _take_body(self, frame: Frame | None, reply: HttpReply) -> None:
-        body, refused = on_one_line(await reply.body(self._limits.frame)), reply.status >= _BAD
+        read = await read_body(reply, frame, self._limits.frame)
+        if not isinstance(read, bytes):
+            async for event in read:
+                if event.data:
+                    await self._take_line(frame, event.line)
+            return
+        body, refused = on_one_line(read), reply.status >= _BAD
         if body and (not refused or _answers(body, frame)):
             await self._take_line(frame, body + b"\n")
         elif refused:
@@ -243,7 +208,7 @@ class RemoteServer:
                 async for event in reply.events(self._limits.frame):
                     last_id, wait = event.id or last_id, event.wait or wait
                     if event.data:
-                        await self._take_line(frame, on_one_line(event.data) + b"\n")
+                        await self._take_line(frame, event.line)
                         if _answers(event.data, frame):
                             await reply.finish(_REST)
                             return

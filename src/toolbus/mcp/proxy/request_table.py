@@ -143,20 +143,3 @@ class ProgressTokens:
             case {"progressToken": str(token)}:
                 return token in self._known
         return True
-
-
-class BatchResponse:
-    """The answers to the *count* requests of a batch, sent as one array when all are there.
-
-    See JSON-RPC 2.0, section 6.
-    """
-
-    def __init__(self, count: int, send: Send) -> None:
-        self._count, self._send = count, send
-        self._answers: list[bytes] = []
-
-    def add(self, line: bytes) -> None:
-        """Take one answer."""
-        self._answers.append(line.strip())
-        if len(self._answers) == self._count:
-            self._send(b"[" + b",".join(self._answers) + b"]\n")

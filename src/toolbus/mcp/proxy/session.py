@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from toolbus.mcp.proxy.batches import BatchResponse, refused_batch, wants_answer
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
+from toolbus.mcp.proxy.client_requests import ClientRequests
 from toolbus.mcp.proxy.jsonrpc import (
     SERVER_GONE,
     Frame,
@@ -20,7 +22,7 @@ from toolbus.mcp.proxy.jsonrpc import (
     read_frame,
 )
 from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give
-from toolbus.mcp.proxy.request_table import BatchResponse, OpenRequest, ProgressTokens
+from toolbus.mcp.proxy.request_table import OpenRequest, ProgressTokens
 from toolbus.mcp.proxy.response_filter import ResponseFilter
 from toolbus.mcp.proxy.revisions import CALL, CANCELLED, ERROR, cancelled_id, params_of
 from toolbus.mcp.proxy.running_calls import RunningCalls
@@ -66,6 +68,7 @@ class ProxySession:
             response_filter=response_filter,
             log=self._log,
         )
+        self._requests = ClientRequests(proxy.bus, self.scope, self._forward)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
 
@@ -137,18 +140,22 @@ class ProxySession:
         """Wait at most *seconds* for what is being judged, also for what comes meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while tasks := (*self._calls.tasks, *self._tasks):
+                while tasks := self._under_way:
                     await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Cancel what is under way, and write what is to be kept."""
-        tasks = (*self._calls.tasks, *self._tasks)
+        tasks = self._under_way
         self._calls.stop()
-        for task in tuple(self._tasks):
+        for task in (*self._tasks, *self._requests.tasks):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         await self._log.close()
+
+    @property
+    def _under_way(self) -> tuple[asyncio.Task[Any], ...]:
+        return (*self._calls.tasks, *self._requests.tasks, *self._tasks)
 
     # --- what the client sends -----------------------------------------------------------------
 
@@ -182,6 +189,11 @@ class ProxySession:
                 return
         if frame.is_answer and self._pending.take_elicited(frame, line):
             return
+        if not (self.judging and self._requests.take(frame, line, directions)):
+            self._forward(frame, line, directions)
+
+    def _forward(self, frame: Frame, line: bytes, directions: Directions) -> None:
+        """Send a frame to the server; of a request the answer is expected then."""
         if frame.is_request:
             if self._pending.gone is not None:
                 directions.reply(error_frame(frame.id, SERVER_GONE, self._pending.gone))
@@ -191,13 +203,15 @@ class ProxySession:
         directions.to_server(line)
 
     def _take_batch(self, batch: list[bytes], line: bytes, directions: Directions) -> None:
-        """Take a batch apart if its frames are judged: each may be answered at another time.
-
-        Only the revision of 2025-03-26 has batches: its basic/index, "Batching".
-        """
+        """Take a batch apart if its frames are judged: each may be answered at another time."""
+        if self.judging and (refusal := refused_batch(batch)) is not None:
+            logger.warning("a batch of %d frames is refused", len(batch))
+            if refusal:
+                directions.reply(refusal)
+            return
         if self.judging:
             all_canonical = [from_client(part) for part in batch]
-            gathered = BatchResponse(sum(map(_wants_answer, all_canonical)), directions.reply)
+            gathered = BatchResponse(sum(map(wants_answer, all_canonical)), directions.reply)
             for canonical in all_canonical:
                 self._take_canonical(canonical, directions._replace(answer=gathered.add))
             return
@@ -207,12 +221,14 @@ class ProxySession:
         directions.to_server(line)
 
     def _take_cancellation(self, frame: Frame, line: bytes, directions: Directions) -> None:
-        """Pass it on; a call that has not come to the server ends here.
+        """Pass it on; what has not come to the server ends here.
 
         A server may still answer a call that it has cancelled, and the client wait for that: see
         MCP 2025-11-25, basic/utilities/cancellation, "Timing Considerations".
         """
         request_id = cancelled_id(frame)
+        if self._requests.stop(request_id):
+            return
         call, late = self._calls.pop(request_id), None
         if call is not None:
             answer = call.request.directions.reply
@@ -282,10 +298,3 @@ class ProxySession:
             unasked = "the server answered %r, which nobody asked or it answered before; dropped"
             logger.warning(unasked, frame.id)
         return None
-
-
-def _wants_answer(canonical: bytes | Refusal) -> bool:
-    if isinstance(canonical, Refusal):
-        return canonical.wants_answer
-    frame = read_frame(canonical)
-    return frame is not None and frame.is_request

@@ -26,6 +26,11 @@ class Event(NamedTuple):
     comments: bool = False
 
     @property
+    def line(self) -> bytes:
+        """The frame that it carries, on one line, with a line end."""
+        return on_one_line(self.data or b"") + b"\n"
+
+    @property
     def wait(self) -> float:
         """Seconds to wait before its stream is taken up again; 0: it does not say."""
         return min(self.retry or 0, _LONGEST_WAIT) / 1000

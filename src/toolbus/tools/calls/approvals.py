@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.bus.dispatch.callables import is_async, takes
@@ -24,6 +25,11 @@ Approver: TypeAlias = Callable[[Ask, ToolCall | None, Scope], bool | Deny | Awai
 logger = logging.getLogger("toolbus")
 
 
+def _can_decide(approver: Any) -> bool:
+    """Tell whether *approver* can be called; what a class gives back is never a decision."""
+    return callable(approver) and not isinstance(approver, type) and takes(approver, 3)
+
+
 class Approvals:
     """Asks *approver*, sync (in a thread) or async, for at most *timeout* seconds a question.
 
@@ -31,9 +37,12 @@ class Approvals:
     """
 
     def __init__(self, approver: Approver | None = None, timeout: float | None = None) -> None:
-        if approver is not None and not (callable(approver) and takes(approver, 3)):
+        if approver is not None and not _can_decide(approver):
             reason = "it must be callable with a question, a call and a scope"
             raise RegistrationError(f"approver {approver!r}", reason)
+        if timeout is not None and not (type(timeout) in {int, float} and 0 < timeout < inf):
+            reason = f"expected a positive number of seconds, not {timeout!r}"
+            raise RegistrationError("approval_timeout", reason)
         self._approver, self._timeout = approver, timeout
         self._lock = LoopLock()
 

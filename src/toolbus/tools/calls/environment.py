@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolbus.tools.calls.advertised import ArgumentsCheck
-from toolbus.tools.contexts import ToolContext
+from toolbus.tools.contexts import NO_DEPS, ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,14 +35,17 @@ class CallEnvironment:
         max_attempts: int,
         progress: Progress,
         clock: Callable[[], int],
+        deps: Any = NO_DEPS,
     ) -> None:
         self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
-        self.max_attempts, self.progress = max_attempts, progress
+        self.max_attempts, self.progress, self.deps = max_attempts, progress, deps
         self.check, self.clock = ArgumentsCheck(toolset), clock
 
     def context_of(self, call: ToolCall) -> ToolContext:
         """Return what the tool of *call* may know of it."""
-        return ToolContext(self.scope, call.id, self.nested, self.progress, self.approvals)
+        return ToolContext(
+            self.scope, call.id, self.nested, self.progress, self.approvals, deps=self.deps
+        )
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Run a call for a tool."""

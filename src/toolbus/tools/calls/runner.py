@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.environment import CallEnvironment
+from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class ToolRunner(CallEnvironment):
         reported: the ids of calls whose `TOOL_CALL_AFTER` was fired and whose message is not yet
             appended; who closes them later passes the same set.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
+        deps: what the tools get as `ToolContext.deps`: any object, which goes nowhere else.
         progress: gets what tools tell of their progress.
         ids: makes the ids of calls and messages.
         clock: counts nanoseconds, for durations.
@@ -70,6 +72,7 @@ class ToolRunner(CallEnvironment):
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         sheltered: bool = False,
         reported: set[str] | None = None,
+        deps: Any = NO_DEPS,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
         ids: Callable[[], str] = new_id,
@@ -83,6 +86,7 @@ class ToolRunner(CallEnvironment):
             max_attempts=max_attempts,
             progress=_guarded(progress),
             clock=clock,
+            deps=deps,
         )
         self._append, self._sheltered = append or partial(admit, bus), sheltered
         self._ids = ids

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.mcp.proxy.http.http_request import HttpRequest
+    from toolbus.mcp.proxy.http.oauth_gateway import OAuthGateway
     from toolbus.mcp.proxy.http_client import HttpClient, HttpReply
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.stdio import ProxyLimits
@@ -76,7 +77,9 @@ class Upstream(NamedTuple):
     """The server at *url*, over *wire*.
 
     *token* goes to it with requests that bring no credentials of their own; *guarded* says that
-    those which they bring are for the proxy, and none of the server's business.
+    those which they bring are for the proxy, and none of the server's business. *headers* go to it
+    with each request, in the place of a client's of the same names. Where *oauth* is, clients bring
+    tokens of their own.
     """
 
     wire: HttpClient
@@ -84,6 +87,8 @@ class Upstream(NamedTuple):
     limits: ProxyLimits
     token: str | None = None
     guarded: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+    oauth: OAuthGateway | None = None
 
     async def send(
         self,
@@ -111,12 +116,19 @@ class Upstream(NamedTuple):
         waits = Timeouts(head=None if is_patient(frame) else self.limits.silence)
         return await self.wire.send(url, request.method, fields, line, waits)
 
+    def answered(self, request: HttpRequest, reply: HttpReply) -> list[tuple[str, str]]:
+        """Return the headers of *reply* that are for the client of *request*."""
+        fields = end_to_end(reply.fields)
+        return fields if self.oauth is None else self.oauth.challenges(request, fields)
+
     def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
         dropped = _OURS | {"authorization"} if self.guarded else _OURS
+        dropped = dropped | {name for name, _ in self.headers}
         fields = [field for field in end_to_end(request.fields) if field[0].lower() not in dropped]
-        if self.token is not None and (self.guarded or "authorization" not in request.headers):
+        shows = "authorization" in request.headers and not self.guarded
+        if self.token is not None and not shows:
             fields.append(("authorization", f"Bearer {self.token}"))
-        return [*fields, ("accept-encoding", "identity")]
+        return [*fields, *self.headers, ("accept-encoding", "identity")]
 
 
 def identity(fields: Iterable[tuple[str, str]]) -> Hashable:

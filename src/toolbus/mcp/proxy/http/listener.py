@@ -8,6 +8,8 @@ from urllib.parse import SplitResult
 from toolbus.mcp.proxy.http.asgi_app import Rules
 from toolbus.mcp.proxy.http.bridge import Bridge
 from toolbus.mcp.proxy.http.forwarding import Upstream
+from toolbus.mcp.proxy.http.oauth_gateway import ISSUERS, OAuthGateway
+from toolbus.mcp.proxy.http.oauth_metadata import RESOURCE, SERVER
 from toolbus.mcp.proxy.http.relay import Relay
 from toolbus.mcp.proxy.http.serving import bind, serve
 from toolbus.mcp.proxy.http_client import HttpClient
@@ -27,16 +29,22 @@ async def run_listener(
     listening: Listening,
     *,
     token: str | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
     client_token: str | None = None,
 ) -> int:
     """Let HTTP clients in to *server*, an address or a command, until a signal; return 0.
 
-    *token* is what the server is shown, *client_token* what clients must show. Raises `OSError`.
+    *token* is what the server is shown, with *headers* of each request; *client_token* is what
+    clients must show. Raises `OSError`.
     """
     limit, idle = listening.sessions, listening.idle
     backend: Bridge | Relay
+    oauth = None
     if isinstance(server, SplitResult):
-        upstream = Upstream(HttpClient(), server, limits, token, guarded=client_token is not None)
+        guarded, wire = client_token is not None, HttpClient()
+        # Where clients show a token for the proxy they cannot show one of theirs for the server.
+        oauth = None if guarded else OAuthGateway(wire, server, listening.path)
+        upstream = Upstream(wire, server, limits, token, guarded, headers, oauth)
         backend = Relay(proxy, upstream, limit=limit, idle=idle)
     else:
         backend = Bridge(proxy, server, limits, limit=limit, idle=idle)
@@ -47,5 +55,6 @@ async def run_listener(
         token=client_token,
         body=limits.frame,
         seconds=listening.seconds,
+        others=() if oauth is None else (RESOURCE, SERVER, ISSUERS),
     )
     return await serve(bind(listening.host, listening.port), backend, rules, limits.grace)

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.http.failures import failure_of
-from toolbus.mcp.proxy.http.forwarding import Exchange, end_to_end
+from toolbus.mcp.proxy.http.forwarding import Exchange
 from toolbus.mcp.proxy.http.http_request import requests_in
 from toolbus.mcp.proxy.http.relayed_response import RelayedResponse, as_error
 from toolbus.mcp.proxy.http_connection import TransportError
+from toolbus.mcp.proxy.json_lines import read_body
 from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, Frame, error_frame, read_frame
 from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.revisions import cancelled_id, is_stateless, params_of
 from toolbus.mcp.proxy.sse import nameless
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from toolbus.mcp.proxy.http.clients import Client
     from toolbus.mcp.proxy.http.forwarding import Upstream
     from toolbus.mcp.proxy.http.http_request import HttpRequest
@@ -47,7 +50,7 @@ class RelayedRequest:
     ) -> None:
         self.request, self.frame, self.client, self._server = request, frame, client, server
         self.ids = [part.id for part in requests_in(frame, request.body)]
-        self._judged = client.session.judging
+        self._judged, self._limit = client.session.judging, server.limits.frame
         status = 400 if frame is None else 202
         self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
         self._directions = Directions(self.response.say, self._to_server, self.answer)
@@ -185,7 +188,7 @@ class RelayedRequest:
         if reply.is_coded:
             await self._pass_coded(reply)
         elif reply.is_stream and reply.status == _OK:
-            await self._take_stream(exchange, reply)
+            await self._take_stream(exchange, reply, reply.events(self._limit))
         else:
             return await self._take_body(exchange, reply)
         return _NO_ANSWER
@@ -193,15 +196,18 @@ class RelayedRequest:
     async def _pass_coded(self, reply: HttpReply) -> None:
         # In it nobody can look for answers.
         self.response.pending = 0
-        self.response.begin_stream(reply.status, end_to_end(reply.fields))
+        self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
         async for part in reply.pieces():
             self.response.put_bytes(part)
             await self.response.wait_for_room()
 
-    async def _take_stream(self, exchange: Exchange, reply: HttpReply) -> None:
+    async def _take_stream(
+        self, exchange: Exchange, reply: HttpReply, events: AsyncIterator[Event]
+    ) -> None:
         if exchange.main:
-            self.response.begin_stream(reply.status, end_to_end(reply.fields))
-        async for event in reply.events(self._server.limits.frame):
+            fields, in_lines = self._server.answered(self.request, reply), not reply.is_stream
+            self.response.begin_stream(reply.status, fields, in_lines=in_lines)
+        async for event in events:
             self._resumable = self._resumable or (exchange.asked and event.id is not None)
             # What the proxy has asked for by itself the client cannot resume.
             await self._take_event(event if exchange.asked else nameless(event))
@@ -242,7 +248,10 @@ class RelayedRequest:
         await session.from_server(data, self._directions)
 
     async def _take_body(self, exchange: Exchange, reply: HttpReply) -> str:
-        status, body = reply.status, await reply.body(self._server.limits.frame)
+        status, body = reply.status, await read_body(reply, exchange.frame, self._limit)
+        if not isinstance(body, bytes):
+            await self._take_stream(exchange, reply, body)
+            return _NO_ANSWER
         if _ELSEWHERE <= status < _BAD:
             reason = "the server is elsewhere; give the proxy the address that it means"
             raise TransportError(reason)
@@ -251,7 +260,7 @@ class RelayedRequest:
         is_whole = is_answer or (self._wants_answer(exchange) and status < _BAD)
         line = body if is_whole else as_error(exchange.request_id, answer, body, status)
         if exchange.main:
-            self.response.set_body(status, end_to_end(reply.fields), line, body)
+            self.response.set_body(status, self._server.answered(self.request, reply), line, body)
         if is_whole or body:
             await self.client.session.from_server(line, self._directions)
         if is_whole:
@@ -286,5 +295,6 @@ class RelayedRequest:
         if running:
             await asyncio.wait(running)
         await self.client.leave(self, resumable=self._resumable)
-        # What is detached lives as long as its session.
-        self.request.body = b""
+        # What is detached lives as long as its session, and the rest until the collector comes.
+        self.request.body, self.frame = b"", None
+        self.response.release()

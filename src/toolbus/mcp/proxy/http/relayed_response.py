@@ -56,6 +56,7 @@ class RelayedResponse:
         self._line: bytes | None = None
         self._ready = asyncio.Event()
         self._failure: Exception | None = None
+        self._in_lines = False
 
     async def send(self) -> None:
         """Send it, whole or as a stream while that comes; raises what broke it off."""
@@ -67,9 +68,13 @@ class RelayedResponse:
         else:
             await self._request.answer(*self._whole())
 
-    def begin_stream(self, status: int, fields: HeaderFields) -> None:
-        """Begin a stream with *status* and *fields*, if nothing has begun."""
+    def begin_stream(self, status: int, fields: HeaderFields, *, in_lines: bool = False) -> None:
+        """Begin a stream with *status* and *fields*, if nothing has begun.
+
+        It is one of events, or of frames *in_lines* if nobody judges what the server sends so.
+        """
         if not self._ready.is_set():
+            self._in_lines = in_lines and not self._judged
             self.stream = EventStream(EventBuffer())
             self.status, self._fields = status, fields
             self._ready.set()
@@ -120,7 +125,9 @@ class RelayedResponse:
 
         Without a *line* it says where the stream is.
         """
-        if event is None:
+        if event is None and self._in_lines:
+            data = unbroken(line) + b"\n"
+        elif event is None:
             data = write_event(unbroken(line))
         elif line == (event.data or b"") and not self._judged:
             data = event.raw
@@ -139,6 +146,10 @@ class RelayedResponse:
             if self.stream is not None:
                 self.stream.end()
             self._ready.set()
+
+    def release(self) -> None:
+        """Hold what was sent no longer."""
+        self._shown, self._body, self._line = None, b"", None
 
     def _stream_fields(self) -> HeaderFields:
         if not self._judged:

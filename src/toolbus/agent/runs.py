@@ -1,0 +1,202 @@
+"""One run of a session: turns of a model call and its tool calls, until the model has answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from toolbus.agent.prompts import content_of, message_of
+from toolbus.errors import MessageDenied, ToolbusError
+from toolbus.events.catalogue import (
+    MODEL_CALL_AFTER,
+    MODEL_CALL_BEFORE,
+    MODEL_CALL_DELTA,
+    MODEL_CALL_ERROR,
+    RUN_AFTER,
+    RUN_BEFORE,
+    RUN_ERROR,
+    TOOLS_PROVIDE,
+    ModelDelta,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+    RunFailure,
+    RunResult,
+    RunStart,
+)
+from toolbus.messages.records import AssistantMessage
+from toolbus.models.answers import ask, with_own_ids
+from toolbus.tasks.shielding import shield_until_done
+from toolbus.tools.calls.advertised import AdvertisedTools
+from toolbus.tools.contexts import NO_DEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.agent.prompts import Prompt
+    from toolbus.agent.sessions import AgentSession
+    from toolbus.events.catalogue import RunStatus, Scope, TransformEvent
+    from toolbus.messages.records import JsonObject
+
+V = TypeVar("V")
+logger = logging.getLogger("toolbus")
+
+
+class AgentRun:
+    """One run of a session."""
+
+    def __init__(
+        self,
+        session: AgentSession,
+        scope: Scope,
+        on_delta: Callable[[ModelDelta], None] | None,
+        deps: Any = NO_DEPS,
+    ) -> None:
+        self._session, self._config, self._scope = session, session.config, scope
+        self._bus, self._on_delta, self._deps = session.config.bus, on_delta, deps
+        self._usage: Counter[str] = Counter()
+        self._first = len(session.transcript.messages)
+        self._latest: AssistantMessage | None = None
+
+    async def to_its_end(self, prompt: Prompt) -> RunResult:
+        """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
+        content = content_of(prompt, self._scope.session_id)
+        start = RunStart(prompt=content, messages=tuple(self._session.transcript.messages))
+        end = None
+        try:
+            end = await self._attempt(start, prompt)
+        except Exception as error:
+            end = self._failed(error)
+            raise
+        finally:
+            end = end or self._result("cancelled", "the run was cancelled")
+            self._bus.do(RUN_AFTER, end, scope=self._scope)
+        return end
+
+    async def _attempt(self, start: RunStart, prompt: Prompt) -> RunResult:
+        """Return the end, or raise what no handler answers."""
+        try:
+            return await self._turns(start, prompt)
+        except asyncio.CancelledError:
+            await shield_until_done(self._settle)
+            raise
+        except Exception as error:
+            failure = RunFailure(
+                start=start, error_type=type(error).__name__, error_text=str(error)
+            )
+            answer: RunResult | None = await self._answer(RUN_ERROR, failure)
+            if answer is None:
+                raise
+            return answer
+
+    async def _turns(self, start: RunStart, prompt: Prompt) -> RunResult:
+        context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
+        denied = context.denied
+        if denied is None and context.asked is not None:
+            denied = await self._config.approvals.refusal(context.asked, None, self._scope)
+        if denied is not None:
+            return self._result("denied", denied.reason)
+        await self._session.begin(self._scope, settle=True)
+        await self._session.take_waiting(self._scope)
+        message = message_of(prompt, context.value, self._session.new_id)
+        await self._session.transcript.append(message, self._scope)
+        for turn in range(1, self._config.max_turns + 1):
+            self._scope = replace(self._scope, turn=turn)
+            await self._bus.catch_up()
+            if (end := await self._turn()) is not None:
+                return end
+        return self._result("max_turns", f"no final answer after {self._scope.turn} turns")
+
+    async def _turn(self) -> RunResult | None:
+        """Call the model, then the tools that it asked for; None if the run goes on."""
+        session = self._session
+        advertised = AdvertisedTools.of(
+            await self._bus.apply(TOOLS_PROVIDE, self._config.tools.specs, scope=self._scope)
+        )
+        context = await self._bus.apply(
+            MODEL_CALL_BEFORE, self._request(advertised), scope=self._scope
+        )
+        if context.denied is not None:
+            return self._result("denied", context.denied.reason)
+        # What the model was not told of, it cannot call.
+        advertised.specs = {spec.name: spec for spec in context.value.tools}
+        message = context.answer or await self._call_model(context.value)
+        self._usage.update(_counts(message.usage))
+        message = with_own_ids(message, session.transcript.has, session.new_id)
+        try:
+            answer = await session.transcript.append(message, self._scope)
+        except MessageDenied as error:
+            return self._result("denied", error.reason)
+        assert isinstance(answer, AssistantMessage)  # noqa: S101 - a replacement keeps the role
+        self._latest = answer
+        if answer.tool_calls:
+            runner = session.runner(self._scope, self._deps)
+            await runner.call_all(answer.tool_calls, advertised)
+        await session.take_waiting(self._scope)
+        return None if answer.tool_calls else self._result("ok")
+
+    def _request(self, advertised: AdvertisedTools) -> ModelRequest:
+        return ModelRequest(
+            model=self._config.model.name,
+            messages=tuple(self._session.transcript.messages),
+            tools=tuple(advertised.specs.values()),
+            settings=self._config.model_settings,
+        )
+
+    async def _call_model(self, request: ModelRequest) -> AssistantMessage:
+        clock = self._config.clock
+        since = clock()
+        try:
+            on_delta = None if self._on_delta is None else self._show
+            message = await ask(self._config.model, request, on_delta)
+        except Exception as error:
+            failure = ModelFailure(
+                request=request, error_type=type(error).__name__, error_text=str(error)
+            )
+            answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
+            if answer is None:
+                raise
+            return answer
+        reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
+        self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
+        return message
+
+    def _show(self, delta: ModelDelta) -> None:
+        self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
+        if self._on_delta is not None:
+            self._on_delta(delta)
+
+    async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:
+        """Return what a handler gives in place of *failure*, None if that stands."""
+        context = await self._bus.apply(event, failure, scope=self._scope)
+        return None if context.denied is not None else context.answer
+
+    async def _settle(self) -> None:
+        """Answer the calls of a message that was appended as the run was cancelled."""
+        try:
+            await self._session.settle(self._scope)
+        except ToolbusError as error:
+            logger.warning("tool calls of a cancelled run have no answer yet: %s", error)
+
+    def _failed(self, error: Exception) -> RunResult:
+        if isinstance(error, MessageDenied):
+            return self._result("denied", error.reason)
+        return self._result("error", f"{type(error).__name__}: {error}")
+
+    def _result(self, status: RunStatus, reason: str | None = None) -> RunResult:
+        return RunResult(
+            status=status,
+            message=self._latest,
+            turns=self._scope.turn,
+            usage=dict(self._usage),
+            messages=self._session.transcript.messages[self._first :],
+            reason=reason,
+        )
+
+
+def _counts(usage: JsonObject) -> dict[str, int]:
+    return {key: value for key, value in usage.items() if type(value) is int}

@@ -1,0 +1,145 @@
+"""A tool call and the response to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from msgspec.structs import replace
+
+from toolbus.messages.codec import encode
+from toolbus.messages.fields import (
+    Record,
+    are_plain,
+    check_kind,
+    check_texts,
+    freeze_json,
+    freeze_objects,
+)
+from toolbus.messages.ids import MISSING_ID, fill_id
+from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
+from toolbus.messages.parts import Part, TextPart, freeze_content, join_text
+from toolbus.messages.text_walker import TextMapper, rewrite_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ToolCall(Record, frozen=True, kw_only=True):
+    """A tool call, as a model asked for it or as a handler rewrote it.
+
+    *raw* is the model's own text of the arguments when that was no JSON object.
+    """
+
+    id: str = MISSING_ID
+    name: str
+    arguments: JsonObject = EMPTY
+    raw: str | None = None
+
+    def __post_init__(self) -> None:
+        if not are_plain(self.id, self.name):
+            fill_id(self)
+            check_texts(self, "id", "name")
+        if self.raw is not None:
+            check_texts(self, "raw")
+        if type(self.arguments) is not FrozenDict:
+            freeze_objects(self, "arguments")
+
+    def with_arguments(self, arguments: JsonObject) -> Self:
+        """Return this call with exactly *arguments*, and without `raw`."""
+        return replace(self, arguments=arguments, raw=None)
+
+    def merge_arguments(self, patch: JsonObject) -> Self:
+        """Return this call with the items of *patch* laid over its arguments."""
+        return self.with_arguments({**self.arguments, **patch})
+
+    def without_arguments(self, *names: str) -> Self:
+        """Return this call without the arguments *names*; names that it lacks are ignored."""
+        remaining = {name: value for name, value in self.arguments.items() if name not in names}
+        return self.with_arguments(remaining)
+
+
+class Content(Record, frozen=True):
+    """The one field of a response that may be given without its name."""
+
+    is_open: ClassVar[bool] = True
+    content: tuple[Part, ...] = ()
+
+
+class ToolResponse(Content, frozen=True, kw_only=True):
+    """What a tool returned: `ToolResponse("…")`, or parts for its *content*.
+
+    *parameters* are those that the tool ran with, *structured* is any JSON value,
+    *duration_ns* counts nanoseconds; the lifecycle stamps the facts of the execution.
+    """
+
+    structured: Any = None
+    is_error: bool = False
+    error_type: str | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    parameters: JsonObject | None = None
+    duration_ns: int | None = None
+    metadata: JsonObject = EMPTY
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            content: str | tuple[Part, ...] = (),
+            *,
+            structured: Any = None,
+            is_error: bool = False,
+            error_type: str | None = None,
+            tool_name: str | None = None,
+            tool_call_id: str | None = None,
+            parameters: JsonObject | None = None,
+            duration_ns: int | None = None,
+            metadata: JsonObject = EMPTY,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if self.content != ():
+            freeze_content(self)
+        if self.structured is not None:
+            freeze_json(self, "structured")
+        if self.is_error is not False:
+            check_kind(self, "is_error", bool)
+        if not (self.error_type is self.tool_name is self.tool_call_id is None):
+            check_texts(self, "error_type", "tool_name", "tool_call_id", optional=True)
+        if self.duration_ns is not None:
+            check_kind(self, "duration_ns", int)
+        if self.parameters is not None:
+            freeze_objects(self, "parameters")
+        if type(self.metadata) is not FrozenDict:
+            freeze_objects(self, "metadata")
+
+    @classmethod
+    def from_text(
+        cls, text: str, *, is_error: bool = False, error_type: str | None = None
+    ) -> ToolResponse:
+        """Return a response of one text part."""
+        return cls(content=(TextPart(text),), is_error=is_error, error_type=error_type)
+
+    @property
+    def text(self) -> str:
+        """Its text and resource parts, one a line; without any part, *structured* as JSON."""
+        if not self.content and self.structured is not None:
+            return encode(self.structured).decode()
+        return join_text(self.content)
+
+    def with_text(self, text: str) -> ToolResponse:
+        """Return this response with one text part in place of all content and `structured`."""
+        return replace(self, content=(TextPart(text),), structured=None)
+
+    def map_text(self, change: Callable[[str], str]) -> ToolResponse:
+        """Return this response with *change* applied to every text that the model could read.
+
+        That is: text parts, texts of resources, base64 data of a type that is text (SVG is), and
+        every string inside `structured`, keys too, for a secret may be a key; if nothing changes,
+        the same object.
+        """
+        mapper = TextMapper(change)
+        content, structured = rewrite_parts(self.content, mapper), mapper.json(self.structured)
+        if content is self.content and structured is self.structured:
+            return self
+        return replace(self, content=content, structured=structured)
