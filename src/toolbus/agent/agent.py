@@ -209,7 +209,7 @@ class Agent(LivingAgent):
         """
         await self._start()
         merged = {**(arguments or {}), **named}
-        call = ToolCall(id=self._config.ids(), name=name, arguments=merged)
+        call = ToolCall(name=name, arguments=merged)
         return await self._work.run(turns.call_tool(self._main, call))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
