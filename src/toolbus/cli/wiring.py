@@ -22,9 +22,10 @@ examples:
   toolbus wiring agent.py --json     one JSON document
 
 The file is run as `import` runs it. A component, or its class, is installed
-on an empty bus. Without a target it is your own toolbus.toml, in ~/.config/toolbus,
-and behind it the nearest one, or [tool.toolbus] of a pyproject.toml, from this
-folder up to the root of the repository, if you trust it: `toolbus trust`."""
+on an empty bus.
+Without a target it is your own toolbus.toml, in ~/.config/toolbus, and behind
+it the nearest one, or [tool.toolbus] of a pyproject.toml, from this folder up
+to the root of the repository, if you trust it: `toolbus trust`."""
 
 
 def command() -> Command:
