@@ -222,6 +222,9 @@ class Agent(LivingAgent):
         run = run_below(self._config, self.scope, prompt, caller, self._below)
         return await self._work.run(run)
 
+    def _state_place(self) -> tuple[Store, str]:
+        return self._config.store, self._session.scope.session_id
+
     @property
     def _session(self) -> AgentSession:
         return self._below.get() or self._main
