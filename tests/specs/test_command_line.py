@@ -22,7 +22,7 @@ from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
     *("check", "demo", "explain", "export", "forget"),
-    *("proxy", "replay", "sessions", "show", "wiring"),
+    *("proxy", "replay", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on

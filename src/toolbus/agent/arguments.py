@@ -31,10 +31,7 @@ def check_config(config: AgentConfig) -> None:
         raise RegistrationError(f"max_turns {turns!r}", reason)
     if not isinstance(keep_originals, bool):
         raise RegistrationError(f"keep_originals {keep_originals!r}", "expected True or False")
-    for name, function in (("ids", config.ids), ("clock", config.clock)):
-        if not (callable(function) and takes(function, 0)):
-            reason = "it must be callable without an argument"
-            raise RegistrationError(f"{name} {function!r}", reason)
+    _check_source("clock", config.clock)
     try:
         freeze_object(config.model_settings, "$")
     except FreezeError as error:
@@ -44,8 +41,15 @@ def check_config(config: AgentConfig) -> None:
 def made_scope(agent_id: str | None, session_id: str | None, ids: Callable[[], str]) -> Scope:
     """Return a scope of these ids, or fresh ones; raises `RegistrationError` for what is no id."""
     _check_texts(session_id=session_id, agent_id=agent_id)
+    _check_source("ids", ids)
     agent_id = _made_by(ids) if agent_id is None else agent_id
     return Scope(agent_id=agent_id, session_id=session_id or _made_by(ids))
+
+
+def _check_source(name: str, function: Any) -> None:
+    if not (callable(function) and takes(function, 0)):
+        reason = "it must be callable without an argument"
+        raise RegistrationError(f"{name} {function!r}", reason)
 
 
 def _made_by(ids: Callable[[], Any]) -> str:
@@ -74,7 +78,7 @@ def _check_store(store: Any) -> None:
         reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
         raise RegistrationError(f"store {str(store)!r}", reason)
     check_no_class("store", store)
-    for method in ("append", "read", "close"):
+    for method in ("append", "read", "read_state", "swap_state", "close"):
         if not callable(getattr(store, method, None)):
             reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
             raise RegistrationError(f"store {store!r}", reason)
