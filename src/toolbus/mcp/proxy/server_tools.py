@@ -9,7 +9,8 @@ from toolbus.events.values import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.messages.records import encode
-from toolbus.tools.toolset import Tool, Toolset
+from toolbus.tools.definitions import Tool
+from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.environment import CallEnvironment
     from toolbus.tools.calls.table import Signal, State
-    from toolbus.tools.toolset import Tool
+    from toolbus.tools.definitions import Tool
 
 logger = logging.getLogger("toolbus")
 
