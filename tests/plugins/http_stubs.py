@@ -26,9 +26,11 @@ async def http_stub(take):
 
     *take* gets each of them, and returns the bytes of the answer.
     """
-    seen = []
+    seen, open_writers, serving = [], set(), set()
 
     async def serve(reader, writer):
+        open_writers.add(writer)
+        serving.add(asyncio.current_task())
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -43,7 +45,12 @@ async def http_stub(take):
 
     server = await asyncio.start_server(serve, "127.0.0.1")
     async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen
+        finally:
+            for writer in open_writers:
+                writer.close()
+            await asyncio.gather(*serving)
 
 
 class Listening:

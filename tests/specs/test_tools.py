@@ -2,11 +2,12 @@
 
 import asyncio
 import enum
+import inspect
 import logging
 import threading
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from functools import partial, update_wrapper, wraps
 from typing import Annotated, Any
 
 import msgspec
@@ -283,12 +284,145 @@ async def test_a_given_schema_frees_the_signature():
         return arguments
 
     fits = await call(anything, {"n": 1, "m": [2]})
-    fails = await call(anything, {"n": "1"})
+    fails = await call(anything, {"n": "one"})
 
     assert anything.spec.output_schema is None
     assert fits.response.structured == {"n": 1, "m": (2,)}
     assert fails.status == "invalid_arguments"
     assert fails.response.text == "invalid arguments: expected integer, got string - at `$.n`"
+
+
+class Files:
+    """Reads files below a root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def read(self, path: str) -> str:
+        """Read one."""
+        return f"{self.root}/{path}"
+
+    @tool
+    def size(self, path: str) -> int:
+        """Measure one."""
+        return len(path)
+
+    def __call__(self, path: str) -> str:
+        return self.read(path)
+
+
+class Later:
+    async def __call__(self, n: int) -> int:
+        """Count on, later."""
+        await asyncio.sleep(0)
+        return n + 1
+
+
+async def test_a_decorated_function_stays_callable():
+    @tool(name="twice.it")
+    def twice(n: int, *, times: int = 2) -> int:
+        """Take it twice."""
+        return n * times
+
+    @tool
+    async def later(n: int) -> int:
+        return n
+
+    @tool
+    def who(context: ToolContext[str]) -> str:
+        return context.deps
+
+    assert (twice(3), twice(3, times=3), await later(3)) == (6, 9, 3)
+    assert Files("/").size("abc") == Files.size(Files("/"), "abc") == 3
+    assert who(ToolContext(deps="ann")) == "ann"
+    coroutine = later(n=1)
+    assert asyncio.iscoroutine(coroutine)
+    coroutine.close()
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        twice()
+    assert (twice.__name__, twice.__doc__, twice.name) == ("twice", "Take it twice.", "twice.it")
+    assert twice.__wrapped__ is twice.run
+    assert inspect.signature(twice) == inspect.signature(twice.run)
+    with pytest.raises(ToolNotRunError):
+        twice.execute(3)
+
+
+async def test_other_callables_are_tools():
+    @tool(timeout=3)
+    async def find(word: str, limit: int = 5) -> str:
+        """Find a word."""
+        return f"{word} {limit}"
+
+    made = [
+        tool(Files("/a").read),
+        tool(Files("/b")),
+        tool(Later()),
+        tool(partial(find.run, limit=1)),
+        tool(partial(find, limit=2)),
+        tool(find, name="search", idempotent=True),
+    ]
+
+    outcomes = [
+        await call(one, {one.spec.input_schema["required"][0]: 1 if one is made[2] else "x"})
+        for one in made
+    ]
+    assert [(one.spec.name, one.spec.description) for one in made] == [
+        ("read", "Read one."),
+        ("Files", "Reads files below a root."),
+        ("Later", "Count on, later."),
+        ("find", "Find a word."),
+        ("find", "Find a word."),
+        ("search", "Find a word."),
+    ]
+    assert [list(one.spec.input_schema["properties"]) for one in made] == [
+        ["path"],
+        ["path"],
+        ["n"],
+        ["word"],
+        ["word"],
+        ["word", "limit"],
+    ]
+    answers = [one.response.structured or one.response.text for one in outcomes]
+    assert answers == ["/a/x", "/b/x", 2, "x 1", "x 2", "x 5"]
+    assert [one.is_async for one in made] == [False, False, True, True, False, True]
+    assert (made[-1].timeout, made[-1].idempotent, find.idempotent) == (3, True, False)
+
+
+async def test_partial_arguments_are_fixed():
+    def read(root: str, path: str, token: str = "none", context: Context | None = None) -> str:
+        """Read."""
+        return f"{root}/{path} {token} {context and context.call_id}"
+
+    def free(**arguments):
+        return " ".join(f"{name}={value}" for name, value in sorted(arguments.items()))
+
+    @wraps(read)
+    def wrapper(*args, **kwargs):
+        return read(*args, **kwargs)
+
+    safe = [
+        partial(read, "/safe", token="secret"),
+        partial(partial(read, root="/safe"), token="secret"),
+        partial(tool(partial(read, "/safe")), token="secret"),
+        partial(wrapper, root="/safe", token="secret"),
+        update_wrapper(partial(read, "/safe", token="secret"), read),
+    ]
+    taken = tool(partial(free, root="/safe"), input_schema={"type": "object"})
+    unbound = tool(partial(read, "/safe", context=None), name="unbound")
+
+    for one in map(tool, safe):
+        assert list(one.spec.input_schema["properties"]) == ["path"]
+        assert b"safe" not in msgspec.json.encode(one.spec)
+        assert b"secret" not in msgspec.json.encode(one.spec)
+        outcome = await call(one, {"path": "x"})
+        assert outcome.response.text == "/safe/x secret c-1"
+        for name in ("root", "token", "context"):
+            outcome = await call(one, {"path": "x", name: "/"})
+            assert outcome.status == "invalid_arguments", name
+    assert (await call(taken, {"a": 1})).response.text == "a=1 root=/safe"
+    outcome = await call(taken, {"a": 1, "root": "/"})
+    assert outcome.response.text == "invalid arguments: unknown property `root` - at `$`"
+    assert (await call(unbound, {"path": "x"})).response.text == "/safe/x none None"
 
 
 def test_a_parameter_without_hint_is_refused():
@@ -394,21 +528,18 @@ def test_what_is_no_function_is_refused():
     async def later() -> Any:
         yield 1
 
-    nameless = partial(numbers)
-
-    texts = [refusal(tool, one) for one in (Reader, 5, numbers, later, nameless)]
+    texts = [refusal(tool, one) for one in (Reader, 5, numbers, later, partial(later))]
+    nameless = refusal(tool, lambda: 1)
     no_signature = refusal(tool, min)
-    unread = (
-        f"its type hints cannot be read: {nameless!r} is not a module, class, method, or function."
-    )
 
     assert texts == [
         "tool 'Reader': it is a class; give an instance, `Reader(…)`",
         "tool 5: expected a function",
         "tool 'numbers': a generator gives no single result; return one",
         "tool 'later': a generator gives no single result; return one",
-        f"tool {nameless!r}: {unread}",
+        "tool 'later': a generator gives no single result; return one",
     ]
+    assert nameless.startswith("tool '<lambda>': a name has 1 to 128 letters")
     assert no_signature.startswith("tool 'min': no signature found")
 
 
@@ -863,6 +994,40 @@ async def test_parts_become_the_content():
 
     assert [one.content for one in responses] == [(IMAGE,), (TEXT, IMAGE), (RESOURCE, TEXT)]
     assert [one.structured for one in responses] == [None] * 3
+
+
+async def test_texts_among_parts_are_parts():
+    class Word(str):
+        __slots__ = ()
+
+    mixed = (["a chart", IMAGE], (Word("a"), TEXT, "b\ud800"), [IMAGE, ""])
+    kinds = (
+        list[str | ImagePart],
+        list[TextPart | str | ImagePart],
+        tuple[str, ImagePart],
+        tuple[str | ImagePart, ...],
+    )
+
+    responses = [(await call(returns(value))).response for value in mixed]
+    plain = [(await call(returns(value))).response for value in (["a", "b"], ("a",))]
+    schemas = []
+    for kind in (*kinds, list[str], list[str | int | ImagePart]):
+
+        def give():
+            """Give."""
+
+        give.__annotations__["return"] = kind
+        schemas.append(tool(give).spec.output_schema)
+
+    assert [one.content for one in responses] == [
+        (TextPart(text="a chart"), IMAGE),
+        (TextPart(text="a"), TEXT, TextPart(text="b\ufffd")),
+        (IMAGE, TextPart(text="")),
+    ]
+    assert [one.structured for one in responses] == [None] * 3
+    assert [one.structured for one in plain] == [("a", "b"), ("a",)]
+    assert schemas[:4] == [None] * 4
+    assert None not in schemas[4:]
 
 
 async def test_other_values_become_structured_data():

@@ -23,12 +23,13 @@ from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.marks import Mark
+    from toolbus.components.state import State
     from toolbus.events.catalogue import Event
     from toolbus.messages.records import Message
     from toolbus.tools.toolset import Toolset
@@ -37,11 +38,16 @@ _EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
 
+_BEHIND_ALL = -1_000_000, 100_000
+"""From where on what stands behind has its priorities, and how far they go from there."""
+_BEHIND = -500, 400
+"""Below 0 and above -1,000: what comes last on purpose still does, as a redaction of the copy."""
+
 Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
 
 class Host(Protocol):
-    """What a component is installed on: an agent, or anything else that offers these three."""
+    """What a component is installed on: an agent, or anything else that offers these four."""
 
     @property
     def bus(self) -> EventBus:
@@ -55,17 +61,30 @@ class Host(Protocol):
     def scope(self) -> Scope:
         """Whose events its handlers hear, sub-agents included; without an agent id: everyone's."""
 
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what is kept under *name* for the session of *scope*, a sub-agent's its own.
+
+        With *shared* it is that of the outermost agent above, one for all below it. Without a
+        *scope* it is that of the host itself; raises `RegistrationError` if it has many, as the
+        proxy. Names are shared by all components of a host: `AgentComponent.state` gives its own.
+        """
+        ...
+
 
 class AgentComponent:
     """Tools, handlers and adapters, installed together; a subclass marks its methods.
 
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
-    *enabled* may be switched at any time.
+    *enabled* may be switched at any time; its host gives it a *number* among those of its name.
+    *personal_settings* are parameters of its constructor that no project's configuration may
+    give, only the user's own: where a secret goes, say.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
+    personal_settings: Collection[str] = ()
     enabled: bool = True
+    number: int = 1
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()
@@ -73,6 +92,7 @@ class AgentComponent:
     _host: Host | None = None
     _selector: ToolSelector = _EVERY_TOOL
     _priority: int | None = None
+    _is_behind: bool = False
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -87,6 +107,19 @@ class AgentComponent:
     def host(self) -> Host | None:
         """What it is installed on, or None."""
         return self._host
+
+    def state(self, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what it keeps for the session of *scope*; see `Host.state`.
+
+        It is kept under its name, of the second one of that name on a host under `NAME-2`: so the
+        order of components is part of what a session resumes. Raises `RegistrationError` if it is
+        not installed.
+        """
+        if self._host is None:
+            reason = "it is not installed, and what it keeps belongs to what it is installed on"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        name = self.name if self.number == 1 else f"{self.name}-{self.number}"
+        return self._host.state(name, scope, shared=shared)
 
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:
@@ -125,6 +158,20 @@ class AgentComponent:
             reason = "it has a `setup` of its own, which tools and priority do not reach"
             raise RegistrationError(what, f"{reason}; give them to the component itself")
         self._selector, self._priority = selector, priority
+        return self
+
+    def stand_behind(self) -> Self:
+        """Let the components that do not stand behind come first; return it itself.
+
+        Its guards, and its handlers of events that can be answered, run after all of theirs; its
+        other handlers after those of theirs with a priority of 0 or more. Only arguments pass its
+        adapters first, as those of every later component. Raises `RegistrationError` as
+        `restrict` does.
+        """
+        if type(self).setup is not AgentComponent.setup:
+            reason = "it has a `setup` of its own, which could come before your own components"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        self._is_behind = True
         return self
 
     def is_for(self, tool_name: str) -> bool:
@@ -242,6 +289,10 @@ class AgentComponent:
     ) -> None:
         # A host that subscribes itself forgets what it subscribed when it leaves its bus.
         subscriber = agent if isinstance(agent, Subscribing) else agent.bus
+        if self._is_behind and handler != self._on_tool_call_before_adapter:
+            is_last = kind == "guard" or bool(getattr(event, "answer", ()))
+            start, reach = _BEHIND_ALL if is_last else _BEHIND
+            options["priority"] = start + max(-reach, min(options.get("priority", 100), reach))
         subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
         self._undo += (subscribe(event, handler, **options).cancel,)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Un
 
 from toolbus.bus.registry import settings_of
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
-from toolbus.tools.toolset import FunctionTool
+from toolbus.tools.function_tools import FunctionTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -95,12 +95,12 @@ def marked(kind: type) -> Iterator[tuple[str, Mark]]:
         yield from [(name, mark) for mark in method_marks]
 
 
-def tools_of(component: object) -> Iterator[FunctionTool]:
+def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
     """Give the methods of *component* that are tools, in order of definition.
 
     An overriding method is one with the same options; None in its place takes it away.
     """
-    tools: dict[str, FunctionTool] = {}
+    tools: dict[str, FunctionTool[..., Any]] = {}
     for name, attribute in _attributes(type(component)):
         if attribute is None:
             tools.pop(name, None)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from toolbus.bus.bus import EventBus
 from toolbus.components.components import AgentComponent
-from toolbus.components.participants import ComponentHost
+from toolbus.components.participants import ComponentHost, number_components
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
 from toolbus.settings.importing import defines, import_file, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from toolbus.agent.agent import Agent
@@ -57,7 +57,18 @@ def load_configuration(file: str | None = None) -> LoadedTarget:
     """Return what the configuration *file*, else the nearest one, names; raises `LoadError`."""
     from toolbus.config import configuration  # noqa: PLC0415 - not for those who name a file of Python
 
-    read = configuration.read(file)
+    return _loaded(configuration.read(file))
+
+
+def load_nearest() -> LoadedTarget | None:
+    """Return what is in force here, None if nothing is; raises `LoadError`."""
+    from toolbus.config import configuration  # noqa: PLC0415 - as above
+
+    read = configuration.read_nearest()
+    return None if read is None else _loaded(read)
+
+
+def _loaded(read: Configuration) -> LoadedTarget:
     where, components = str(read.file), read.components
     with redirect_stdout(sys.stderr):
         host = _installed(components, where)
@@ -167,8 +178,9 @@ def _made(make: Callable[[], Any], where: str) -> Any:
     return made
 
 
-def _installed(components: Iterable[AgentComponent], where: str) -> ComponentHost:
+def _installed(components: Sequence[AgentComponent], where: str) -> ComponentHost:
     host = ComponentHost()
+    number_components(components)
     for component in components:
         try:
             component.setup(host)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from toolbus.messages.records import JsonObject
-    from toolbus.tools.toolset import Tool
+    from toolbus.tools.definitions import Tool
 
 _CALL_IDS = st.sampled_from(("call-1", "1", "toolu_01A"))
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}

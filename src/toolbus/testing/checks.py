@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event, ToolSpec, TransformEvent
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.testing.laws import LawName
-    from toolbus.tools.toolset import Tool
+    from toolbus.tools.definitions import Tool
 
 
 def check_adapter(

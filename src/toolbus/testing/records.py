@@ -26,7 +26,8 @@ from toolbus.messages.records import (
 )
 from toolbus.testing.drawing import strategies as st
 from toolbus.testing.fitting import any_json, values_for
-from toolbus.tools.toolset import Tool, tool
+from toolbus.tools.definitions import Tool
+from toolbus.tools.function_tools import tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

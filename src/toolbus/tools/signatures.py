@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,7 @@ from toolbus.messages.records import (
     TextPart,
     ToolResponse,
 )
+from toolbus.tools.functions import documentation, hints_of, injected, parameters_of, what
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,11 +42,11 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any], context: type) -> None:
         self._what, hints = what(function), hints_of(function)
-        self.injected = injected(hints, context)
-        texts = argument_texts(inspect.getdoc(function) or "")
+        self.injected = injected(function, context)
+        texts = argument_texts(documentation(function))
         self._parameters = [
             parameter
-            for name, parameter in inspect.signature(function).parameters.items()
+            for name, parameter in parameters_of(function).items()
             if name not in self.injected
         ]
         fields = [
@@ -108,37 +109,6 @@ class Signature:
         return {**root, "$defs": definitions} if definitions else root
 
 
-def what(function: Callable[..., Any]) -> str:
-    """Return how errors call the tool that is made of *function*."""
-    return f"tool {getattr(function, '__qualname__', function)!r}"
-
-
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the type hints of *function*; raises `RegistrationError` if they cannot be read."""
-    # A wrapper shows the signature of what it wraps, which was perhaps defined elsewhere.
-    try:
-        return get_type_hints(inspect.unwrap(function), include_extras=True)
-    except (NameError, SyntaxError, TypeError) as error:
-        reason = f"its type hints cannot be read: {error}"
-        raise RegistrationError(what(function), reason) from None
-
-
-def injected(hints: Mapping[str, Any], context: type) -> tuple[str, ...]:
-    """Return the names of the parameters whose hint is *context*, `context[…]` or a union of it."""
-    return tuple(
-        [
-            name
-            for name, hint in hints.items()
-            if name != "return" and any(_names(kind, context) for kind in (hint, *get_args(hint)))
-        ]
-    )
-
-
-def _names(hint: Any, context: type) -> bool:
-    """Tell whether *hint* is *context*, with type arguments or without."""
-    return hint is context or get_origin(hint) is context
-
-
 def argument_texts(doc: str) -> dict[str, str]:
     """Return the texts of the `Args:` block of a docstring, by argument."""
     _, _, block = f"\n{doc}".partition("\nArgs:\n")
@@ -181,10 +151,18 @@ def _is_content(hint: Any) -> bool:
     if kind is Annotated:
         return _is_content(arguments[0])
     if kind in {list, tuple}:
-        return bool(arguments) and all(map(_is_part, arguments))
+        return bool(arguments) and _holds_parts(arguments)
     return kind in {Union, UnionType} and all(map(_is_content, arguments))
 
 
-def _is_part(hint: Any) -> bool:
-    union = get_origin(hint) in {Union, UnionType}
-    return hint in _PARTS or (union and all(map(_is_part, get_args(hint))))
+def _holds_parts(hints: list[Any]) -> bool:
+    """Tell whether items of *hints* are parts, or texts among parts: text alone would be JSON."""
+    kinds = [kind for hint in hints for kind in _alternatives(hint)]
+    return all(kind is str or kind in _PARTS for kind in kinds) and kinds != [str] * len(kinds)
+
+
+def _alternatives(hint: Any) -> list[Any]:
+    """Return what *hint* is a union of, or itself."""
+    if get_origin(hint) in {Union, UnionType}:
+        return [kind for argument in get_args(hint) for kind in _alternatives(argument)]
+    return [hint]

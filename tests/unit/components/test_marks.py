@@ -6,7 +6,7 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import Mark, guard, marked, on, tools_of
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_AFTER, TOOL_CALL_BEFORE
-from toolbus.tools.toolset import Tool, tool
+from toolbus.tools import Tool, tool
 
 
 class Base:

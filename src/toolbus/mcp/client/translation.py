@@ -56,6 +56,8 @@ class Call(Protocol):
 class McpTool(Tool):
     """A tool that a server *listed*, called over its link."""
 
+    _reserved = frozenset()  # A server may name its arguments as it likes.
+
     def __init__(
         self, listed: ListedTool, call: Call, *, prefix: str, timeout: float | None
     ) -> None:
@@ -70,7 +72,7 @@ class McpTool(Tool):
     def bind(
         self, values: Mapping[str, Any], context: ToolContext
     ) -> Callable[[], Awaitable[ToolResponse]]:
-        """Return `run`, ready to be called; a server may name its arguments as it likes."""
+        """Return `run`, ready to be called; its arguments are one object."""
         return partial(self.run, dict(values), context)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResponse:

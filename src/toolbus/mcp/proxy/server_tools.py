@@ -9,7 +9,8 @@ from toolbus.events.values import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.messages.records import encode
-from toolbus.tools.toolset import Tool, Toolset
+from toolbus.tools.definitions import Tool
+from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -96,6 +97,7 @@ class ServerTool(Tool):
     """A tool of the server, for one call."""
 
     in_place = True
+    lenient = False  # The client's own arguments the server judges.
     is_async = True
 
     def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: ProxiedCall) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from concurrent.futures import Future
 
+    from toolbus.messages.records import Part
+
 logger = logging.getLogger("toolbus")
 
 _PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
@@ -102,6 +104,7 @@ def failure(text: str, error_type: str) -> ToolResponse:
 def to_response(result: Any) -> ToolResponse:
     """Return *result* as a response: text, parts, or else structured JSON; None is empty.
 
+    In a list with a part in it each text is a part as well; a list of texts alone is JSON.
     Half a character becomes U+FFFD. Raises `FreezeError` or `TypeError` for what is no JSON.
     """
     match result:
@@ -114,14 +117,26 @@ def to_response(result: Any) -> ToolResponse:
             return ToolResponse.from_text(mend_text(str.__str__(result)))
         case TextPart() | ImagePart() | AudioPart() | ResourcePart():
             return ToolResponse(content=(result,))
-        case list() | tuple() if result and all(isinstance(part, _PARTS) for part in result):
-            return ToolResponse(content=tuple(result))
+        case list() | tuple() if _is_content(result):
+            return ToolResponse(content=tuple(map(_part, result)))
     structured = msgspec.to_builtins(result, str_keys=True)
     try:
         return ToolResponse(structured=structured)
     except FreezeError:
         # Mended only now, since most need it not, and it walks through all of it.
         return ToolResponse(structured=mend(structured))
+
+
+def _is_content(values: list[Any] | tuple[Any, ...]) -> bool:
+    """Tell whether *values* are parts and texts, with a part among them at least."""
+    allowed = (str, *_PARTS)
+    return all(isinstance(value, allowed) for value in values) and any(
+        isinstance(value, _PARTS) for value in values
+    )
+
+
+def _part(value: Any) -> Part:
+    return TextPart(text=mend_text(str.__str__(value))) if isinstance(value, str) else value
 
 
 class LateResultLogger:

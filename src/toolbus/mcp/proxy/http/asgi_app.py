@@ -30,6 +30,7 @@ _IS_HOST, _IS_ORIGIN = re.compile(_HOST), re.compile(rf"https?://{_HOST}")
 class Rules(NamedTuple):
     """Where the proxy is and whom it lets in; *hosts* and *origins* besides those of loopback.
 
+    What begins like one of *others* is a path of the proxy as well.
     *token* is what clients must show; *body* is how many bytes one may send, in *seconds*, which
     are also how long it may take to say what it wants, or to want more.
     """
@@ -40,6 +41,7 @@ class Rules(NamedTuple):
     token: str | None = None
     body: int = 2**28
     seconds: float = 30.0
+    others: tuple[str, ...] = ()
 
     def check(self, request: HttpRequest) -> None:
         """Raise `HttpError` if *request* may not come in."""
@@ -52,7 +54,7 @@ class Rules(NamedTuple):
             raise HttpError(403, "this Host is not allowed; see --allow-host")
         if not self._is_origin(request.headers.get("origin")):
             raise HttpError(403, "this Origin is not allowed; see --allow-origin")
-        if request.path != self.path:
+        if request.path != self.path and not request.path.startswith(self.others):
             raise HttpError(404, f"there is nothing here; MCP is at {self.path}")
 
     def _knows(self, shown: str) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.mcp.proxy.http.http_request import HttpRequest
+    from toolbus.mcp.proxy.http.oauth_gateway import OAuthGateway
     from toolbus.mcp.proxy.http_client import HttpClient, HttpReply
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.stdio import ProxyLimits
@@ -77,7 +78,8 @@ class Upstream(NamedTuple):
 
     *token* goes to it with requests that bring no credentials of their own; *guarded* says that
     those which they bring are for the proxy, and none of the server's business. *headers* go to it
-    with each request, in the place of a client's of the same names.
+    with each request, in the place of a client's of the same names. Where *oauth* is, clients bring
+    tokens of their own.
     """
 
     wire: HttpClient
@@ -86,6 +88,7 @@ class Upstream(NamedTuple):
     token: str | None = None
     guarded: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    oauth: OAuthGateway | None = None
 
     async def send(
         self,
@@ -112,6 +115,11 @@ class Upstream(NamedTuple):
         url = self.url._replace(query="&".join(queries))
         waits = Timeouts(head=None if is_patient(frame) else self.limits.silence)
         return await self.wire.send(url, request.method, fields, line, waits)
+
+    def answered(self, request: HttpRequest, reply: HttpReply) -> list[tuple[str, str]]:
+        """Return the headers of *reply* that are for the client of *request*."""
+        fields = end_to_end(reply.fields)
+        return fields if self.oauth is None else self.oauth.challenges(request, fields)
 
     def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
         dropped = _OURS | {"authorization"} if self.guarded else _OURS

@@ -8,6 +8,8 @@ from urllib.parse import SplitResult
 from toolbus.mcp.proxy.http.asgi_app import Rules
 from toolbus.mcp.proxy.http.bridge import Bridge
 from toolbus.mcp.proxy.http.forwarding import Upstream
+from toolbus.mcp.proxy.http.oauth_gateway import ISSUERS, OAuthGateway
+from toolbus.mcp.proxy.http.oauth_metadata import RESOURCE, SERVER
 from toolbus.mcp.proxy.http.relay import Relay
 from toolbus.mcp.proxy.http.serving import bind, serve
 from toolbus.mcp.proxy.http_client import HttpClient
@@ -37,9 +39,12 @@ async def run_listener(
     """
     limit, idle = listening.sessions, listening.idle
     backend: Bridge | Relay
+    oauth = None
     if isinstance(server, SplitResult):
-        guarded = client_token is not None
-        upstream = Upstream(HttpClient(), server, limits, token, guarded, headers)
+        guarded, wire = client_token is not None, HttpClient()
+        # Where clients show a token for the proxy they cannot show one of theirs for the server.
+        oauth = None if guarded else OAuthGateway(wire, server, listening.path)
+        upstream = Upstream(wire, server, limits, token, guarded, headers, oauth)
         backend = Relay(proxy, upstream, limit=limit, idle=idle)
     else:
         backend = Bridge(proxy, server, limits, limit=limit, idle=idle)
@@ -50,5 +55,6 @@ async def run_listener(
         token=client_token,
         body=limits.frame,
         seconds=listening.seconds,
+        others=() if oauth is None else (RESOURCE, SERVER, ISSUERS),
     )
     return await serve(bind(listening.host, listening.port), backend, rules, limits.grace)

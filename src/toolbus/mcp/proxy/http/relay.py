@@ -38,6 +38,11 @@ class Relay:
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*; being cancelled means that the client has gone."""
         check_method(request)
+        if (oauth := self._server.oauth) is not None:
+            if oauth.serves(request.path):
+                await oauth.take(request)
+                return
+            oauth.unmark(request)
         frame = read_frame(request.body) if request.method == "POST" else None
         self._clients.shrink(self._limit)
         known = self._clients.get(request.headers.get(SESSION))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.http.failures import failure_of
-from toolbus.mcp.proxy.http.forwarding import Exchange, end_to_end
+from toolbus.mcp.proxy.http.forwarding import Exchange
 from toolbus.mcp.proxy.http.http_request import requests_in
 from toolbus.mcp.proxy.http.relayed_response import RelayedResponse, as_error
 from toolbus.mcp.proxy.http_connection import TransportError
@@ -196,7 +196,7 @@ class RelayedRequest:
     async def _pass_coded(self, reply: HttpReply) -> None:
         # In it nobody can look for answers.
         self.response.pending = 0
-        self.response.begin_stream(reply.status, end_to_end(reply.fields))
+        self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
         async for part in reply.pieces():
             self.response.put_bytes(part)
             await self.response.wait_for_room()
@@ -205,7 +205,7 @@ class RelayedRequest:
         self, exchange: Exchange, reply: HttpReply, events: AsyncIterator[Event]
     ) -> None:
         if exchange.main:
-            fields, in_lines = end_to_end(reply.fields), not reply.is_stream
+            fields, in_lines = self._server.answered(self.request, reply), not reply.is_stream
             self.response.begin_stream(reply.status, fields, in_lines=in_lines)
         async for event in events:
             self._resumable = self._resumable or (exchange.asked and event.id is not None)
@@ -260,7 +260,7 @@ class RelayedRequest:
         is_whole = is_answer or (self._wants_answer(exchange) and status < _BAD)
         line = body if is_whole else as_error(exchange.request_id, answer, body, status)
         if exchange.main:
-            self.response.set_body(status, end_to_end(reply.fields), line, body)
+            self.response.set_body(status, self._server.answered(self.request, reply), line, body)
         if is_whole or body:
             await self.client.session.from_server(line, self._directions)
         if is_whole:

@@ -92,7 +92,8 @@ async def relay(session, body, *, event_ids=True):
         session=session, is_known=True, learn_id=lambda *_: None, leave=leave,
         remember=lambda _: None, detached={},
     )  # fmt: skip
-    server = SimpleNamespace(send=send_upstream, limits=SimpleNamespace(frame=2**20))
+    limits = SimpleNamespace(frame=2**20)
+    server = SimpleNamespace(send=send_upstream, limits=limits, answered=lambda _, it: it.fields)
     await asyncio.wait_for(RelayedRequest(request, read_frame(body), client, server).run(), 30)
     return b"".join(written)
 
