@@ -23,6 +23,8 @@ _COMMANDS = (
     "explain",
     "export",
     "forget",
+    "login",
+    "logout",
     "proxy",
     "replay",
     "sessions",
@@ -37,6 +39,8 @@ commands:
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept
+  login     log in at an MCP server at an address
+  logout    forget the tokens of a login
   proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
   sessions  list the sessions of a store
