@@ -24,7 +24,7 @@ AWAY = http(status="302 No", location="https://203.0.113.1/x")
         ({"server": {"token_endpoint": "http://203.0.113.1/token"}}, "without https"),
         ({"server": {"registration_endpoint": "http://203.0.113.1/reg"}}, "without https"),
         ({"server": {"authorization_endpoint": "http://203.0.113.1/a"}}, "without https"),
-        ({"answers": {"/.well-known/oauth-authorization-server/as": AWAY}}, "no metadata"),
+        ({"answers": {"/.well-known/oauth-authorization-server/as": AWAY}}, "registers no client"),
         ({"answers": {"/as/token": REFUSED}}, "gives no token, 400, invalid_grant"),
         ({"answers": {"/as/token": BROKEN}}, "gives no token"),
         ({"answers": {"/as/token": http(b"token-4242")}}, "gives no token"),
