@@ -1049,7 +1049,8 @@ async def test_each_sub_run_has_a_session():
         ["be brief", prompt] for prompt in "abc"
     ]
     sessions = [one.id for one in await store.sessions()]
-    assert [one.rsplit("/", 1)[0] for one in sessions] == ["s/1", "s/2", "s/1"]
+    asked = [call.id for one in above.messages for call in getattr(one, "tool_calls", ())]
+    assert [one.rsplit("/", 1)[0] for one in sessions] == [f"s/{call_id}" for call_id in asked]
     assert len(set(sessions)) == 3
     assert list(below.messages) == []
 

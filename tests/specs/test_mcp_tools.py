@@ -297,7 +297,7 @@ def test_the_missing_extra_is_named():
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, check=True, env=environment)
 
-    assert b"install `toolbus[mcp]`" in done.stdout
+    assert b"`pip install '.[mcp]'`" in done.stdout
 
 
 async def test_blocks_become_parts(address):

@@ -307,7 +307,7 @@ def test_without_uvicorn_the_extra_is_named(command, here, tmp_path):
     served = command("proxy", "--", "true", PYTHONPATH=source)
 
     assert (refused.returncode, served.returncode) == (2, 0)
-    assert "install `toolbus[http]`" in refused.stderr
+    assert "`pip install '.[http]'`" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
 
@@ -319,7 +319,7 @@ def test_without_h11_the_extra_is_named(command, tmp_path):
     refused = command("proxy", "--", "http://127.0.0.1:9/mcp", PYTHONPATH=source)
 
     assert refused.returncode == 2
-    assert "install `toolbus[http]`" in refused.stderr
+    assert "`pip install '.[http]'`" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
 

@@ -419,7 +419,7 @@ async def test_a_newer_file_is_refused(path):
 
     reason = refusal(path)
 
-    assert reason == "it has version 7, newer than 4; update toolbus"
+    assert reason == "it has version 7, newer than 5; update toolbus"
 
 
 async def test_a_damaged_file_is_refused(path, tmp_path):

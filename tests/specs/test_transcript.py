@@ -998,6 +998,36 @@ async def test_calls_of_a_message_are_distinct(ids, reason):
     assert [one.text for one in agent.messages] == ["go"]
 
 
+async def test_a_call_id_stands_once():
+    store = MemoryStore()
+    first = agent_for("done", store=store, ids=counting_ids())
+    await first.call_tool("good", text="t")
+    (known,) = first.messages[0].tool_calls
+    agent = agent_for(AssistantMessage(tool_calls=[replace(known, id="other")]), store=store)
+
+    with pytest.raises(AppendError) as caught:
+        await agent.append(AssistantMessage(id="a", tool_calls=[known]))
+    with agent.on(MESSAGE_APPEND_BEFORE, lambda ctx: repeated(ctx.value, known), name="again"):
+        result = await agent.run("go")
+    other = agent_for("done", store=store, ids=counting_ids())
+    outcome = await other.call_tool("good", text="t")
+
+    reason = f"call {known.id!r} was made already; give each call an id of its own"
+    assert caught.value.reason == reason
+    assert (result.status, result.reason) == (
+        "denied",
+        f"handler 'again' broke the message: {reason}",
+    )
+    assert (outcome.status, outcome.requested.id == known.id) == ("ok", False)
+    answered = [one.tool_call_id for one in other.messages if isinstance(one, ToolMessage)]
+    assert answered == [known.id, outcome.requested.id]
+
+
+def repeated(message, call):
+    """Return *message* with *call* in place of its own, None if it has none."""
+    return replace(message, tool_calls=[call]) if getattr(message, "tool_calls", ()) else None
+
+
 @pytest.mark.parametrize("event", [*STEPS, TOOL_CALL_PERSIST_BEFORE])
 async def test_cancelled_before_the_write_nothing_enters(event):
     store = await asked()

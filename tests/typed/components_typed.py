@@ -21,7 +21,7 @@ from toolbus import (
     on,
     tool,
 )
-from toolbus.components import AdapterContext, Host
+from toolbus.components import AdapterContext, Host, State
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
@@ -34,6 +34,7 @@ from toolbus.events import (
     TransformEvent,
 )
 from toolbus.messages import Message
+from toolbus.store.memory import MemoryStore
 from toolbus.tools import Toolset
 
 # --- adapters as users write them ---
@@ -222,6 +223,10 @@ class Program:
 
     def __init__(self) -> None:
         self.bus, self.tools, self.scope = EventBus(), Toolset(), Scope(agent_id="program")
+        self.store = MemoryStore()
+
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        return State(self.store, (scope or self.scope).session_id, name)
 
 
 class Bare:
@@ -229,6 +234,13 @@ class Bare:
 
     def __init__(self) -> None:
         self.bus, self.scope = EventBus(), Scope()
+
+
+async def kept(watch: Watch, ctx: EventContext[ToolCall]) -> None:
+    state = watch.state(ctx.scope, shared=True)
+    assert_type(await state.read(), Any)
+    assert_type(await state.update(lambda count: (count or 0) + 1), Any)
+    await state.update("1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def installed(agent: Agent, watch: Watch, message: ToolMessage) -> None:

@@ -209,7 +209,7 @@ class Agent(LivingAgent):
         """
         await self._start()
         merged = {**(arguments or {}), **named}
-        call = ToolCall(id=self._config.ids(), name=name, arguments=merged)
+        call = ToolCall(name=name, arguments=merged)
         return await self._work.run(turns.call_tool(self._main, call))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
@@ -221,6 +221,9 @@ class Agent(LivingAgent):
         await self._start()
         run = run_below(self._config, self.scope, prompt, caller, self._below)
         return await self._work.run(run)
+
+    def _state_place(self) -> tuple[Store, str]:
+        return self._config.store, self._session.scope.session_id
 
     @property
     def _session(self) -> AgentSession:

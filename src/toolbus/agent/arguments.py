@@ -74,7 +74,7 @@ def _check_store(store: Any) -> None:
         reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
         raise RegistrationError(f"store {str(store)!r}", reason)
     check_no_class("store", store)
-    for method in ("append", "read", "close"):
+    for method in ("append", "read", "read_state", "swap_state", "close"):
         if not callable(getattr(store, method, None)):
             reason = f"it has no `{method}`; a store is an object as `toolbus.store.Store` says"
             raise RegistrationError(f"store {store!r}", reason)

@@ -126,7 +126,8 @@ class AgentRun:
         advertised.specs = {spec.name: spec for spec in context.value.tools}
         message = context.answer or await self._call_model(context.value)
         self._usage.update(_counts(message.usage))
-        message = with_own_ids(message, session.transcript.has, session.new_id)
+        has, has_call = session.transcript.has, session.transcript.has_call
+        message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
         try:
             answer = await session.transcript.append(message, self._scope)
         except MessageDenied as error:

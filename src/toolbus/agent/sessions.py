@@ -120,10 +120,11 @@ class AgentSession:
                 self._worker, self._stale = None, bool(self.transcript.unanswered)
 
     def new_id(self) -> str:
-        """Return an id that no message of the session has."""
+        """Return an id that no message and no call of the session has."""
         made = self.config.ids()
         # One that counts from 1 in each process finds the ids of the one before.
-        return new_id() if self.transcript.has(made) else made
+        is_taken = self.transcript.has(made) or self.transcript.has_call(made)
+        return new_id() if is_taken else made
 
     async def begin(self, scope: Scope, *, settle: bool = False) -> None:
         """Make ready for the next message: answer what was left open, introduce the system.

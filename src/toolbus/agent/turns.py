@@ -69,6 +69,7 @@ async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
             await session.config.bus.catch_up()
             async with session.hold():
                 await session.begin(scope)
+                call = replace(call, id=session.new_id())
                 outcomes = await _called(session, call)
                 await session.take_waiting(scope)
         finally:

@@ -19,7 +19,8 @@ examples:
   toolbus export agent.db -o all.jsonl --force   write over the file
 
 A line opens each session, then come its messages, its ledger records (digests,
-no values) and a line that counts them. `toolbus replay` reads it without loss."""
+no values) and a line that counts them. `toolbus replay` reads it without loss.
+What components keep for a session is not written: it may be secret."""
 
 
 def command() -> Command:

@@ -8,3 +8,4 @@ from toolbus.components.components import AgentComponent as AgentComponent
 from toolbus.components.components import Host as Host
 from toolbus.components.marks import guard as guard
 from toolbus.components.marks import on as on
+from toolbus.components.state import State as State

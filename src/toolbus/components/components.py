@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.marks import Mark
+    from toolbus.components.state import State
     from toolbus.events.catalogue import Event
     from toolbus.messages.records import Message
     from toolbus.tools.toolset import Toolset
@@ -41,7 +42,7 @@ Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
 
 class Host(Protocol):
-    """What a component is installed on: an agent, or anything else that offers these three."""
+    """What a component is installed on: an agent, or anything else that offers these four."""
 
     @property
     def bus(self) -> EventBus:
@@ -55,17 +56,27 @@ class Host(Protocol):
     def scope(self) -> Scope:
         """Whose events its handlers hear, sub-agents included; without an agent id: everyone's."""
 
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what is kept under *name* for the session of *scope*, a sub-agent's its own.
+
+        With *shared* it is that of the outermost agent above, one for all below it. Without a
+        *scope* it is that of the host itself; raises `RegistrationError` if it has many, as the
+        proxy. Names are shared by all components of a host: `AgentComponent.state` gives its own.
+        """
+        ...
+
 
 class AgentComponent:
     """Tools, handlers and adapters, installed together; a subclass marks its methods.
 
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
-    *enabled* may be switched at any time.
+    *enabled* may be switched at any time; its host gives it a *number* among those of its name.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
     enabled: bool = True
+    number: int = 1
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()
@@ -87,6 +98,19 @@ class AgentComponent:
     def host(self) -> Host | None:
         """What it is installed on, or None."""
         return self._host
+
+    def state(self, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what it keeps for the session of *scope*; see `Host.state`.
+
+        It is kept under its name, of the second one of that name on a host under `NAME-2`: so the
+        order of components is part of what a session resumes. Raises `RegistrationError` if it is
+        not installed.
+        """
+        if self._host is None:
+            reason = "it is not installed, and what it keeps belongs to what it is installed on"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        name = self.name if self.number == 1 else f"{self.name}-{self.number}"
+        return self._host.state(name, scope, shared=shared)
 
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from inspect import isawaitable
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.bus.bus import EventBus
@@ -12,19 +13,23 @@ from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
+from toolbus.components.state import state_of
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.messages.immutable import thaw
+from toolbus.store.memory import MemoryStore
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
+    from toolbus.components.state import State
     from toolbus.events.catalogue import Event
     from toolbus.messages.records import ToolCall
+    from toolbus.store.protocol import Store
 
 _NOBODY = Scope(agent_id="agent")
 Changed: TypeAlias = Mapping[str, Any] | None
@@ -47,12 +52,26 @@ class Participant(Subscribing):
         self._callback: Subscription | None = None
         self._components, self._installed = _check_components(components), False
         _check_requires(self._components)
+        number_components(self._components)
+        self._memory = MemoryStore()
         try:
             for component in self._components:
                 component.setup(self)
         except BaseException:
             self._leave()
             raise
+
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what is kept under *name* for the session of *scope*, else for its own.
+
+        See `Host.state`.
+        """
+        store, session_id = self._state_place()
+        return state_of(store, session_id, name, scope, shared=shared)
+
+    def _state_place(self) -> tuple[Store, str]:
+        """Return where states are kept, and the session that it runs itself, if any."""
+        return self._memory, self.scope.session_id
 
     @property
     def components(self) -> tuple[AgentComponent, ...]:
@@ -130,6 +149,21 @@ class ComponentHost:
 
     def __init__(self, bus: EventBus | None = None, scope: Scope = _NOBODY) -> None:
         self.bus, self.tools, self.scope = EventBus() if bus is None else bus, Toolset(), scope
+        self._memory = MemoryStore()
+
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return what is kept, in memory, under *name*; see `Host.state`."""
+        return state_of(self._memory, self.scope.session_id, name, scope, shared=shared)
+
+
+def number_components(components: Sequence[AgentComponent]) -> None:
+    """Tell the *components* of one host apart that have the same name."""
+    taken = {(each.name, each.number) for each in components if each.host is not None}
+    for component in components:
+        if component.host is None:
+            numbers = (number for number in count(1) if (component.name, number) not in taken)
+            component.number = next(numbers)
+            taken.add((component.name, component.number))
 
 
 class OwnedSubscription(Subscription):

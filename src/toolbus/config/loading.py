@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from toolbus.bus.bus import EventBus
 from toolbus.components.components import AgentComponent
-from toolbus.components.participants import ComponentHost
+from toolbus.components.participants import ComponentHost, number_components
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
 from toolbus.settings.importing import defines, import_file, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from toolbus.agent.agent import Agent
@@ -167,8 +167,9 @@ def _made(make: Callable[[], Any], where: str) -> Any:
     return made
 
 
-def _installed(components: Iterable[AgentComponent], where: str) -> ComponentHost:
+def _installed(components: Sequence[AgentComponent], where: str) -> ComponentHost:
     host = ComponentHost()
+    number_components(components)
     for component in components:
         try:
             component.setup(host)

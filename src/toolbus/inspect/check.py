@@ -75,6 +75,7 @@ def _row(state: SessionState) -> list[Span | str]:
         state.id,
         _count(state.messages, "message"),
         _count(state.records, "record"),
+        _count(state.states, "state") if state.states else "",
         Span(", ".join([f"{_count(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
         Span(", ".join(open_ends), "dim"),
     ]

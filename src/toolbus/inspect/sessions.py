@@ -1,4 +1,4 @@
-"""The sessions of a store as a table or as JSON, and the end of the originals that one kept."""
+"""The sessions of a store as a table or as JSON, and the end of what one kept beside messages."""
 
 from __future__ import annotations
 
@@ -41,24 +41,31 @@ def list_sessions(
     return 0
 
 
-def forget_originals(
-    output: Output, path: str | os.PathLike[str], name: str, *, as_json: bool = False
+def forget(
+    output: Output,
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    state: bool = False,
+    as_json: bool = False,
 ) -> int:
-    """Delete the originals of the session *name* from the store *path*; return 0."""
+    """Delete the originals of the session *name* from the store *path*, or its state; return 0."""
     with Archive(path) as archive:
         session = find_session(archive, name)
-    deleted = asyncio.run(_forget(path, session.id))
+    deleted = asyncio.run(_forget(path, session.id, state=state))
     if as_json:
         print_json(output, {"session": session.id, "forgotten": deleted})
         return 0
-    count = f"{deleted:,} original{'s' * (deleted != 1)}"
+    count = f"{deleted:,} {'state' if state else 'original'}{'s' * (deleted != 1)}"
     screen = open_screen(output)
     screen.prose(f"{count} of session {session.id} deleted; its messages and records stay")
     return 0
 
 
-async def _forget(path: str | os.PathLike[str], session_id: str) -> int:
+async def _forget(path: str | os.PathLike[str], session_id: str, *, state: bool) -> int:
     async with SqliteStore(path) as store:
+        if state:
+            return await store.forget_states(session_id)
         return await store.forget_originals(session_id)
 
 

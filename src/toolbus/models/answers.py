@@ -75,23 +75,30 @@ def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> T
 
 
 def with_own_ids(
-    message: AssistantMessage, is_taken: Callable[[str], bool], ids: Callable[[], str]
+    message: AssistantMessage,
+    ids: Callable[[], str],
+    *,
+    has: Callable[[str], bool],
+    has_call: Callable[[str], bool],
 ) -> AssistantMessage:
-    """Return *message* with an id that nobody has taken, and calls that can be told apart.
+    """Return *message* with an id that nobody has, and calls that can be told apart.
 
-    Local models give all calls of a message one id, or an empty one, and each answer the same.
+    *has* and *has_call* tell of ids of messages and calls whether an earlier message has them.
+    Local models give all calls of a message one id, or an empty one, and each answer the same;
+    some count the calls of each answer from 0. Providers refuse a history with such calls.
     """
-    if not message.id or is_taken(message.id):
+    if not message.id or has(message.id):
         message = replace(message, id=ids())
-    calls = message.tool_calls
-    if len(calls) == len({call.id for call in calls if call.id}):
-        return message
-    return replace(message, tool_calls=tuple(_told_apart(calls, ids)))
+    calls = tuple(_told_apart(message.tool_calls, ids, has_call))
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
 
-def _told_apart(calls: Iterable[ToolCall], ids: Callable[[], str]) -> Iterable[ToolCall]:
+def _told_apart(
+    calls: Iterable[ToolCall], ids: Callable[[], str], has_call: Callable[[str], bool]
+) -> Iterable[ToolCall]:
     known = {""}
     for call in calls:
-        distinct = replace(call, id=ids()) if call.id in known else call
+        is_taken = call.id in known or has_call(call.id)
+        distinct = replace(call, id=ids()) if is_taken else call
         known.add(distinct.id)
         yield distinct

@@ -1,1 +1,17 @@
 """What nobody shall read is taken out: credentials and personal data."""
+
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from toolbus.redaction.redact_personal_data import RedactPersonalData as RedactPersonalData
+    from toolbus.redaction.redact_secrets import RedactSecrets as RedactSecrets
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "RedactPersonalData": "redact_personal_data",
+        "RedactSecrets": "redact_secrets",
+    },
+)

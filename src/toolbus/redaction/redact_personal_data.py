@@ -15,7 +15,7 @@ settings = { kinds = ["email", "iban"], countries = ["DE", "AT"] }
 
 Five kinds are found: `email`, `phone`, `card`, `iban` and `national-id`. Each value is replaced by
 a placeholder, `[email-1]`: the same in a whole session, however the value is written, so the model
-can still tell people apart. It needs the extra `toolbus[personal]`, whose libraries download
+can still tell people apart. It needs the extra `personal`, whose libraries download
 nothing: `phonenumbers` (Apache-2.0), `python-stdnum` (LGPL-2.1; used as it is, not copied) and
 `publicsuffixlist` (MPL-2.0).
 
@@ -61,10 +61,7 @@ from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolMessage, UserMessage, encode
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
-from toolbus.redaction.personal.detector import Detector
-from toolbus.redaction.personal.identities import COUNTRIES
 from toolbus.redaction.personal.matches import MAX_EFFORT, Effort
-from toolbus.redaction.personal.phones import regions
 from toolbus.redaction.personal.placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
 
@@ -103,6 +100,11 @@ class RedactPersonalData(AgentComponent):
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
+        # They need the extra, and the documentation does not.
+        from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
+        from toolbus.redaction.personal.identities import COUNTRIES  # noqa: PLC0415
+        from toolbus.redaction.personal.phones import regions  # noqa: PLC0415
+
         wanted, chosen = tuple(kinds), None if countries is None else tuple(countries)
         _check("kinds", wanted, KINDS)
         _check("countries", chosen or (), {*COUNTRIES, *regions()})

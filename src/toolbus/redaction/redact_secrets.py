@@ -11,7 +11,7 @@ or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as wel
     use = "redact-secrets"
     settings = { vault = true, allow = ["sk_test_*"] }
 
-It needs `toolbus[redact]`. A credential in a result (in any text, in `structured`, its keys too,
+It needs the extra `redact`. A credential in a result (in any text, in `structured`, its keys too,
 in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
 becomes a placeholder such as `[github-pat-1]`: the same one for the same secret as long as a
 session lasts, and never one that stands in its texts already. Once found, a secret is also found in

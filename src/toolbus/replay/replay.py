@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bus.dispatch.callables import place_of
 from toolbus.components.components import AgentComponent
+from toolbus.components.state import rehearsal, rehearse
 from toolbus.config.loading import load
 from toolbus.events.catalogue import CATALOGUE
 from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
@@ -18,6 +19,7 @@ from toolbus.replay.expectations import Expectation, compare, read_expectation
 from toolbus.replay.replayer import REPLAYED, Replayer
 from toolbus.replay.reports import JsonReport, ReplayReport, TextReport
 from toolbus.replay.sources import find_sources, read_sources
+from toolbus.tasks.loops import holding
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import UsageError
@@ -95,6 +97,7 @@ class Replay:
     async def run(self, batches: Iterator[SourceBatch]) -> Expectation:
         """Take all *batches*; return what was found, if it was to be collected, and the totals."""
         async with AsyncExitStack() as stack:
+            stack.enter_context(holding(rehearsal, rehearse("")))
             for component in self._target.components:
                 await _install(component, self._target)
                 stack.push_async_callback(component.close)

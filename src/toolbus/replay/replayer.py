@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
+from toolbus.components.state import rehearsal
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -64,6 +65,8 @@ class Replayer:
     def take(self, session: ReplaySession, message: Message) -> Coroutine[Any, Any, object]:
         """Take the next message of a session past the handlers, and the calls that it asks for."""
         self.totals.messages += 1
+        # Nobody's store is written: what components keep begins empty and ends with the session.
+        rehearsal.set(session.rehearsal)
         match message:
             case ToolMessage():
                 return self._take_result(session, message)

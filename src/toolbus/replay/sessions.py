@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import force_setattr, replace
 
+from toolbus.components.state import rehearse
 from toolbus.tools.calls.execution import failure
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ class JudgedCall(NamedTuple):
 class ReplaySession:
     """One session that is replayed: who speaks, and by their ids the calls without a result."""
 
-    __slots__ = ("outcomes", "scope", "waiting")
+    __slots__ = ("outcomes", "rehearsal", "scope", "waiting")
 
     def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+        self.scope, self.rehearsal = scope, rehearse(scope.session_id)
         self.waiting: dict[str, JudgedCall] = {}
         self.outcomes: Counter[str] = Counter()
 

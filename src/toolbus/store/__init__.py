@@ -1,7 +1,22 @@
 """Where the messages of a session are kept, and what is kept beside them."""
 
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
 from toolbus.store.protocol import Original as Original
 from toolbus.store.protocol import Position as Position
 from toolbus.store.protocol import SessionInfo as SessionInfo
 from toolbus.store.protocol import Store as Store
 from toolbus.store.protocol import Stored as Stored
+
+if TYPE_CHECKING:
+    from toolbus.store.memory import MemoryStore as MemoryStore
+    from toolbus.store.sqlite import SqliteStore as SqliteStore
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "MemoryStore": "memory",
+        "SqliteStore": "sqlite",
+    },
+)

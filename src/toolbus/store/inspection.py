@@ -94,8 +94,8 @@ def survey(
         problems += _header_problems(where, header, tables)
         problems += [f"SQLite finds: {problem}" for problem in integrity_problems(connection)]
         problems += _schema_problems(connection, header.version, tables, target)
-        if "records" in tables:
-            problems += _add_views(where, connection, header.version)
+        if "states" not in tables:
+            problems += _add_views(where, connection, header.version, tables)
         reading = Survey(Salvage(connection, pages * page_size), target, bodies=bodies)
         sessions = reading.gather(progress)
     if detector:
@@ -175,6 +175,7 @@ def _schema_problems(
     """
     # A file of an older version has other records, and no list of writers.
     missing = [name for name in ("sessions", "messages", "calls") if name not in tables]
+    missing += ["states"] if version > schema.WITHOUT_STATES and "states" not in tables else []
     missing += ["ledger"] if not tables & {"ledger", "records"} else []
     problems = [f"the table {name!r} cannot be found" for name in missing]
     query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
@@ -193,11 +194,13 @@ def _layout(connection: Connection) -> list[object]:
     return [connection.execute(query).fetchall() for query in (_COLUMNS, _INDEXES)]
 
 
-def _add_views(where: str, connection: Connection, version: int) -> list[str]:
+def _add_views(where: str, connection: Connection, version: int, tables: set[str]) -> list[str]:
     """Let a file of an older *version* look like one of ours; return why it does not."""
     try:
         with wrap_errors(where):
-            for statement in schema.compatibility_views(max(version, 1)):
+            # Where the version is damaged, the tables say how old it is.
+            oldest = max(version, 1) if "records" in tables else schema.WITHOUT_STATES
+            for statement in schema.compatibility_views(min(oldest, schema.WITHOUT_STATES)):
                 connection.execute(statement)
     except StoreError as error:
         return [f"its records are of an older version and cannot be read: {error.reason}"]

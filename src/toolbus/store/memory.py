@@ -93,6 +93,34 @@ class MemoryStore:
         deleted, session.originals = session.originals, {}
         return len(deleted)
 
+    async def read_state(self, session_id: str, name: str) -> bytes | None:
+        """Return the JSON that is kept for the session under *name*, or None."""
+        session = self._opened().get(session_id)
+        return None if session is None else session.states.get(name)
+
+    async def swap_state(
+        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+    ) -> bool:
+        """Put *new* where *old* stands; return False if something else stands there."""
+        now, sessions = self._clock(), self._opened()
+        with self._lock:
+            session = sessions.get(session_id)
+            if old != (None if session is None else session.states.get(name)):
+                return False
+            if new is not None:
+                session = session or sessions.setdefault(session_id, _Session(now))
+                session.states[name] = new
+            elif session is not None:
+                session.states.pop(name, None)
+            if session is not None:
+                session.updated_ns = max(session.updated_ns, now)
+        return True
+
+    def discard_session(self, session_id: str) -> None:
+        """Forget all of the session, which nobody will use again."""
+        with self._lock:
+            self._sessions.pop(session_id, None)
+
     async def close(self) -> None:
         """Forget everything."""
         self._closed = True
@@ -121,13 +149,14 @@ class MemoryStore:
 class _Session:
     """What one session holds."""
 
-    __slots__ = ("created_ns", "messages", "originals", "records", "updated_ns")
+    __slots__ = ("created_ns", "messages", "originals", "records", "states", "updated_ns")
 
     def __init__(self, now_ns: int) -> None:
         self.created_ns = self.updated_ns = now_ns
         self.messages: list[Message] = []
         self.records: list[DispatchRecord] = []
         self.originals: dict[str, Original] = {}
+        self.states: dict[str, bytes] = {}
 
     def info(self, session_id: str) -> SessionInfo:
         return SessionInfo(

@@ -139,5 +139,20 @@ class Store(Protocol):
         """
         ...
 
+    async def read_state(self, session_id: str, name: str) -> bytes | None:
+        """Return the JSON that is kept for the session under *name*; None if there is none."""
+        ...
+
+    async def swap_state(
+        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+    ) -> bool:
+        """Put *new* where *old* stands, or return False if something else stands there.
+
+        Both are JSON, or None for nothing: so it is made or deleted. The comparison and the write
+        are one transaction, and the write as durable as an append. Of an unknown session the first
+        state makes it. Cancelling it does not take the write back.
+        """
+        ...
+
     async def close(self) -> None:
         """Finish what was begun and let go of everything; a second call does nothing."""

@@ -20,7 +20,7 @@ from toolbus.store.protocol import Original, Stored
 from toolbus.store.rows import decode_page
 from toolbus.store.schema import ENCODING
 from toolbus.store.sqlite_errors import wrap_errors
-from toolbus.store.writes import Append, Writes
+from toolbus.store.writes import Append, Swap, Writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +39,9 @@ _IN_ORDER = """SELECT place, 0, seq, NULL, body FROM ledger WHERE session = ?1
         LEFT JOIN ledger AS page ON page.key = one.key AND page.session = one.session
         WHERE one.session = ?1
     ORDER BY 1, 2, 3"""
+
+
+_STATES_OF = "SELECT name, CAST(body AS BLOB) FROM states WHERE session = ? ORDER BY key"
 
 
 def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
@@ -85,20 +88,22 @@ def _write(source: Connection, new: str, part: Path) -> None:
     with wrap_errors(new), closing(connect(part, 5.0, "rw")) as target:
         writes = Writes(str(part), target)
         writes.prepare(5.0)
-        jobs = _appends(source)
+        jobs = _jobs(source)
         while batch := list(islice(jobs, _BATCH)):
             for answer in writes.serve(batch):
                 if isinstance(answer, StoreError):
                     raise StoreError(new, answer.reason) from answer
 
 
-def _appends(source: Connection) -> Iterator[Append]:
+def _jobs(source: Connection) -> Iterator[Append | Swap]:
     query = "SELECT key, id, created_ns, updated_ns FROM sessions ORDER BY key"
     for key, name, created, updated in source.execute(query).fetchall():
         # The first one makes the session, and says when it was made.
         yield Append(name, created, Stored(originals=_originals(source, key)))
         for stored in _stored(source, key):
             yield Append(name, updated, stored)
+        for state, body in source.execute(_STATES_OF, (key,)).fetchall():
+            yield Swap(name, state, updated, None, body)
 
 
 def _stored(source: Connection, session: int) -> Iterator[Stored]:

@@ -65,9 +65,28 @@ def read_records(session_id: str, rows: Iterable[Row]) -> tuple[DispatchRecord, 
     return tuple([record for page in pages for record in page])
 
 
+def read_state(session_id: str, name: str, row: tuple[object, bytes, object]) -> bytes:
+    """Return the JSON of *row* of a state; raises `DecodeError` that names the state."""
+    try:
+        return checked_state(*row)
+    except DecodeError as error:
+        raise DecodeError(f"state {name!r} of session {session_id!r} {error}") from error
+
+
 def decode_message(version: object, body: bytes, checksum: object) -> Message:
     """Decode the body of one row; raises `DecodeError`."""
     return _proved(decode, version, body, checksum)
+
+
+def state_row(body: bytes) -> tuple[int, str, int]:
+    """Return version, body and checksum of a state whose JSON is *body*."""
+    return ENCODING, body.decode(), crc32(body)
+
+
+def checked_state(version: object, body: bytes, checksum: object) -> bytes:
+    """Return *body*, the JSON of a state; raises `DecodeError` if it is none or damaged."""
+    _proved(_decode_json, version, body, checksum)
+    return body
 
 
 def decode_page(version: object, body: bytes, checksum: object) -> tuple[DispatchRecord, ...]:
@@ -75,6 +94,7 @@ def decode_page(version: object, body: bytes, checksum: object) -> tuple[Dispatc
     return _proved(_decode_page, version, body, checksum)
 
 
+_decode_json: Callable[[bytes], object] = decoder(object)
 _decode_page: Callable[[bytes], tuple[DispatchRecord, ...]] = decoder(tuple[DispatchRecord, ...])
 
 

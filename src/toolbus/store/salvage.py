@@ -34,12 +34,13 @@ _MIN_ROW = 32
 _TRIES = 20_000
 """How many parts of a table are tried behind one another: some seconds."""
 
-_TEXTS = frozenset({"id", "digest"})
+_TEXTS = frozenset({"id", "digest", "name"})
 _COLUMNS = {
     "sessions": ("key", "id", "messages", "records", "created_ns", "updated_ns"),
     "messages": ("key", "session", "seq", "id", "version", "body", "checksum"),
     "ledger": ("key", "session", "place", "seq", "records", "version", "body", "checksum"),
     "originals": ("key", "session", "digest", "body"),
+    "states": ("key", "session", "name", "version", "body", "checksum"),
 }
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 APPLICATION_ID = int.from_bytes(b"tbus", "big")
 """What the header of every store file says, as `file` and other programs read it."""
 
-VERSION = 4
+VERSION = 5
 """The version of the tables, in the file's `user_version`."""
+
+WITHOUT_STATES = 4
+"""The last version of the tables in which components kept nothing."""
 
 ENCODING = 1
 """The version of a row's body, beside it in the row."""
@@ -51,6 +54,17 @@ _WRITERS = """TABLE writers (
         until_ns INTEGER NOT NULL
     ) WITHOUT ROWID"""
 
+# What components keep for a session, as JSON; each by the name of its own.
+_STATES = """TABLE states (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        checksum INTEGER,
+        UNIQUE (session, name)
+    )"""
+
 # Column types are loose and no statement needs an SQLite younger than 3.24, so the one that an
 # old Linux brings will do. Messages are rows with a rowid, since their bodies may be large.
 # A `checksum` is the CRC-32 of the body, since SQLite has none on its pages: a letter that changed
@@ -86,6 +100,7 @@ TABLES = (
     f"CREATE {_MENTIONS}",
     f"CREATE {_ORIGINALS}",
     f"CREATE {_WRITERS}",
+    f"CREATE {_STATES}",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
@@ -125,6 +140,7 @@ _UPGRADES = {
         "PRAGMA user_version = 3",
     ),
     3: (f"CREATE {_WRITERS}", "PRAGMA user_version = 4"),
+    4: (f"CREATE {_STATES}", "PRAGMA user_version = 5"),
 }
 
 _COMPATIBILITY_VIEWS = {
@@ -141,6 +157,7 @@ _COMPATIBILITY_VIEWS = {
         *_PAGED,
     ),
     3: (),  # Who only reads does not ask who writes.
+    4: (f"CREATE TEMP {_STATES}",),
 }
 
 
@@ -171,7 +188,18 @@ ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (
 LEASE = "SELECT epoch, holder, process, until_ns FROM writers WHERE session = ?"
 TAKE = "INSERT OR REPLACE INTO writers VALUES (?, ?, ?, ?, ?)"
 EXTEND = "UPDATE writers SET until_ns = ? WHERE session = ? AND holder = ?"
-FORGET = "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)"
+FORGET = {
+    "originals": "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)",
+    "states": "DELETE FROM states WHERE session = (SELECT key FROM sessions WHERE id = ?)",
+}
+STATE = """SELECT version, CAST(body AS BLOB), checksum FROM states
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) AND name = ?"""
+SET_STATE = """INSERT INTO states (session, name, version, body, checksum)
+    VALUES ((SELECT key FROM sessions WHERE id = ?), ?, ?, ?, ?)
+    ON CONFLICT (session, name) DO UPDATE SET
+        version = excluded.version, body = excluded.body, checksum = excluded.checksum"""
+DROP_STATE = """DELETE FROM states
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) AND name = ?"""
 
 # Bodies are read as the bytes that they are, so that damaged text reaches the decoder.
 MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages

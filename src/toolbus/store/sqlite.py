@@ -17,7 +17,7 @@ from toolbus.store.paths import checked_path, create_private
 from toolbus.store.protocol import Original, Position, SessionInfo
 from toolbus.store.sqlite_errors import failure_of, wrap_errors
 from toolbus.store.worker import Worker
-from toolbus.store.writes import Append, Extend, Forget, Job, JobResult, Open, Writes
+from toolbus.store.writes import Append, Extend, Forget, Job, JobResult, Open, Swap, Writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +118,24 @@ class SqliteStore:
         count = await self._write(Forget(session_id))
         return count if isinstance(count, int) else 0
 
+    async def forget_states(self, session_id: str) -> int:
+        """Delete what components keep for the session from the file and its log; return how many.
+
+        When it returns, no file of the store holds them any more.
+        """
+        count = await self._write(Forget(session_id, "states"))
+        return count if isinstance(count, int) else 0
+
+    async def read_state(self, session_id: str, name: str) -> bytes | None:
+        """Return the JSON that is kept for the session under *name*, or None."""
+        return await self._query(partial(_state, session_id, name))
+
+    async def swap_state(
+        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+    ) -> bool:
+        """Put *new* where *old* stands; return False if something else stands there."""
+        return bool(await self._write(Swap(session_id, name, self._clock(), old, new)))
+
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""
         await self._reader.close()
@@ -187,6 +205,12 @@ def _records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchR
 def _originals(session_id: str, connection: sqlite3.Connection) -> tuple[Original, ...]:
     pairs = connection.execute(schema.ORIGINALS, (session_id,))
     return tuple([Original(digest=digest, body=body) for digest, body in pairs])
+
+
+def _state(session_id: str, name: str, connection: sqlite3.Connection) -> bytes | None:
+    for row in connection.execute(schema.STATE, (session_id, name)):
+        return rows.read_state(session_id, name, row)
+    return None
 
 
 def _sessions(connection: sqlite3.Connection) -> tuple[SessionInfo, ...]:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 READ_ONLY = "it is read-only; make it writable, or open it with `read_only=True`"
 STILL_LOGGED = (
-    "the originals are deleted, but another reader needs a log that holds them; "
-    "let that finish and forget them again"
+    "it is deleted, but another reader needs a log that holds it; "
+    "let that finish and forget it again"
 )
 GONE = (
     "it, or a file beside it, was deleted, moved or replaced while it was open, and nothing was "

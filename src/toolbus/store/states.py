@@ -47,13 +47,14 @@ class LostRows(Struct, frozen=True, kw_only=True):
 class SessionState(Struct, frozen=True, kw_only=True):
     """What can be read of one session.
 
-    *unanswered* counts calls without a result and *unasked* results without a call; a session
-    that was interrupted has some.
+    *states* counts what components keep, *unanswered* calls without a result and *unasked* results
+    without a call; a session that was interrupted has some.
     """
 
     id: str
     messages: int
     records: int
+    states: int = 0
     lost: tuple[LostRows, ...] = ()
     unanswered: int = 0
     unasked: int = 0
@@ -93,11 +94,18 @@ def _state(
         id=name,
         messages=counts["message"],
         records=counts["record"],
+        states=_count_states(connection, key),
         lost=tuple(lost),
         unanswered=pairing.unanswered,
         unasked=len(pairing.strays),
     )
     return key, state, [f"session {name!r}: {problem}" for problem in problems]
+
+
+def _count_states(connection: Connection, session: int) -> int:
+    query = "SELECT count(*) FROM states WHERE session = ?"
+    (count,) = connection.execute(query, (session,)).fetchone()
+    return int(count)
 
 
 def _gaps(

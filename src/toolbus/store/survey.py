@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
 from toolbus.store.pairing import TURNS, read_pairing, turns_of
-from toolbus.store.rows import call_ids, columns_of, decode_message, decode_page
+from toolbus.store.rows import call_ids, checked_state, columns_of, decode_message, decode_page
 from toolbus.store.states import TABLES, Damage, SessionState, read_states
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Survey:
             self._target.execute(statement)
         self._copy_others()
         self._take_all(progress)
+        self._take_states()
         self._name_sessions()
         states = read_states(self._target, self._damaged)
         for key, state, problems in states:
@@ -102,6 +103,20 @@ class Survey:
             self._note_calls(copy, body)
         return 1
 
+    def _take_states(self) -> None:
+        """Take what components keep, or say that it is damaged."""
+        for row in self._source.rows("states"):
+            place, body = f"state {row['name']!r} of session {row['session']!r}", row["body"]
+            assert isinstance(body, bytes)  # noqa: S101 - other rows are misfits
+            try:
+                checked_state(row["version"], body, row["checksum"])
+            except DecodeError as error:
+                self.problems.append(f"{place} cannot be read: it {error}")
+                continue
+            copy = {**row, "checksum": crc32(body), "body": body if self._bodies else b""}
+            if not self._insert("states", copy):
+                self.problems.append(f"{place} stands twice")
+
     def _compare_columns(self, table: str, row: Row, columns: Mapping[str, str | int]) -> None:
         """Say which columns of *row* are not what its body says."""
         if wrong := [name for name, value in columns.items() if row[name] != value]:
@@ -141,10 +156,11 @@ class Survey:
         )
 
     def _name_sessions(self) -> None:
-        """Make sessions for messages and records whose own is lost; the index may have its name."""
+        """Make sessions for rows whose own session is lost; the index may have its name."""
         lost = self._target.execute(
             """SELECT session FROM messages WHERE session NOT IN (SELECT key FROM sessions)
-            UNION SELECT session FROM ledger WHERE session NOT IN (SELECT key FROM sessions)"""
+            UNION SELECT session FROM ledger WHERE session NOT IN (SELECT key FROM sessions)
+            UNION SELECT session FROM states WHERE session NOT IN (SELECT key FROM sessions)"""
         ).fetchall()
         index = "SELECT id, key FROM sessions INDEXED BY sqlite_autoindex_sessions_1"
         indexed = {key: name for name, key in self._source.pairs("sessions", index) if lost}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import suppress
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from toolbus.errors import StoreError
 from toolbus.store import rows, schema
@@ -34,9 +34,20 @@ class Append(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """What `forget_originals` was given."""
+    """Which of what is kept of a session is to be deleted."""
 
     session_id: str
+    table: Literal["originals", "states"] = "originals"
+
+
+class Swap(NamedTuple):
+    """What `swap_state` was given, and when."""
+
+    session_id: str
+    name: str
+    now_ns: int
+    old: bytes | None
+    new: bytes | None
 
 
 class Open(NamedTuple):
@@ -56,7 +67,7 @@ class Extend(NamedTuple):
     holder: str
 
 
-Job: TypeAlias = Append | Forget | Open | Extend
+Job: TypeAlias = Append | Forget | Open | Extend | Swap
 JobResult: TypeAlias = int | Position | None
 
 
@@ -105,7 +116,7 @@ class Writes:
         """Do *jobs* in one transaction; those that fail alone are left out of it."""
         try:
             # Who holds a lease need not survive the machine: no holder does.
-            lasting = any(isinstance(job, Append | Forget) for job in jobs)
+            lasting = any(isinstance(job, Append | Forget | Swap) for job in jobs)
             self._synchronize("FULL" if lasting else "NORMAL")
             self._execute("BEGIN IMMEDIATE")
             results = [self._write(job) for job in jobs]
@@ -140,13 +151,27 @@ class Writes:
         match job:
             case Append():
                 self._insert(*job)
-            case Forget():
-                return self._execute(schema.FORGET, job).rowcount
+            case Forget(session_id, table):
+                return self._execute(schema.FORGET[table], (session_id,)).rowcount
+            case Swap():
+                return self._swap(job)
             case Open():
                 return self._open(*job)
             case Extend():
                 self._execute(schema.EXTEND, job)
         return None
+
+    def _swap(self, swap: Swap) -> bool:
+        session_id, name, now_ns, old, new = swap
+        row = self._execute(schema.STATE, (session_id, name)).fetchone()
+        if old != (None if row is None else row[1]):
+            return False
+        if new is not None:
+            self._execute(schema.COUNT_UP, (session_id, 0, 0, now_ns, now_ns))
+            self._execute(schema.SET_STATE, (session_id, name, *rows.state_row(new)))
+        elif old is not None:
+            self._execute(schema.DROP_STATE, (session_id, name))
+        return True
 
     def _empty_log(self) -> bool:
         """Carry all of the log into the file; return False if another reader needs it still."""

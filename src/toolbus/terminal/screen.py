@@ -1,4 +1,4 @@
-"""Lines and columns in a terminal: plain text, unless `toolbus[cli]` lays it out in colour."""
+"""Lines and columns in a terminal: plain text, unless the extra `cli` lays it out in colour."""
 
 from __future__ import annotations
 

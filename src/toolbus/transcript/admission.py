@@ -16,7 +16,7 @@ from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMe
 from toolbus.transcript.pairing import indistinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
@@ -33,8 +33,9 @@ async def admit(
     message: Message,
     scope: Scope,
     tool: ToolSpec | None = None,
+    asked: Container[str] = (),
 ) -> Message:
-    """Return *message* as it may be appended.
+    """Return *message* as it may be appended; *asked* are the ids of the calls before it.
 
     A refused tool message comes back as an error response that carries the reason, so that its
     call has an answer; of another role it raises `MessageDenied`.
@@ -42,7 +43,7 @@ async def admit(
     message = without_stale_content(message)
     if not bus.hears(MESSAGE_APPEND_BEFORE):
         return message
-    check = _check_of(message, tool)
+    check = _check_of(message, tool, asked)
     dispatch = partial(
         bus.apply, MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check
     )
@@ -131,12 +132,23 @@ def without_stale_content(message: Message) -> Message:
 
 
 def _check_of(
-    message: Message, tool: ToolSpec | None
+    message: Message, tool: ToolSpec | None, asked: Container[str]
 ) -> Callable[[EventContext[Any], Any], str | None] | None:
     """Return what judges the replacements of *message*, or None."""
     if isinstance(message, AssistantMessage):
-        return lambda _, after: indistinct(after.tool_calls) if after.tool_calls else None
+        earlier = _Earlier(asked, message)
+        return lambda _, after: indistinct(after.tool_calls, earlier) if after.tool_calls else None
     return None if tool is None or tool.output_schema is None else partial(_broken, tool)
+
+
+class _Earlier:
+    """The ids of earlier calls, *asked*, but for those that a recorded *message* repeats."""
+
+    def __init__(self, asked: Container[str], message: AssistantMessage) -> None:
+        self._asked, self._own = asked, {call.id for call in message.tool_calls}
+
+    def __contains__(self, call_id: object) -> bool:
+        return call_id in self._asked and call_id not in self._own
 
 
 def _broken(tool: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:

@@ -28,7 +28,7 @@ def flaw(
         return known(message)
     match message:
         case AssistantMessage(tool_calls=calls) if calls:
-            return indistinct(calls)
+            return indistinct(calls, asked)
         case ToolMessage(tool_call_id=call_id) if call_id not in unanswered:
             fate = "has its answer already" if call_id in asked else "was never made"
             return f"call {call_id!r} {fate}"
@@ -40,10 +40,16 @@ def known(message: Message) -> str:
     return f"it has a message {message.id!r} already; give each message an id of its own"
 
 
-def indistinct(calls: Sequence[ToolCall]) -> str | None:
-    """Return why the answers of *calls* could not be told apart, or None."""
+def indistinct(calls: Sequence[ToolCall], asked: Container[str] = ()) -> str | None:
+    """Return why the answers of *calls* could not be told apart, or None.
+
+    Nor could one from that of an earlier call; *asked* are the ids of those.
+    """
     ids = Counter(call.id for call in calls)
     if "" in ids:
         return f"the call of tool {next(call.name for call in calls if not call.id)!r} has no id"
     call_id, times = ids.most_common(1)[0]
-    return f"{times} calls have the id {call_id!r}" if times > 1 else None
+    if times > 1:
+        return f"{times} calls have the id {call_id!r}"
+    again = next((call_id for call_id in ids if call_id in asked), None)
+    return again and f"call {again!r} was made already; give each call an id of its own"

@@ -129,6 +129,10 @@ class Transcript:
             self._indexed += 1
         return message_id in self._ids
 
+    def has_call(self, call_id: str) -> bool:
+        """Tell whether a message of the transcript asks for a call of this id."""
+        return call_id in self._asked
+
     def flaw(self, message: Message) -> str | None:
         """Return why *message* can never enter as things are, or None."""
         return flaw(message, self.has, self._asked, self._open)
@@ -147,7 +151,7 @@ class Transcript:
         With *later* it does not wait for the write either; the next one that enters does.
         """
         bus = self._bus
-        message = await admit(bus, message, scope, tool)
+        message = await admit(bus, message, scope, tool, self._asked)
         if self._write is None and not any(map(bus.hears, _ENTERING)):
             self._remember(message)
             return message

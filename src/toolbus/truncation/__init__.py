@@ -1,1 +1,15 @@
 """Shortening: a text or a JSON value made to fit, and what was left out kept aside to be read."""
+
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from toolbus.truncation.truncate_output import TruncateOutput as TruncateOutput
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "TruncateOutput": "truncate_output",
+    },
+)

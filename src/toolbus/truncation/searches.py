@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import RegistrationError
+from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,8 +45,7 @@ def find_pattern(pattern: str) -> Find:
     try:
         re2: Any = importlib.import_module("re2")
     except ModuleNotFoundError:
-        reason = "needs RE2, which is an extra: pip install 'toolbus[patterns]'"
-        raise RegistrationError(what, reason) from None
+        raise RegistrationError(what, needs_extra("needs RE2", "patterns")) from None
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 8 << 20

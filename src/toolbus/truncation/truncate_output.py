@@ -122,7 +122,7 @@ class TruncateOutput(AgentComponent):
         head: the part of a limit, between 0 and 1, that the head of a text has.
         matches: the part that lines with *words* or the *pattern* have; the tail has the rest.
         words: words whose lines are kept, in capitals or not.
-        pattern: a regular expression of RE2 whose lines are kept; needs `toolbus[patterns]`.
+        pattern: a regular expression of RE2 whose lines are kept; needs the extra `patterns`.
         context: how many lines before and after such a line are kept with it.
         part_bytes: images, sounds and blobs with more bytes are left out; None keeps them all.
         folder: where the whole outputs are kept, in files of their own; None keeps them in memory.

@@ -11,7 +11,9 @@ from toolbus.testing.checks import check_adapter, check_handler
 WITHOUT = """\
 import sys
 sys.modules[{name!r}] = None
-import toolbus.redaction.redact_personal_data
+from toolbus.redaction import RedactPersonalData
+print(RedactPersonalData.__doc__)
+RedactPersonalData()
 """
 
 
@@ -25,7 +27,8 @@ def test_a_missing_library_names_the_extra(name):
     )
 
     assert done.returncode == 1
-    assert "install `toolbus[personal]`" in done.stderr
+    assert "Replaces personal data" in done.stdout
+    assert "`pip install '.[personal]'`" in done.stderr
 
 
 def test_it_keeps_the_laws_of_adapters_and_handlers():

@@ -523,14 +523,14 @@ async def test_a_newer_version_is_refused(path, tmp_path, read_only, closed):
     source.parent.mkdir()
     await make(source, "m1")
     with raw(source) as newer:
-        newer.execute("PRAGMA user_version = 5")
+        newer.execute("PRAGMA user_version = 6")
         if not closed:
             copy_unclosed(source, path)
     if closed:
         shutil.copyfile(source, path)
 
     reason = refused(path, read_only=read_only)
-    assert reason == "it has version 5, newer than 4; update toolbus"
+    assert reason == "it has version 6, newer than 5; update toolbus"
 
 
 def test_an_unfinished_write_of_another_program_is_left_alone(path, tmp_path):
@@ -1145,7 +1145,7 @@ async def test_what_a_reader_still_sees_is_not_called_gone(path):
             told, appended = await asyncio.gather(*forgetting, return_exceptions=True)
 
         assert isinstance(told, StoreError)
-        assert "another reader needs a log that holds them" in told.reason
+        assert "another reader needs a log that holds it" in told.reason
         assert appended is None
         assert await store.forget_originals("s") == 0
         assert b"value of" not in Path(f"{path}-wal").read_bytes()

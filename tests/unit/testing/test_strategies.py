@@ -41,5 +41,5 @@ def test_without_hypothesis_the_error_names_the_extra(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
-    with pytest.raises(ImportError, match=r"install `toolbus\[testing\]`"):
+    with pytest.raises(ImportError, match=r"`pip install '\.\[testing\]'`"):
         importlib.import_module("toolbus.testing.strategies")

@@ -29,7 +29,7 @@ def test_two_components_have_two_readers():
 def test_a_pattern_without_the_extra_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "re2", None)
 
-    with pytest.raises(RegistrationError, match=r"toolbus\[patterns\]"):
+    with pytest.raises(RegistrationError, match=r"pip install '\.\[patterns\]'"):
         TruncateOutput(pattern="a+")
 
 

@@ -1,6 +1,6 @@
 """The tools of an MCP server as a toolset.
 
-The one place that knows the official SDK, `mcp`: the extra `toolbus[mcp]`. A server is a command
+The one place that knows the official SDK, `mcp`: the extra `mcp`. A server is a command
 that speaks over its standard streams, or the address of a streamable HTTP server.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from toolbus.errors import RegistrationError, ToolServerError
 from toolbus.events.subjects import ToolSelector, matches
+from toolbus.settings.extras import needs_extra
 from toolbus.tools.toolset import Toolset
 
 try:
@@ -18,7 +19,7 @@ try:
     from toolbus.mcp.client.options import McpOptions, server_of
     from toolbus.mcp.client.translation import McpTool
 except ImportError as error:
-    msg = "the tools of an MCP server need the MCP SDK; install `toolbus[mcp]`"
+    msg = needs_extra("the tools of an MCP server need the MCP SDK", "mcp")
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:

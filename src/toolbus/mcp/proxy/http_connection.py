@@ -1,4 +1,4 @@
-"""The one place that knows h11, the extra `toolbus[http]`: a connection to an HTTP server."""
+"""The one place that knows h11, the extra `http`: a connection to an HTTP server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import ToolbusError
+from toolbus.settings.extras import needs_extra
 
 try:
     import h11
 except ImportError as error:
-    msg = "to reach a server at an address the proxy needs h11; install `toolbus[http]`"
+    msg = needs_extra("to reach a server at an address the proxy needs h11", "http")
     raise ImportError(msg) from error
 
 if TYPE_CHECKING:

@@ -53,6 +53,13 @@ class Proxy(Participant):
         if self._own_bus:
             await self.bus.aclose()
 
+    def _state_place(self) -> tuple[Store, str]:
+        return self._memory if self.store is None else self.store, ""
+
+    def discard_session(self, session_id: str) -> None:
+        """Forget what components keep in memory for a session that is over."""
+        self._memory.discard_session(session_id)
+
     @property
     def judging(self) -> bool:
         """Whether anybody judges or keeps what passes; if not, bytes are all that passes."""

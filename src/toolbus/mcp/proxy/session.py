@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -71,6 +72,7 @@ class ProxySession:
         self._requests = ClientRequests(proxy.bus, self.scope, self._forward)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
+        self._forget = partial(proxy.discard_session, self.scope.session_id)
 
     def from_client(self, line: bytes, directions: Directions | None = None) -> None:
         """Take a line of the client."""
@@ -152,6 +154,7 @@ class ProxySession:
         if tasks:
             await asyncio.wait(tasks)
         await self._log.close()
+        self._forget()
 
     @property
     def _under_way(self) -> tuple[asyncio.Task[Any], ...]:

@@ -10,11 +10,12 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.redaction.personal.matches import ends_of, scan
+from toolbus.settings.extras import needs_extra
 
 try:
     from stdnum import iban, luhn
 except ImportError as error:
-    msg = "to look for personal data needs libraries; install `toolbus[personal]`"
+    msg = needs_extra("to look for personal data needs libraries", "personal")
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:

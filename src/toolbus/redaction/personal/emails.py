@@ -12,11 +12,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from toolbus.redaction.personal.matches import PersonalDataMatch
+from toolbus.settings.extras import needs_extra
 
 try:
     from publicsuffixlist import PublicSuffixList
 except ImportError as error:
-    msg = "to look for personal data needs libraries; install `toolbus[personal]`"
+    msg = needs_extra("to look for personal data needs libraries", "personal")
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:

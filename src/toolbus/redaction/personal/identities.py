@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.redaction.personal.matches import scan, words_of
+from toolbus.settings.extras import needs_extra
 
 try:
     import stdnum  # noqa: F401 - its modules are imported by name
 except ImportError as error:
-    msg = "to look for personal data needs libraries; install `toolbus[personal]`"
+    msg = needs_extra("to look for personal data needs libraries", "personal")
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:

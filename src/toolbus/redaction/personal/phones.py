@@ -12,11 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.redaction.personal.matches import ends_of, scan, words_of
+from toolbus.settings.extras import needs_extra
 
 try:
     import phonenumbers
 except ImportError as error:
-    msg = "to look for personal data needs libraries; install `toolbus[personal]`"
+    msg = needs_extra("to look for personal data needs libraries", "personal")
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The engine that looks for all rules at once, in linear time: RE2, the extra `toolbus[redact]`.
+"""The engine that looks for all rules at once, in linear time: RE2, of the extra `redact`.
 
 Why RE2: no pattern explodes in it, whoever wrote it; the published rules are written for its
 syntax; and its filter tells by one pass which few of 450 patterns can match at all.
@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.errors import RegistrationError
+from toolbus.settings.extras import needs_extra
 
 try:
     import re2  # type: ignore[import-untyped]  # it has no hints
-except ImportError as error:
-    msg = "to look for secrets needs RE2; install `toolbus[redact]`"
-    raise ImportError(msg, name=error.name) from error
+except ImportError:
+    re2 = None  # Documentation can be read without it.
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +49,8 @@ class Engine:
     """Looks for *rules* in UTF-8; what is longer than *reach* bytes may be found in part."""
 
     def __init__(self, rules: tuple[Rule, ...], reach: int = REACH) -> None:
+        if re2 is None:
+            raise ImportError(needs_extra("to look for secrets needs RE2", "redact"), name="re2")
         self.rules, self._reach = rules, reach
         self._filter = re2.Filter()
         for rule in rules:

@@ -1,4 +1,4 @@
-"""The one place that knows uvicorn, the extra `toolbus[http]`: connections, and their end."""
+"""The one place that knows uvicorn, the extra `http`: connections, and their end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.proxy.http.asgi_app import AsgiApp
 from toolbus.mcp.proxy.stdio import calling_on_signals
+from toolbus.settings.extras import needs_extra
 
 try:
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
-    msg = "to listen for HTTP clients the proxy needs uvicorn; install `toolbus[http]`"
+    msg = needs_extra("to listen for HTTP clients the proxy needs uvicorn", "http")
     raise ImportError(msg) from error
 
 if TYPE_CHECKING:

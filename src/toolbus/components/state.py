@@ -1,0 +1,145 @@
+"""What a component keeps for a session: one JSON value, changed by compare-and-set in the store.
+
+    @guard(TOOL_CALL_BEFORE)
+    async def limit(self, ctx):
+        calls = await self.state(ctx.scope).update(lambda count: (count or 0) + 1)
+        return Deny("too many calls") if calls > 100 else None
+
+It resumes with the session, and parallel calls and processes agree on it. Nothing is kept on the
+component itself, which may serve many sessions at once. Both verbs are async, since a store may be
+far away: a handler that needs them is `async def`. A guard is waited for before its call begins.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.bus.dispatch.callables import is_async
+from toolbus.errors import FreezeError, RegistrationError
+from toolbus.messages.codec import decoder, encode
+from toolbus.messages.immutable import check_text, freeze
+from toolbus.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.events.catalogue import Scope
+    from toolbus.store.protocol import Store
+
+MAX_BYTES, MAX_NAME = 1_000_000, 200
+"""What one state takes as JSON at most, and the letters of its name."""
+
+_decode = decoder(object)
+
+
+class State:
+    """The JSON value that is kept under *name* for the session *session_id* of *store*.
+
+    It is None until somebody keeps another. What is read is frozen: `toolbus.messages.thaw` gives
+    a copy to change.
+    """
+
+    __slots__ = ("_name", "_session_id", "_store")
+
+    def __init__(self, store: Store, session_id: str, name: str) -> None:
+        self._store, self._session_id, self._name = store, session_id, name
+
+    async def read(self) -> Any:
+        """Return the value, None if there is none; raises `StoreError`."""
+        return _value_of(await self._body())
+
+    async def update(self, change: Callable[[Any], Any]) -> Any:
+        """Put what *change* makes of the value in its place, and return that; None deletes it.
+
+        *change* is called again if somebody else was faster, so it does nothing but compute. If it
+        raises, nothing has changed. Cancelled, the change may have been written.
+
+        Raises:
+            FreezeError: what it returned would not survive a round trip, or is too large.
+            RegistrationError: *change* is async.
+            StoreError: the store failed, and nothing has changed.
+        """
+        if not callable(change) or is_async(change):
+            raise self._refusal(change)
+        while True:
+            body = await self._body()
+            value = self._frozen(change(_value_of(body)))
+            new_body = None if value is None else self._encoded(value)
+            if new_body == body:
+                return value
+            swap = self._store.swap_state
+            if await swap(self._session_id, self._name, body, new_body):
+                return value
+
+    async def _body(self) -> bytes | None:
+        return await self._store.read_state(self._session_id, self._name)
+
+    def _frozen(self, value: Any) -> Any:
+        if inspect.iscoroutine(value):
+            value.close()
+            raise self._refusal(value)
+        try:
+            return freeze(value)
+        except FreezeError as error:
+            raise FreezeError(f"state {self._name!r}: {error.reason}", error.path) from None
+
+    def _encoded(self, value: Any) -> bytes:
+        body = encode(value)
+        if len(body) > MAX_BYTES:
+            size = f"{len(body):,} bytes are more than the {MAX_BYTES:,} that are kept"
+            reason = (
+                f"state {self._name!r}: {size}; keep what is large in a file, and its path here"
+            )
+            raise FreezeError(reason)
+        return body
+
+    def _refusal(self, change: object) -> RegistrationError:
+        reason = (
+            "expected a function that is not async, of the old value, which returns the new one"
+        )
+        return RegistrationError(f"state {self._name!r}", f"{reason}, not {change!r}")
+
+
+def _value_of(body: bytes | None) -> Any:
+    return None if body is None else freeze(_decode(body))
+
+
+class Rehearsal(NamedTuple):
+    """Where states are kept instead while a session is only tried, and which session that is."""
+
+    store: Store
+    session_id: str
+
+
+rehearsal: ContextVar[Rehearsal | None] = ContextVar("toolbus_rehearsal", default=None)
+
+
+def rehearse(session_id: str) -> Rehearsal:
+    """Return a place for the states of *session_id* that is empty, and thrown away afterwards."""
+    return Rehearsal(MemoryStore(), session_id)
+
+
+def state_of(
+    store: Store, session_id: str, name: str, scope: Scope | None, *, shared: bool
+) -> State:
+    """Return what a host with *store* keeps under *name*; see `Host.state`.
+
+    *session_id* is the host's own, "" if it has none. Raises `RegistrationError`.
+    """
+    try:
+        check_text(name, "$")
+    except FreezeError as error:
+        raise RegistrationError(f"state {name!r}", error.reason) from None
+    if not 0 < len(name) <= MAX_NAME:
+        reason = f"expected a name of 1 to {MAX_NAME} characters, not of {len(name)}"
+        raise RegistrationError(f"state {name[:MAX_NAME]!r}", reason)
+    if (trial := rehearsal.get()) is not None:
+        store, session_id = trial.store, session_id or trial.session_id
+    if scope is not None:
+        session_id = (scope.root_session_id if shared else "") or scope.session_id
+    elif not session_id:
+        reason = "many sessions are served here; say which is meant, `host.state(name, ctx.scope)`"
+        raise RegistrationError(f"state {name!r}", reason)
+    return State(store, session_id, name)
