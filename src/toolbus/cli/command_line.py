@@ -58,6 +58,8 @@ examples:
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
+  toolbus login https://example.com/mcp      for a proxy in front of it
+  toolbus logout https://example.com/mcp     forget its tokens
   toolbus forget agent.db 3f9a       delete what its handlers took out
 
 exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus login https://example.com/mcp                  in the browser
-  toolbus login https://example.com/mcp --no-browser     print the address to open
-  toolbus login --list                                   where you are logged in
-  toolbus proxy -- https://example.com/mcp               uses the login
-  toolbus logout https://example.com/mcp                 forget its tokens
+  toolbus login https://example.com/mcp                in the browser
+  toolbus login https://example.com/mcp --no-browser   print what to open
+  toolbus login --list                                 where you are logged in
+  toolbus proxy -- https://example.com/mcp             uses the login
+  toolbus logout https://example.com/mcp               forget its tokens
 
 The browser comes back to a port of this machine, 127.0.0.1, so it has to run
 here; from elsewhere forward that port. The tokens stand in a file that only you
