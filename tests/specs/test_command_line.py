@@ -14,7 +14,7 @@ import pytest
 
 COMMANDS = (
     *("check", "demo", "explain", "export", "forget", "login", "logout"),
-    *("proxy", "replay", "sessions", "show", "wiring"),
+    *("proxy", "replay", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on

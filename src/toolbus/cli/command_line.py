@@ -29,6 +29,7 @@ _COMMANDS = (
     "replay",
     "sessions",
     "show",
+    "trust",
     "wiring",
 )
 
@@ -45,12 +46,14 @@ commands:
   replay    run recorded sessions through other handlers
   sessions  list the sessions of a store
   show      read a session: what was said and done
+  trust     let a project's toolbus.toml be in force
   wiring    print who handles what, in the order in which they run
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
   toolbus wiring agent.py            the handlers of the agent in agent.py
-  toolbus wiring                     those that the nearest toolbus.toml names
+  toolbus wiring                     those that your toolbus.toml names
+  toolbus trust                      that of this project, too, as it is now
   toolbus sessions agent.db          what the store agent.db holds
   toolbus show agent.db 3f9a         the session whose id begins so
   toolbus explain agent.db 8c01      what became of a message of it, and why

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PORTS = 2**16
 _EPILOG = """\
 examples:
-  toolbus proxy -- uvx mcp-server-git                       change nothing
+  toolbus proxy -- uvx mcp-server-git                       what is in force
   toolbus proxy --with policy.py -- uvx mcp-server-git      its handlers at work
   toolbus proxy --config toolbus.toml -- npx -y @scope/server .
   toolbus proxy --with policy.py:Strict --store calls.db -- ./server
@@ -28,7 +28,9 @@ examples:
 
 It stands where the settings of an MCP client named the server. Calls pass
 TOOL_CALL_BEFORE, results TOOL_CALL_AFTER and MESSAGE_APPEND_BEFORE, the list of
-tools TOOLS_PROVIDE. Handlers are those of components, or of one bus.
+tools TOOLS_PROVIDE. Handlers are those of components, or of one bus; without
+--with and --config those of your own toolbus.toml and of the nearest one, if
+you trust it (`toolbus trust`). Without any the proxy changes nothing.
 It ends with the exit code of the server. A server at an address gets the bearer
 token that stands in the environment as TOOLBUS_PROXY_TOKEN, and what --header
 says, in the place of a client's headers of those names. Whoever runs `ps` sees
@@ -61,6 +63,7 @@ def command() -> Command:
         options = ProxyOptions(
             targets=parsed.targets,
             config=parsed.config,
+            search=not parsed.no_config,
             store=parsed.store,
             timeout=parsed.timeout,
             frame=parsed.max_frame * 2**20,
@@ -88,6 +91,9 @@ def _add_arguments(parser: Parser) -> None:
         help="handlers; may be given several times",
     )
     parser.add_argument("--config", metavar="FILE", help="what this toolbus.toml names")
+    parser.add_argument(
+        "--no-config", action="store_true", help="look for no toolbus.toml, not even your own"
+    )
     parser.add_argument("--store", type=Path, metavar="FILE.db", help="keep sessions and ledgers")
     parser.add_argument(
         "--timeout", type=_seconds, metavar="S", help="seconds a tool call may take (no limit)"

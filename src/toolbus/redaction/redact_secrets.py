@@ -124,6 +124,8 @@ class RedactSecrets(AgentComponent):
         enabled: as for every component.
     """
 
+    personal_settings = ("vault",)
+
     def __init__(
         self,
         *,

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
-from toolbus.config.loading import load, load_configuration
+from toolbus.config.loading import load, load_configuration, load_nearest
 from toolbus.errors import RegistrationError
 from toolbus.mcp.proxy.launching import launch
 from toolbus.mcp.proxy.proxy import Proxy
@@ -38,7 +38,10 @@ LISTEN_TOKEN = "TOOLBUS_LISTEN_TOKEN"  # noqa: S105 - as above
 
 
 class ProxyOptions(NamedTuple):
-    """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes."""
+    """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes.
+
+    Without targets and a configuration *search* takes what is in force here.
+    """
 
     targets: Sequence[str] = ()
     config: str | None = None
@@ -47,6 +50,7 @@ class ProxyOptions(NamedTuple):
     frame: int = 2**28
     grace: float = 5.0
     listening: Listening | None = None
+    search: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     """Names, in lower case, and values that a server at an address gets with each request."""
 
@@ -78,7 +82,7 @@ def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
 
 
 def _make_proxy(options: ProxyOptions) -> Proxy:
-    bus, components = load_components(options.targets, options.config)
+    bus, components = load_components(options.targets, options.config, search=options.search)
     try:
         return Proxy(components, bus=bus, timeout=options.timeout)
     except RegistrationError as error:
@@ -100,14 +104,17 @@ def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Laun
 
 
 def load_components(
-    targets: Sequence[str], config: str | None = None
+    targets: Sequence[str], config: str | None = None, *, search: bool = False
 ) -> tuple[EventBus | None, list[AgentComponent]]:
     """Return the components that *config* and then *targets* name, and the bus if one is named.
 
-    A target is `FILE.py[:name]` or a configuration. Raises `LoadError`.
+    A target is `FILE.py[:name]` or a configuration. If none is named, *search* takes what is in
+    force here. Raises `LoadError`.
     """
     bus, components = None, []
     loaded = [] if config is None else [load_configuration(config)]
+    if search and config is None and not targets and (nearest := load_nearest()) is not None:
+        loaded.append(nearest)
     for target in (*loaded, *map(load, targets)):
         match target.kind:
             case "agent":
