@@ -37,6 +37,8 @@ says, in the place of a client's headers of those names. Whoever runs `ps` sees
 the words of a command, so a secret stands in a variable, and here its name:
   --header 'X-Api-Key: env:ACME_KEY'    --header 'Authorization: Basic env:ACME'
 No redirect is followed, so they reach the origin of the address and no other.
+A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
+HTTP log in to it by themselves, through the proxy.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only
