@@ -38,6 +38,8 @@ says, in the place of a client's headers of those names. Whoever runs `ps` sees
 the words of a command, so a secret stands in a variable, and here its name:
   --header 'X-Api-Key: env:ACME_KEY'    --header 'Authorization: Basic env:ACME'
 No redirect is followed, so they reach the origin of the address and no other.
+A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
+HTTP log in to it by themselves, through the proxy.
 
 Several servers stand in the configuration, each with a name that begins the
 names of its tools and prompts (files_read, wiki_search), also for handlers:

@@ -173,12 +173,16 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             return await _listen(ready, limits, options, options.listening)
         if (url := _url_of(command)) is not None:
             try:
+                from toolbus.mcp.logins import Logins  # noqa: PLC0415 - as above
                 from toolbus.mcp.proxy.remote_stdio import run_remote  # noqa: PLC0415 - h11 is an extra
             except ImportError as error:
                 raise UsageError(str(error)) from error
-            token = os.environ.get(TOKEN)
-            extra = options.headers
-            return await run_remote(proxy, url, limits, token=token, headers=extra, output=output)
+            token, headers = os.environ.get(TOKEN), options.headers
+            shown = token is not None or "authorization" in dict(headers)
+            logins = None if shown else Logins()
+            return await run_remote(
+                *(proxy, url, limits), token=token, headers=headers, logins=logins, output=output
+            )
         with _reporting_failed_start(command):
             return await run_stdio(
                 proxy, command, limits, output=output, launched=launched, servers=servers
