@@ -21,7 +21,7 @@ from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("check", "demo", "explain", "export", "forget"),
+    *("check", "demo", "explain", "export", "forget", "login", "logout"),
     *("proxy", "replay", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
