@@ -199,6 +199,10 @@ class AgentComponent:
             self.teardown()
             raise
 
+    def is_for_parameters(self, handler: Callable[..., Any]) -> bool:
+        """Tell whether *handler* is its own for parameters, which pass components in reverse."""
+        return handler == self._on_tool_call_before_adapter
+
     def teardown(self) -> None:
         """Undo `setup`: nothing of the component stays behind."""
         for undo in self._undo:
