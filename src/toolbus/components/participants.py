@@ -125,6 +125,7 @@ class Participant(Subscribing):
                 component.teardown()
         for subscription in tuple(self._subscriptions):
             subscription.cancel()
+        self.bus.agent_ids.release(self.scope.agent_id, self)
 
     def _subscribe(
         self,
