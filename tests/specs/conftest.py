@@ -25,6 +25,7 @@ def environment(tmp_path):
         "PYTHONUTF8": "1",
         "TERM": "xterm",
         "TMPDIR": str(tmp_path / "tmp"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
     }
 
 
@@ -32,10 +33,10 @@ def environment(tmp_path):
 def command(tmp_path, environment):
     """Return a function that runs `toolbus` with arguments, in a folder of its own."""
 
-    def run(*arguments, program=sys.executable, **variables):
+    def run(*arguments, program=sys.executable, cwd=".", **variables):
         return subprocess.run(
             [program, "-m", "toolbus", *map(str, arguments)],
-            cwd=tmp_path / "here",
+            cwd=tmp_path / "here" / cwd,
             env=environment | variables,
             capture_output=True,
             text=True,

@@ -13,8 +13,8 @@ from contextlib import closing
 import pytest
 
 COMMANDS = (
-    *("check", "demo", "explain", "export", "forget"),
-    *("proxy", "replay", "sessions", "show", "wiring"),
+    *("check", "demo", "explain", "export", "forget", "login", "logout"),
+    *("proxy", "replay", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on

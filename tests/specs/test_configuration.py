@@ -49,6 +49,7 @@ def here(tmp_path, monkeypatch):
     folder = tmp_path / "here"
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(sys, "modules", sys.modules.copy())
     return folder
@@ -138,7 +139,7 @@ async def test_the_only_class_needs_no_name(write):
     write("policy.py", "from bases import Plain\nclass Strict(Plain): ...\nStrictest = Strict\n")
     write("toolbus.toml", '[[component]]\nuse = "policy.py"')
 
-    assert names(load()) == ["Strict"]
+    assert names(load("toolbus.toml")) == ["Strict"]
 
 
 async def test_a_class_in_a_module_is_named(write, here, monkeypatch):
@@ -147,14 +148,14 @@ async def test_a_class_in_a_module_is_named(write, here, monkeypatch):
     write("toolbus.toml", '[[component]]\nuse = "acme_rules.strict:Plain"')
     monkeypatch.syspath_prepend(here / "lib")
 
-    assert names(load()) == ["Plain"]
+    assert names(load("toolbus.toml")) == ["Plain"]
 
 
 async def test_a_function_may_make_it(write):
     write("policy.py", f"{SIZED}\ndef make(times: int):\n    return Sized(2 * times)\n")
     write("toolbus.toml", '[[component]]\nuse = "policy.py:make"\nsettings.times = 21')
 
-    (component,) = load()
+    (component,) = load("toolbus.toml")
 
     assert component.size == 42
 
@@ -170,10 +171,10 @@ async def test_an_installed_package_offers_its_components(write, tmp_path, envir
     path = ":".join([environment["PYTHONPATH"], *map(str, borrowed)])
     program = str(fresh / "bin/python")
 
-    before = command("wiring", program=program, PYTHONPATH=path)
+    before = command("wiring", "--config", "toolbus.toml", program=program, PYTHONPATH=path)
     pip = [sys.executable, "-m", "pip", "--isolated", "--python", program, "install", "-q"]
     subprocess.run([*pip, "--no-index", "--no-build-isolation", source], check=True, cwd=tmp_path)
-    after = command("wiring", program=program, PYTHONPATH=path)
+    after = command("wiring", "--config", "toolbus.toml", program=program, PYTHONPATH=path)
 
     assert before.stderr.startswith("toolbus: toolbus.toml:2: unknown component 'no-force-push'; ")
     assert (before.returncode, after.returncode, after.stderr) == (2, 0, "")
@@ -185,7 +186,7 @@ async def test_only_what_is_named_is_imported(write, offer):
     offer("acme", "acme_good", PLAIN, "good = acme_good:Plain\nbad = acme_no_such:Plain")
     write("toolbus.toml", '[[component]]\nuse = "good"')
 
-    assert names(load()) == ["Plain"]
+    assert names(load("toolbus.toml")) == ["Plain"]
 
 
 async def test_settings_are_what_the_constructor_says(write, here):
@@ -249,7 +250,7 @@ async def test_what_is_disabled_is_not_imported(write):
         """,
     )
 
-    assert names(load()) == ["Plain"]
+    assert names(load("toolbus.toml")) == ["Plain"]
 
 
 async def test_one_class_may_serve_twice(write):
@@ -267,13 +268,13 @@ async def test_one_class_may_serve_twice(write):
         """,
     )
 
-    assert [one.size for one in load()] == [1, 9]
+    assert [one.size for one in load("toolbus.toml")] == [1, 9]
 
 
 async def test_without_components_there_are_none(write):
     write("toolbus.toml", "# nothing yet\n")
 
-    assert load() == ()
+    assert load("toolbus.toml") == ()
 
 
 async def test_what_code_prints_goes_aside(write, capsys):
@@ -282,14 +283,16 @@ async def test_what_code_prints_goes_aside(write, capsys):
     )
     write("toolbus.toml", '[[component]]\nuse = "policy.py:Loud"')
 
-    load()
+    load("toolbus.toml")
 
     assert capsys.readouterr() == ("", "one\ntwo\n")
 
 
-async def test_a_folder_above_is_searched(write, here, monkeypatch):
+async def test_a_folder_above_is_searched(write, here, monkeypatch, command):
     write("toolbus.toml", "")
     near = write("project/toolbus.toml", "")
+    (here / "project/.git").mkdir()
+    command("trust", "project/toolbus.toml")
     write("project/source/package/x.txt", "")
     monkeypatch.chdir(here / "project/source/package")
 
@@ -297,10 +300,11 @@ async def test_a_folder_above_is_searched(write, here, monkeypatch):
     assert read().file == near
 
 
-async def test_a_project_s_table_will_do(write):
+async def test_a_project_s_table_will_do(write, command):
     write("policy.py", SIZED)
     text = '[[tool.toolbus.component]]\nuse = "policy.py:Sized"\nsettings.size = 3'
     write("pyproject.toml", f"[project]\nname = 'x'\n{text}")
+    command("trust", "pyproject.toml")
 
     assert [one.size for one in load()] == [3]
 
@@ -314,6 +318,7 @@ async def test_a_file_of_its_own_comes_first(write):
 
 async def test_projects_without_the_table_are_passed(write, here, monkeypatch):
     above = write("toolbus.toml", "")
+    (here / ".git").mkdir()
     write("a/pyproject.toml", '[project]\nname = "toolbus-friend"\n')
     write("a/b/pyproject.toml", "[broken")
     monkeypatch.chdir(here / "a/b")
@@ -338,7 +343,9 @@ async def test_adapters_follow_the_priorities(write):
         f'{one}name = "c"\nsettings.text = "-first"\npriority = 200\n',
     )
 
-    async with Agent(ScriptedModel([]), tools=[list_files], components=load()) as agent:
+    async with Agent(
+        ScriptedModel([]), tools=[list_files], components=load("toolbus.toml")
+    ) as agent:
         outcome = await agent.call_tool("list_files", path="p")
 
     assert outcome.executed.arguments["path"] == "p-last-then-first"
@@ -358,7 +365,7 @@ async def test_handlers_take_the_priority(write):
         """,
     )
     write("toolbus.toml", '[[component]]\nuse = "policy.py"\npriority = 300')
-    (component,) = load()
+    (component,) = load("toolbus.toml")
 
     async with Agent(ScriptedModel([]), tools=[list_files], components=[component]) as agent:
         handlers = agent.bus.handlers(events.TOOL_CALL_BEFORE)
@@ -396,8 +403,8 @@ async def test_what_is_required_comes_first(write):
         """,
     )
 
-    assert names(load())[:2] == ["Base", "Above"]
-    assert set(names(load())[2:]) == {"Left", "Right"}
+    assert names(load("toolbus.toml"))[:2] == ["Base", "Above"]
+    assert set(names(load("toolbus.toml"))[2:]) == {"Left", "Right"}
 
 
 async def test_adapters_leave_other_tools_alone(write):
@@ -413,7 +420,9 @@ async def test_adapters_leave_other_tools_alone(write):
     )
     model, specs = ScriptedModel([asking("read_file", "list_files"), "done"]), []
 
-    async with Agent(model, tools=[read_file, list_files], components=load()) as agent:
+    async with Agent(
+        model, tools=[read_file, list_files], components=load("toolbus.toml")
+    ) as agent:
         agent.on(events.MODEL_CALL_BEFORE, lambda ctx: specs.extend(ctx.value.tools))
         await agent.run("go")
 
@@ -450,7 +459,7 @@ async def test_handlers_see_only_these_tools(write):
     def breaks(path: str) -> str:
         raise OSError(path)
 
-    (watch,) = load()
+    (watch,) = load("toolbus.toml")
     model = ScriptedModel([asking("fails", "breaks"), "done"])
     async with Agent(model, tools=[fails, breaks], components=[watch]) as agent:
         await agent.run("go")
@@ -479,7 +488,9 @@ async def test_a_rewritten_call_is_judged_too(write):
     )
     write("toolbus.toml", '[[component]]\nuse = "policy.py"\ntools = ["read_file"]')
 
-    async with Agent(ScriptedModel([]), tools=[read_file, list_files], components=load()) as agent:
+    async with Agent(
+        ScriptedModel([]), tools=[read_file, list_files], components=load("toolbus.toml")
+    ) as agent:
         plain = await agent.call_tool("list_files", path="p")
         agent.on(
             events.TOOL_CALL_BEFORE,
@@ -503,7 +514,7 @@ async def test_what_belongs_to_no_tool_is_seen(write):
     """,
     )
     write("toolbus.toml", '[[component]]\nuse = "policy.py"\ntools = "read_file"')
-    (watch,) = load()
+    (watch,) = load("toolbus.toml")
 
     async with Agent(ScriptedModel(["done"]), components=[watch]) as agent:
         await agent.run("go")
@@ -526,7 +537,7 @@ async def test_broken_toml_names_line_and_column(here, data, place, reason):
     (here / "toolbus.toml").write_bytes(data)
 
     with pytest.raises(ConfigurationError) as caught:
-        load()
+        load("toolbus.toml")
 
     assert str(caught.value).startswith(f"toolbus.toml:{place}")
     assert caught.value.reason.startswith(reason)
@@ -554,7 +565,7 @@ async def test_an_unknown_key_names_the_nearest(mistake):
         2,
         "unknown key 'components'; did you mean 'component'?",
     )
-    assert mistake("colour = 1") == (1, "unknown key 'colour'; known: component")
+    assert mistake("colour = 1") == (1, "unknown key 'colour'; known: component, server")
     assert mistake('[[component]]\nuse = "x"\nprioritty = 3') == (
         3,
         "unknown key 'prioritty'; did you mean 'priority'?",
@@ -809,9 +820,11 @@ class Strict(AgentComponent):
     """,
     )
 
+    trust = command("trust")
+
     done = command("wiring")
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (trust.returncode, done.returncode, done.stderr) == (0, 0, "")
     lines = done.stdout.splitlines()
     assert re.fullmatch(r"configuration  toolbus\.toml +7 handlers on 3 events", lines[0])
     assert [re.split(r"  +", line.strip()) for line in lines[2:8]] == [
@@ -851,7 +864,7 @@ async def test_programs_get_the_components(write, here, command):
     """,
     )
 
-    done = command("wiring", "--json")
+    done = command("wiring", "--config", "toolbus.toml", "--json")
 
     document = json.loads(done.stdout)
     assert "sesame" not in done.stdout
@@ -876,7 +889,7 @@ async def test_a_bad_configuration_ends_with_2(write, command):
     write("bad.toml", "x = 1")
     write("fails.toml", '[[component]]\nuse = "policy.py"')
     told = {
-        "bad.toml": "bad.toml:1: unknown key 'x'; known: component",
+        "bad.toml": "bad.toml:1: unknown key 'x'; known: component, server",
         "no.toml": "no.toml: there is no such file; write one, or name another",
         "fails.toml": "fails.toml cannot be installed: OSError: [Errno 5] no",
     }

@@ -1,5 +1,6 @@
 """The scenarios of `specs/redact_personal_data.md`."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from toolbus import (
     Agent,
     AgentComponent,
     AssistantMessage,
-    EventBus,
+    Deny,
     Scope,
     TextPart,
     ToolCall,
@@ -23,6 +24,7 @@ from toolbus import (
     on,
     tool,
 )
+from toolbus.components.participants import ComponentHost
 from toolbus.config.loading import load_configuration
 from toolbus.errors import ConfigurationError, RegistrationError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
@@ -31,24 +33,16 @@ from toolbus.messages import AudioPart, ImagePart, Resource, ResourcePart
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.store.sqlite import SqliteStore
-from toolbus.tools import Toolset
 from toolbus.truncation.truncate_output import TruncateOutput
 
 JANE = "jane.doe@example.com"
 USE = "toolbus.redaction.redact_personal_data:RedactPersonalData"
 
 
-class Stage:
-    """A host of components without an agent."""
-
-    def __init__(self):
-        self.bus, self.tools, self.scope = EventBus(), Toolset(), Scope(agent_id="a")
-
-
 async def shown(component, response, *, session="s"):
     """Return what is left of *response* past *component*."""
     if component.host is None:
-        component.setup(Stage())
+        component.setup(ComponentHost(scope=Scope(agent_id="a")))
     if isinstance(response, str):
         response = ToolResponse.from_text(response)
     message = ToolMessage(id="m", tool_call_id="c", tool_name="t", tool_response=response)
@@ -202,6 +196,53 @@ async def test_a_resumed_session_numbers_on(tmp_path):
 
     texts = [one.text for one in agent.messages if isinstance(one, ToolMessage)]
     assert texts == ["[email-1]", "[email-2]"]
+
+
+async def test_two_processes_share_no_number(tmp_path):
+    path, read = tmp_path / "s.db", []
+
+    async def redact(agent, number):
+        scope = Scope(agent_id=agent.scope.agent_id, session_id="s")
+        response = ToolResponse.from_text(f"jane{number}@example.com")
+        facts = {"tool_call_id": "c", "tool_name": "get", "tool_response": response}
+        message = ToolMessage(id=f"m{number}", **facts)
+        read.append((await agent.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)).value.text)
+
+    async with SqliteStore(path) as one, SqliteStore(path) as other:
+        options = [{"store": store, "session_id": "s"} for store in (one, other)]
+        async with (
+            agent_with(RedactPersonalData(), **options[0]) as first,
+            agent_with(RedactPersonalData(), **options[1]) as second,
+        ):
+            await asyncio.gather(*[redact((first, second)[at % 2], at) for at in range(20)])
+        kept = await one.read_state("s", "redact-personal-data")
+
+    assert len(set(read)) == len(read) == 20
+    assert json.loads(kept).keys() == {"numbers"}
+    assert json.loads(kept)["numbers"].keys() == {"email"}
+
+
+def refuse_results(ctx):
+    return Deny("not for you") if isinstance(ctx.value, ToolMessage) else None
+
+
+async def test_a_direct_call_numbers_on(tmp_path):
+    read = []
+    for number in (1, 2):
+        async with (
+            SqliteStore(tmp_path / "s.db") as store,
+            agent_with(
+                RedactPersonalData(),
+                tools=[returning(f"jane{number}@example.com")],
+                store=store,
+                session_id="s",
+            ) as agent,
+        ):
+            if number == 1:
+                agent.guard(MESSAGE_APPEND_BEFORE, refuse_results)
+            read.append((await agent.call_tool("get")).response.text)
+
+    assert read == ["not for you", "[email-2]"]
 
 
 async def test_results_are_redacted_everywhere():

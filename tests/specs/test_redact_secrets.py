@@ -27,9 +27,10 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
+from toolbus.components.participants import ComponentHost
 from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError
-from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE
+from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import ImagePart, Resource, ResourcePart, encode
 from toolbus.models.scripted import ScriptedModel
@@ -240,6 +241,68 @@ async def test_a_resumed_session_keeps_its_names():
 
     said = [one.text for one in second.messages if isinstance(one, ToolMessage)]
     assert said == ["[github-pat-1]", "[github-pat-2]"]
+
+
+async def test_a_direct_call_keeps_the_names(tmp_path):
+    read = []
+    for number in (1, 2):
+        async with SqliteStore(tmp_path / "store.db") as store:
+            options = {"components": [RedactSecrets()], "store": store, "session_id": "s"}
+            tools = [giving(pat(number))]
+            async with Agent(ScriptedModel([]), tools=tools, **options) as agent:
+                if number == 1:
+                    agent.guard(MESSAGE_APPEND_BEFORE, refuse_results)
+                read.append((await agent.call_tool("give")).response.text)
+
+    assert read == ["not for you", "[github-pat-2]"]
+
+
+def refuse_results(ctx):
+    return Deny("not for you") if isinstance(ctx.value, ToolMessage) else None
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_two_processes_share_no_name(tmp_path, kind):
+    given = {}
+
+    async def clean(agent, number):
+        scope = Scope(agent_id=agent.scope.agent_id, session_id="s")
+        message = answering(pat(number), own=f"m{number}")
+        context = await agent.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)
+        call = ToolCall(id="c", name="read", arguments={"token": context.value.text})
+        restored = await agent.bus.apply(TOOL_CALL_BEFORE, call, scope=scope)
+        given[context.value.text] = restored.value.arguments["token"], pat(number)
+
+    path = tmp_path / "store.db"
+    stores = [MemoryStore()] * 2 if kind == "memory" else [SqliteStore(path), SqliteStore(path)]
+    agents = [
+        Agent(
+            ScriptedModel([]), components=[RedactSecrets(vault=True)], store=store, session_id="s"
+        )
+        for store in stores
+    ]
+    await asyncio.gather(*[clean(agents[number % 2], number) for number in range(20)])
+    for agent, store in zip(agents, stores, strict=True):
+        await agent.aclose()
+        await store.close()
+
+    assert len(given) == 20
+    assert all(restored == secret for restored, secret in given.values())
+
+
+async def test_no_secret_is_kept(tmp_path):
+    async with SqliteStore(tmp_path / "store.db") as store:
+        options = {"components": [RedactSecrets()], "store": store, "session_id": "s"}
+        async with Agent(ScriptedModel([]), tools=[giving(pat(1), pat(2))], **options) as agent:
+            for _ in range(2):
+                await agent.call_tool("give")
+        kept = await store.read_state("s", "redact-secrets")
+
+    assert json.loads(kept) == {"numbers": {"github-pat": 2}}
+    files = b"".join([one.read_bytes() for one in tmp_path.glob("store.db*")])
+    for secret in (pat(1), pat(2)):
+        assert secret.encode() not in files
+        assert hashlib.blake2b(secret.encode()).hexdigest()[:16].encode() not in files
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.sampled_from(["=", " ", '": "', "\n", "/"]))
@@ -556,7 +619,8 @@ async def test_only_named_tools_get_values():
 def sessions_of(component, tools):
     """Return a function that calls a tool in a session, all on one bus with *component*."""
     bus = EventBus()
-    host = Agent(ScriptedModel([]), bus=bus, agent_id="a", components=[component])
+    host = ComponentHost(bus, Scope(agent_id="a"))
+    component.setup(host)
 
     async def call(session, name, arguments):
         agent = Agent(ScriptedModel([]), bus=bus, agent_id="a", session_id=session, tools=tools)

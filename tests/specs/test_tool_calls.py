@@ -8,9 +8,11 @@ import threading
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from datetime import date
 from itertools import permutations
-from typing import get_args
+from typing import Annotated, Any, Literal, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +53,7 @@ from toolbus.events import (
     by_name,
 )
 from toolbus.messages import UserMessage, encode
-from toolbus.messages.immutable import thaw
+from toolbus.messages.immutable import freeze, thaw
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
@@ -1100,6 +1102,302 @@ async def test_arguments_are_made_once():
     assert outcome.status == "ok"
     assert len(made) == 1
     assert got[0] is made[0]
+
+
+def takes(ran, hint, **options):
+    """Return a tool that puts its one argument, of the type *hint*, into *ran*."""
+
+    def take(x):
+        ran.append(x)
+
+    take.__annotations__["x"] = hint
+    return tool(take, **options)
+
+
+class Limits(msgspec.Struct):
+    low: int
+    ratio: float = 0.5
+    more: "Limits | None" = None
+
+
+async def test_a_text_becomes_its_value():
+    ran = []
+    schema = {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/limits"}},
+        "$defs": {
+            "limits": {
+                "type": "object",
+                "properties": {"low": {"type": ["integer", "null"]}, "on": {"enum": [True]}},
+                "additionalProperties": {"allOf": [{"type": "array", "items": {"const": 1}}]},
+            }
+        },
+    }
+    cases = [
+        (int, "3", 3),
+        (int, "-120", -120),
+        (int | None, "0", 0),
+        (Annotated[int, msgspec.Meta(ge=0)], "999999999999999999", 999_999_999_999_999_999),
+        (Literal[1, 2], "2", 2),
+        (float, "-0.25", -0.25),
+        (float, "10", 10.0),
+        (bool, "true", True),
+        (bool | None, "false", False),
+        (dict[str, Any], ' {"a": "1"}'.strip(), {"a": "1"}),
+        (list[int], '["1", 2]', [1, 2]),
+        (list[int], ["1", 2], [1, 2]),
+        (set[int] | None, '["1"]', {1}),
+        (tuple[int, str], ["1", "2"], (1, "2")),
+        (dict[str, int], {"a": "1"}, {"a": 1}),
+        (Limits, '{"low": "1", "ratio": "2.50"}', Limits(1, 2.5)),
+        (Limits, {"low": "1", "more": {"low": "2"}}, Limits(1, more=Limits(2))),
+        (Limits, {"low": "1", "more": '{"low": 2}'}, Limits(1, more=Limits(2))),
+    ]
+    free = tool(lambda **x: ran.append(x["x"]), name="take", input_schema=schema)
+    given = {"low": "5", "on": "true", "other": '["1"]'}
+    read = {"low": 5, "on": True, "other": [1]}
+    cases.append((free, given, read))
+
+    for hint, argument, value in cases:
+        ran.clear()
+        made = hint if hint is free else takes(ran, hint)
+        agent = agent_of(asks(call_of("take", x=argument)), tools=[made])
+        outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+        await agent.run("go")
+        await agent.aclose()
+
+        assert ran == [value], argument
+        assert type(ran[0]) is type(value)
+        (outcome,) = outcomes
+        assert outcome.requested.arguments == {"x": freeze(argument)}
+        assert outcome.executed.arguments == outcome.response.parameters
+        assert outcome.executed.arguments != outcome.requested.arguments
+        assert agent.messages[1].tool_calls[0] == outcome.requested
+
+
+NO_INTEGERS = [
+    "+3",
+    " 3",
+    "3 ",
+    "03",
+    "3.0",
+    "3.",
+    "1e3",
+    "0x3",
+    "1_000",
+    "³",
+    "٣",
+    "-0",
+    "--3",
+    "NaN",
+    "1000000000000000000",
+    "3\n",
+]
+NO_NUMBERS = [
+    "+.5",
+    ".5",
+    "1.",
+    "1e3",
+    "1.5e3",
+    "01.5",
+    "inf",
+    "NaN",
+    "Infinity",
+    "0.1234567890123456",
+    "1,5",
+    "1.5 ",
+]
+NO_TRUTHS = ["True", "FALSE", "yes", "1", "0", "on", " true", "t", "null"]
+NO_OBJECTS = [
+    '{"a": 1, "a": 2}',
+    '{"a": NaN}',
+    "{'a': 1}",
+    ' {"a": 1}',
+    '{"a": 1} ',
+    '{"a": 1e999}',
+    '{"a": 99999999999999999999}',
+    '{"a": "\\ud800"}',
+    "{}{}",
+    '"{}"',
+    "[]",
+    "{" * 5_000 + "}",
+    '{"a":' * 5_000 + "1" + "}" * 5_000,
+]
+
+
+@pytest.mark.parametrize(
+    ("hint", "spellings"),
+    [
+        (int, [*NO_INTEGERS, "", "three", "null"]),
+        (Annotated[int, msgspec.Meta(le=5)], ["6"]),
+        (Literal[1, 2], ["3"]),
+        (float, NO_NUMBERS),
+        (bool, NO_TRUTHS),
+        (dict[str, int], [*NO_OBJECTS, '{"a": "b"}', '{"a": 1.5}']),
+        (list[int], ["{}", "1", "1,2", "[1,]", "[1]]", '["x"]', "[" * 5_000 + "]" * 5_000]),
+        (Limits, ["{}", '{"low": "x"}', '{"low": 1, "more": []}']),
+    ],
+)
+async def test_only_one_spelling_is_read(hint, spellings):
+    ran = []
+    runner = runner_of(EventBus(), takes(ran, hint))
+
+    outcomes = [await runner.call("take", {"x": text}) for text in spellings]
+
+    assert ran == []
+    assert {one.status for one in outcomes} == {"invalid_arguments"}
+    assert {one.response.parameters["x"] for one in outcomes} == set(spellings)
+    told = [one.response.text for one in outcomes]
+    assert [text for text in told if "got `str`" not in text and "enum value '3'" not in text] == []
+
+
+async def test_where_text_is_allowed_nothing_changes():
+    spelled = ["3", "1.5", "true", "{}", "[]"]
+    hints = [
+        str,
+        Any,
+        str | int,
+        int | str | None,
+        Literal["3", "1.5", "true", "{}", "[]", 3],
+        Annotated[int, msgspec.Meta(extra_json_schema={"type": ["integer", "string"]})] | str,
+        Annotated[str, msgspec.Meta(extra_json_schema={"type": "integer"})],
+    ]
+    schemas = [
+        {"properties": {"x": {"minimum": 3}}},
+        {"properties": {"x": {"anyOf": [{"type": "integer"}, {"minLength": 1}]}}},
+        {"properties": {"x": True}},
+        {"patternProperties": {"^x": {"minimum": 1}}},
+        {"additionalProperties": {"not": {"type": "integer"}}},
+    ]
+    ran = []
+
+    def take(x):
+        ran.append(x)
+
+    made = [takes(ran, hint) for hint in hints]
+    made += [tool(take, input_schema=schema) for schema in schemas]
+
+    for one in made:
+        ran.clear()
+        runner = runner_of(EventBus(), one)
+        outcomes = [await runner.call("take", {"x": text}) for text in spelled]
+        assert [outcome.status for outcome in outcomes] == ["ok"] * 5, one.spec
+        assert ran == spelled
+    for hint in (date, bytes, Annotated[str, msgspec.Meta(min_length=9)]):
+        runner = runner_of(EventBus(), takes(ran, hint))
+        outcome = await runner.call("take", {"x": "3"})
+        assert outcome.status == "invalid_arguments"
+        assert outcome.response.parameters == {"x": "3"}
+
+
+async def test_guards_judge_what_the_tool_gets():
+    ran, seen = [], []
+
+    @tool
+    async def outer(context: ToolContext) -> None:
+        await context.call("take", {"x": "5"})
+
+    def see(name):
+        def handler(ctx, *_):
+            call = getattr(ctx, "value", ctx)
+            if call.name == "take":
+                seen.append((name, call.arguments["x"]))
+
+        return handler
+
+    def judge(ctx):
+        see("guard")(ctx)
+        x = ctx.value.arguments.get("x", 0)
+        return Ask("so many?") if x == 5 else Deny("too many") if x > 5 else None
+
+    def approve(ask, call, scope):
+        see("approver")(call)
+        return True
+
+    agent = agent_of(
+        asks(call_of("take", x="4"), call_of("take", number=2, x="6")),
+        tools=[takes(ran, int), outer],
+        approver=approve,
+        before_tool_callback=lambda name, given: see("callback")(call_of(name, **given)),
+    )
+    agent.guard(TOOL_CALL_BEFORE, judge)
+    agent.on(TOOL_CALL_BEFORE, see("handler"))
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    await agent.run("go")
+    await agent.call_tool("take", x="3")
+    agent.set_before_tool_callback(None)
+    await agent.call_tool("outer")
+    await agent.aclose()
+
+    assert ran == [4, 3, 5]
+    assert all(type(x) is int for _, x in seen)
+    assert {name for name, x in seen if x == 6} == {"callback", "handler", "guard"}
+    assert {name for name, x in seen if x == 5} == {"handler", "guard", "approver"}
+    ends = {(one.requested.arguments.get("x"), one.status) for one in outcomes}
+    assert ends == {("4", "ok"), ("6", "denied"), ("3", "ok"), ("5", "ok"), (None, "ok")}
+
+
+async def test_the_schema_that_was_told_decides():
+    ran, adapted = [], []
+
+    class Numbered(ToolAdapter):
+        def adapt_signature(self, spec):
+            schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+            return replace(spec, input_schema=schema)
+
+        def adapt_parameters(self, call):
+            adapted.append(call.arguments["x"])
+            return call.with_arguments({"x": f"n{call.arguments['x']}"})
+
+    component = AgentComponent()
+    component.register_tool_adapter(Numbered())
+    agent = agent_of(
+        asks(call_of("take", x="3")),
+        tools=[takes(ran, Annotated[str, msgspec.Meta(pattern="^n")])],
+        components=[component],
+    )
+
+    await agent.run("go")
+    await agent.aclose()
+
+    assert adapted == [3]
+    assert ran == ["n3"]
+
+
+async def test_handlers_give_values_not_texts():
+    ran, bus = [], EventBus()
+    bus.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.with_arguments({"x": "4"}), name="texter")
+
+    outcome = await runner_of(bus, takes(ran, int)).call("take", {"x": "3"})
+
+    assert ran == []
+    assert outcome.status == "invalid_arguments"
+    assert (
+        "handler 'texter' broke the arguments: expected `int`, got `str`" in outcome.response.text
+    )
+
+
+async def test_a_strict_tool_reads_no_texts():
+    ran = []
+    strict = takes(ran, int, lenient=False, name="strict")
+    agent = agent_of(
+        asks(call_of("strict", x="3"), call_of("take", number=2, x="3")),
+        tools=[strict, takes(ran, int)],
+    )
+    agent.on(TOOLS_PROVIDE, lambda ctx: ctx.value[:1])
+    seen = []
+    agent.on(TOOL_CALL_BEFORE, lambda ctx: seen.append(ctx.value.arguments["x"]))
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    await agent.run("go")
+    await agent.aclose()
+
+    assert ran == []
+    assert seen == ["3", "3"]
+    assert [one.status for one in outcomes] == ["invalid_arguments", "unknown_tool"]
+    with pytest.raises(RegistrationError, match="lenient must be True or False, not 'no'"):
+        takes(ran, int, lenient="no")
 
 
 async def test_every_status_is_observed_once():

@@ -284,7 +284,7 @@ async def test_a_given_schema_frees_the_signature():
         return arguments
 
     fits = await call(anything, {"n": 1, "m": [2]})
-    fails = await call(anything, {"n": "1"})
+    fails = await call(anything, {"n": "one"})
 
     assert anything.spec.output_schema is None
     assert fits.response.structured == {"n": 1, "m": (2,)}

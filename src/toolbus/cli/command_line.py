@@ -23,10 +23,13 @@ _COMMANDS = (
     "explain",
     "export",
     "forget",
+    "login",
+    "logout",
     "proxy",
     "replay",
     "sessions",
     "show",
+    "trust",
     "wiring",
 )
 
@@ -37,16 +40,20 @@ commands:
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept
+  login     log in at an MCP server at an address
+  logout    forget the tokens of a login
   proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
   sessions  list the sessions of a store
   show      read a session: what was said and done
+  trust     let a project's toolbus.toml be in force
   wiring    print who handles what, in the order in which they run
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
   toolbus wiring agent.py            the handlers of the agent in agent.py
-  toolbus wiring                     those that the nearest toolbus.toml names
+  toolbus wiring                     those that your toolbus.toml names
+  toolbus trust                      that of this project, too, as it is now
   toolbus sessions agent.db          what the store agent.db holds
   toolbus show agent.db 3f9a         the session whose id begins so
   toolbus explain agent.db 8c01      what became of a message of it, and why
@@ -54,6 +61,8 @@ examples:
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
+  toolbus login https://example.com/mcp      for a proxy in front of it
+  toolbus logout https://example.com/mcp     forget its tokens
   toolbus forget agent.db 3f9a       delete what its handlers took out
 
 exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,

@@ -19,22 +19,35 @@ if TYPE_CHECKING:
 _PORTS = 2**16
 _EPILOG = """\
 examples:
-  toolbus proxy -- uvx mcp-server-git                       change nothing
+  toolbus proxy -- uvx mcp-server-git                       what is in force
   toolbus proxy --with policy.py -- uvx mcp-server-git      its handlers at work
   toolbus proxy --config toolbus.toml -- npx -y @scope/server .
   toolbus proxy --with policy.py:Strict --store calls.db -- ./server
   toolbus proxy --with policy.py -- https://example.com/mcp      at an address
   toolbus proxy --listen 8000 --with policy.py -- ./server      for HTTP clients
+  toolbus proxy --config toolbus.toml                the servers that it names, as one
 
 It stands where the settings of an MCP client named the server. Calls pass
 TOOL_CALL_BEFORE, results TOOL_CALL_AFTER and MESSAGE_APPEND_BEFORE, the list of
-tools TOOLS_PROVIDE. Handlers are those of components, or of one bus.
+tools TOOLS_PROVIDE. Handlers are those of components, or of one bus; without
+--with and --config those of your own toolbus.toml and of the nearest one, if
+you trust it (`toolbus trust`). Without any the proxy changes nothing.
 It ends with the exit code of the server. A server at an address gets the bearer
 token that stands in the environment as TOOLBUS_PROXY_TOKEN, and what --header
 says, in the place of a client's headers of those names. Whoever runs `ps` sees
 the words of a command, so a secret stands in a variable, and here its name:
   --header 'X-Api-Key: env:ACME_KEY'    --header 'Authorization: Basic env:ACME'
 No redirect is followed, so they reach the origin of the address and no other.
+A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
+HTTP log in to it by themselves, through the proxy.
+
+Several servers stand in the configuration, each with a name that begins the
+names of its tools and prompts (files_read, wiki_search), also for handlers:
+  [[server]]                          [[server]]
+  name = "files"                      name = "wiki"
+  command = "npx"                     url = "https://example.com/mcp"
+  args = ["-y", "@scope/server"]      headers = { X-Api-Key = "env:WIKI_KEY" }
+One that fails is told of and is not there; the others go on.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only
@@ -50,8 +63,8 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, _output: Output) -> int:
         words = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
-        if not words:
-            parser.error("which server? give its command after --")
+        if not words and parsed.config is None:
+            parser.error("which server? give its command after --, or --config with [[server]]")
         # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
         gc.disable()
         from toolbus.mcp.proxy.command import ProxyOptions, run_proxy  # noqa: PLC0415 - loads the whole house
@@ -59,6 +72,7 @@ def command() -> Command:
         options = ProxyOptions(
             targets=parsed.targets,
             config=parsed.config,
+            search=not parsed.no_config,
             store=parsed.store,
             timeout=parsed.timeout,
             frame=parsed.max_frame * 2**20,
@@ -75,7 +89,10 @@ def command() -> Command:
 
 
 def _add_arguments(parser: Parser) -> None:
-    parser.usage = "toolbus proxy [options] -- COMMAND [ARGUMENT ...]"
+    parser.usage = (
+        "toolbus proxy [options] -- COMMAND [ARGUMENT ...]\n"
+        "       toolbus proxy [options] --config FILE"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.add_argument(
         "--with",
@@ -86,6 +103,9 @@ def _add_arguments(parser: Parser) -> None:
         help="handlers; may be given several times",
     )
     parser.add_argument("--config", metavar="FILE", help="what this toolbus.toml names")
+    parser.add_argument(
+        "--no-config", action="store_true", help="look for no toolbus.toml, not even your own"
+    )
     parser.add_argument("--store", type=Path, metavar="FILE.db", help="keep sessions and ledgers")
     parser.add_argument(
         "--timeout", type=_seconds, metavar="S", help="seconds a tool call may take (no limit)"

@@ -19,13 +19,16 @@ examples:
   toolbus replay agent.db --with policy.py             a store of ours
   toolbus replay all.jsonl --with policy.py:Strict     what `export` wrote
   toolbus replay all.jsonl --with toolbus.toml         what that file names
+  toolbus replay all.jsonl                             what is in force here
   toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
   toolbus replay a.jsonl --with policy.py --check expected.json --update
   toolbus replay a.jsonl --with policy.py --check expected.json
 
 No model and no tool is called: recorded calls pass TOOL_CALL_BEFORE, recorded
 messages MESSAGE_APPEND_BEFORE. Handlers are those of an agent, a bus, a
-component or of what a function makes. What is asked is taken as approved.
+component or of what a function makes; without --with those of your own
+toolbus.toml and of the nearest one, if you trust it (`toolbus trust`).
+What is asked is taken as approved.
 It ends with 1 if something cannot be read or the expectation does not hold."""
 
 
@@ -56,7 +59,10 @@ def command() -> Command:
 def _add_arguments(parser: Parser) -> None:
     parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, or -")
     parser.add_argument(
-        "--with", dest="target", metavar="FILE.py[:name]", required=True, help="the handlers"
+        "--with",
+        dest="target",
+        metavar="FILE.py[:name]",
+        help="the handlers (your own and the trusted toolbus.toml)",
     )
     parser.add_argument(
         "--format", metavar="NAME", choices=_FORMATS, help=f"of the sources: {', '.join(_FORMATS)}"

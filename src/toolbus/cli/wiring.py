@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus wiring                     what the nearest toolbus.toml names
+  toolbus wiring                     what your configurations name
   toolbus wiring --config our.toml   what our.toml names
   toolbus wiring agent.py            the only agent, bus or component there
   toolbus wiring agent.py:bus        what is called bus there
@@ -22,8 +22,10 @@ examples:
   toolbus wiring agent.py --json     one JSON document
 
 The file is run as `import` runs it. A component, or its class, is installed
-on an empty bus. Without a target it is the toolbus.toml, or the [tool.toolbus]
-of a pyproject.toml, in this folder or the nearest one above."""
+on an empty bus.
+Without a target it is your own toolbus.toml, in ~/.config/toolbus, and behind
+it the nearest one, or [tool.toolbus] of a pyproject.toml, from this folder up
+to the root of the repository, if you trust it: `toolbus trust`."""
 
 
 def command() -> Command:

@@ -23,7 +23,7 @@ from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 _EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
+
+_BEHIND_ALL = -1_000_000, 100_000
+"""From where on what stands behind has its priorities, and how far they go from there."""
+_BEHIND = -500, 400
+"""Below 0 and above -1,000: what comes last on purpose still does, as a redaction of the copy."""
 
 Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
@@ -72,9 +77,12 @@ class AgentComponent:
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
     *enabled* may be switched at any time; its host gives it a *number* among those of its name.
+    *personal_settings* are parameters of its constructor that no project's configuration may
+    give, only the user's own: where a secret goes, say.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
+    personal_settings: Collection[str] = ()
     enabled: bool = True
     number: int = 1
 
@@ -84,6 +92,7 @@ class AgentComponent:
     _host: Host | None = None
     _selector: ToolSelector = _EVERY_TOOL
     _priority: int | None = None
+    _is_behind: bool = False
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -151,6 +160,20 @@ class AgentComponent:
         self._selector, self._priority = selector, priority
         return self
 
+    def stand_behind(self) -> Self:
+        """Let the components that do not stand behind come first; return it itself.
+
+        Its guards, and its handlers of events that can be answered, run after all of theirs; its
+        other handlers after those of theirs with a priority of 0 or more. Only arguments pass its
+        adapters first, as those of every later component. Raises `RegistrationError` as
+        `restrict` does.
+        """
+        if type(self).setup is not AgentComponent.setup:
+            reason = "it has a `setup` of its own, which could come before your own components"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        self._is_behind = True
+        return self
+
     def is_for(self, tool_name: str) -> bool:
         """Tell whether it was not restricted to other tools than *tool_name*."""
         return self._selector.matches(tool_name)
@@ -175,6 +198,10 @@ class AgentComponent:
         except BaseException:
             self.teardown()
             raise
+
+    def is_for_parameters(self, handler: Callable[..., Any]) -> bool:
+        """Tell whether *handler* is its own for parameters, which pass components in reverse."""
+        return handler == self._on_tool_call_before_adapter
 
     def teardown(self) -> None:
         """Undo `setup`: nothing of the component stays behind."""
@@ -266,6 +293,10 @@ class AgentComponent:
     ) -> None:
         # A host that subscribes itself forgets what it subscribed when it leaves its bus.
         subscriber = agent if isinstance(agent, Subscribing) else agent.bus
+        if self._is_behind and handler != self._on_tool_call_before_adapter:
+            is_last = kind == "guard" or bool(getattr(event, "answer", ()))
+            start, reach = _BEHIND_ALL if is_last else _BEHIND
+            options["priority"] = start + max(-reach, min(options.get("priority", 100), reach))
         subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
         self._undo += (subscribe(event, handler, **options).cancel,)

@@ -15,7 +15,7 @@ enabled = false                 # then it is not even imported
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,7 @@ from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
 from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
+from toolbus.config.trust import PERSONAL_SETTINGS, in_force
 from toolbus.config.values import MisfitError
 from toolbus.errors import LoadError, RegistrationError
 
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.components.components import AgentComponent
+    from toolbus.settings.judged_modules import JudgedModules
 
-__all__ = ["Configuration", "Configured", "Entry", "find", "load", "read"]
+__all__ = ["Configuration", "Configured", "Entry", "find", "load", "read", "read_nearest"]
 
 _PRIORITY = 100
 
@@ -44,11 +46,16 @@ class Configured(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """What *file* names, in the order in which it is to be installed, and what is *disabled*."""
+    """What *file* names, in the order in which it is to be installed, and what is *disabled*.
+
+    If it was looked for, the user's own comes first, and stands alone where the project's is not
+    trusted: *refusal* says why.
+    """
 
     file: Path
     configured: tuple[Configured, ...]
     disabled: tuple[Entry, ...]
+    refusal: str = ""
 
     @property
     def components(self) -> tuple[AgentComponent, ...]:
@@ -56,8 +63,16 @@ class Configuration(NamedTuple):
         return tuple([configured.component for configured in self.configured])
 
 
+class _Layer(NamedTuple):
+    """A *document* that is in force; *judged* holds the modules of one that was looked for."""
+
+    document: Document
+    judged: JudgedModules | None = None
+    is_behind: bool = False
+
+
 def load(file: Path | str | None = None) -> tuple[AgentComponent, ...]:
-    """Return the components that *file*, else the nearest configuration, names, in their order.
+    """Return the components that *file*, else what is in force here, names, in their order.
 
     A higher priority comes first, then what stands first in the file; what a component requires
     comes before it. They are new ones each time. Raises as `read` does.
@@ -66,50 +81,115 @@ def load(file: Path | str | None = None) -> tuple[AgentComponent, ...]:
 
 
 def read(file: Path | str | None = None) -> Configuration:
-    """Return what *file*, else the nearest configuration, names.
+    """Return what *file* names, else the user's own and, behind it, the project's.
 
-    What code prints while it is imported goes to standard error. Raises `LoadError` if there is no
-    configuration, and `ConfigurationError` if it, or something that it names, cannot be used.
+    Who names a file trusts it. One that is looked for counts if it is trusted; if not, that is
+    told on standard error. What code prints while it is imported goes there as well. Raises
+    `LoadError` if nothing is in force, and `ConfigurationError` if a configuration, or something
+    that it names, cannot be used.
     """
-    path = find() if file is None else Path(file).expanduser()
-    if path is None:
-        what = f"no {NAME}, and no [tool.toolbus] in a pyproject.toml, here or in a folder above"
-        raise LoadError(f"there is {what}; write one, or name a file")
-    document = read_document(path)
-    entries = read_entries(document)
-    with redirect_stdout(sys.stderr):
-        made = [Configured(entry, _made(document, entry)) for entry in entries if entry.enabled]
-    disabled = tuple([entry for entry in entries if not entry.enabled])
-    return Configuration(path, tuple(_in_order(document, made)), disabled)
+    if file is not None:
+        return _configuration([_Layer(read_document(Path(file).expanduser()))])
+    configuration = _read_in_force(is_needed=True)
+    assert configuration is not None  # noqa: S101 - for mypy: it is needed
+    return configuration
 
 
-def _made(document: Document, entry: Entry) -> AgentComponent:
+def read_nearest() -> Configuration | None:
+    """Return what is in force here, as `read` does, or None if nothing is.
+
+    Raises `LoadError` as well if a configuration was trusted and has changed, and nothing else
+    is in force: then handlers are missing that were there.
+    """
+    return _read_in_force(is_needed=False)
+
+
+def _read_in_force(*, is_needed: bool) -> Configuration | None:
+    force = in_force()
+    layers = [] if force.personal is None else [_Layer(force.personal)]
+    if force.project is not None:
+        project = force.project
+        layers.append(_Layer(project.document, project.modules, is_behind=bool(layers)))
+    if not layers:
+        if is_needed or force.has_changed:
+            what = f"no {NAME}, and no [tool.toolbus] in a pyproject.toml"
+            nothing = f"there is {what}, here or above in this project; write one, or name a file"
+            raise LoadError(force.refusal or nothing)
+        force.warn()
+        return None
+    force.warn()
+    return _configuration(layers)._replace(refusal=force.refusal)
+
+
+def _configuration(layers: Sequence[_Layer]) -> Configuration:
+    configured: list[Configured] = []
+    disabled: list[Entry] = []
+    for layer in layers:
+        entries = read_entries(layer.document)
+        importing = layer.judged.importing() if layer.judged else nullcontext()
+        with redirect_stdout(sys.stderr), importing:
+            made = [Configured(entry, _made(layer, entry)) for entry in entries if entry.enabled]
+        configured += _in_order(layer.document, made, configured)
+        disabled += [entry for entry in entries if not entry.enabled]
+    return Configuration(layers[-1].document.file, tuple(configured), tuple(disabled))
+
+
+def _made(layer: _Layer, entry: Entry) -> AgentComponent:
     """Return the component that *entry* describes."""
+    document = layer.document
     place, folder = (TABLES, entry.index), document.file.parent
     try:
-        maker = find_maker(entry.use, folder)
+        maker = find_maker(entry.use, folder, layer.judged)
     except LoadError as error:
         raise document.error(str(error), *place, "use") from error
+    if layer.judged is not None:
+        _refuse_personal(document, entry, maker)
     try:
         component = make_component(maker, entry.settings, folder)
     except MisfitError as error:
         reason = f"component {entry.name!r}: {error.reason}"
         raise document.error(reason, *place, *_below("settings", error.path)) from error
-    if (entry.tools, entry.priority) != (("*",), None):
-        try:
-            component.restrict(tools=entry.tools, priority=entry.priority)
-        except RegistrationError as error:
+    key = "use"
+    try:
+        if (entry.tools, entry.priority) != (("*",), None):
             key = "priority" if entry.tools == ("*",) else "tools"
-            raise document.error(str(error), *place, key) from error
+            component.restrict(tools=entry.tools, priority=entry.priority)
+        if layer.is_behind:
+            key = "use"
+            component.stand_behind()
+    except RegistrationError as error:
+        raise document.error(str(error), *place, key) from error
     return component
+
+
+def _refuse_personal(document: Document, entry: Entry, maker: object) -> None:
+    """Raise `ConfigurationError` for a setting that only the user's own configuration gives."""
+    personal = PERSONAL_SETTINGS.union(getattr(maker, "personal_settings", ()))
+
+    def search(settings: object, *path: str | int) -> None:
+        pairs: list[tuple[str | int, object]] = []
+        if isinstance(settings, dict):
+            pairs = list(settings.items())
+        elif isinstance(settings, list):
+            pairs = list(enumerate(settings))
+        for key, value in pairs:
+            if isinstance(key, str) and key.replace("-", "_").lower() in personal:
+                reason = f"component {entry.name!r}: setting {key!r} is no project's to give"
+                way_out = "put the component into your own configuration, or name this file"
+                raise document.error(f"{reason}; {way_out}", *path, key)
+            search(value, *path, key)
+
+    search(entry.settings, TABLES, entry.index, "settings")
 
 
 def _below(key: str, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return (key, *path) if path else ()
 
 
-def _in_order(document: Document, made: Sequence[Configured]) -> list[Configured]:
-    """Return *made* by priority, and each after those that it requires."""
+def _in_order(
+    document: Document, made: Sequence[Configured], before: Sequence[Configured]
+) -> list[Configured]:
+    """Return *made* by priority, and each after those that it requires; *before* are others."""
     ranked = sorted(made, key=lambda configured: -_rank(configured.entry))
     placed: list[Configured] = []
     visited: set[int] = set()
@@ -121,7 +201,7 @@ def _in_order(document: Document, made: Sequence[Configured]) -> list[Configured
         visited.add(configured.entry.index)
         for wanted in configured.component.requires:
             others = [other for other in ranked if isinstance(other.component, wanted)]
-            if not others:
+            if not others and not any(isinstance(each.component, wanted) for each in before):
                 reason = f"component {configured.entry.name!r} requires {wanted.__name__}"
                 way_out = f"add a [[{TABLES}]] for that"
                 raise document.error(f"{reason}; {way_out}", TABLES, configured.entry.index)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,10 +39,14 @@ class Document(NamedTuple):
 def find() -> Path | None:
     """Return the nearest configuration, from the current folder upwards, or None.
 
-    In one folder a `toolbus.toml` counts before a `pyproject.toml` with `[tool.toolbus]`. Raises
+    The search ends with the root of the repository (where `.git` is), or with the home folder,
+    whichever comes first; outside of both it is the current folder alone. In one folder a
+    `toolbus.toml` counts before a `pyproject.toml` with `[tool.toolbus]`. Raises
     `ConfigurationError` for a `pyproject.toml` that speaks of toolbus and cannot be read.
     """
-    for folder in (Path(), *Path.cwd().parents):
+    here = Path.cwd()
+    end = _end_of_search(here)
+    for folder in (Path(), *[above for above in here.parents if above.is_relative_to(end)]):
         if (folder / NAME).is_file():
             return folder / NAME
         project = folder / _PROJECT
@@ -49,9 +55,34 @@ def find() -> Path | None:
     return None
 
 
-def read_document(file: Path) -> Document:
-    """Return what *file* says; raises `ConfigurationError` if it cannot be read."""
-    table, lines = _parse(file, _read(file))
+def repository_of(folder: Path) -> Path | None:
+    """Return the root of the repository that *folder* is in, or None.
+
+    What somebody else calls one, in a folder that others may write, too, is none.
+    """
+    for root in (folder, *folder.parents):
+        with suppress(OSError):
+            if (root / ".git").lstat().st_uid in {0, os.geteuid()}:
+                return root
+    return None
+
+
+def _end_of_search(here: Path) -> Path:
+    ends = [here]
+    repository = repository_of(here)
+    if repository is not None:
+        ends.append(repository)
+    with suppress(OSError, RuntimeError):
+        home = Path(os.path.realpath(Path.home()))
+        # Where a service has the root of the file system for its home, that is no end.
+        if here.is_relative_to(home) and home != home.parent:
+            ends.append(home)
+    return max(ends[1:] or ends, key=lambda end: len(end.parts))
+
+
+def read_document(file: Path, data: bytes | None = None) -> Document:
+    """Return what *file* says, or its bytes *data*; raises `ConfigurationError` if it cannot."""
+    table, lines = _parse(file, _decode(file, read_bytes(file) if data is None else data))
     root: KeyPath = ("tool", "toolbus") if file.name == _PROJECT else ()
     for key in root:
         table = table.get(key) if isinstance(table, dict) else None
@@ -63,15 +94,16 @@ def read_document(file: Path) -> Document:
 
 
 def _speaks_of_us(project: Path) -> bool:
-    text = _read(project)
+    text = _decode(project, read_bytes(project))
     # Who does not even mention us may be as broken as he likes.
     tools = _parse(project, text)[0].get("tool") if "toolbus" in text else None
     return isinstance(tools, dict) and "toolbus" in tools
 
 
-def _read(file: Path) -> str:
+def read_bytes(file: Path) -> bytes:
+    """Return the bytes of *file*; raises `ConfigurationError` if it cannot be read."""
     try:
-        data = file.read_bytes()
+        return file.read_bytes()
     except FileNotFoundError:
         raise ConfigurationError(
             "there is no such file; write one, or name another", str(file)
@@ -79,6 +111,9 @@ def _read(file: Path) -> str:
     except OSError as error:
         reason = f"it cannot be read: {error.strerror}"
         raise ConfigurationError(reason, str(file)) from error
+
+
+def _decode(file: Path, data: bytes) -> str:
     try:
         # As TOML wants it; a lone carriage return would be no end of a line in it.
         return data.decode().replace("\r\n", "\n")

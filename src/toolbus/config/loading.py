@@ -57,7 +57,18 @@ def load_configuration(file: str | None = None) -> LoadedTarget:
     """Return what the configuration *file*, else the nearest one, names; raises `LoadError`."""
     from toolbus.config import configuration  # noqa: PLC0415 - not for those who name a file of Python
 
-    read = configuration.read(file)
+    return _loaded(configuration.read(file))
+
+
+def load_nearest() -> LoadedTarget | None:
+    """Return what is in force here, None if nothing is; raises `LoadError`."""
+    from toolbus.config import configuration  # noqa: PLC0415 - as above
+
+    read = configuration.read_nearest()
+    return None if read is None else _loaded(read)
+
+
+def _loaded(read: Configuration) -> LoadedTarget:
     where, components = str(read.file), read.components
     with redirect_stdout(sys.stderr):
         host = _installed(components, where)

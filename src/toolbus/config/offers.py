@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolbus.components.components import AgentComponent
 from toolbus.errors import LoadError
 from toolbus.settings.hints import hint
-from toolbus.settings.importing import defines, import_file, worded
+from toolbus.settings.importing import defines, explained, import_file, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
+    from toolbus.settings.judged_modules import JudgedModules
+
 GROUP = "toolbus.components"
 """The group of entry points in which packages offer component classes."""
 
 
-def find_maker(use: str, folder: Path) -> Callable[..., Any]:
+def find_maker(use: str, folder: Path, judged: JudgedModules | None = None) -> Callable[..., Any]:
     """Return the class of components, or the function that makes one, that *use* names.
 
-    A relative file starts at *folder*. Only what is named is imported. Raises `LoadError`.
+    A relative file starts at *folder*. Only what is named is imported; a file from what is
+    *judged*, if that is given. Raises `LoadError`.
     """
     source, _, name = use.rpartition(":")
     if use.endswith(".py"):
         source, name = use, ""
     if source.endswith(".py"):
-        made = _from_file(folder / Path(source).expanduser(), source, name)
+        made = _from_file(folder / Path(source).expanduser(), source, name, judged)
     elif source:
         made = _attribute(_module(source), source, name)
     else:
@@ -47,12 +51,22 @@ def _checked(made: Any, use: str) -> Callable[..., Any]:
     return maker
 
 
-def _from_file(file: Path, source: str, name: str) -> Any:
+def offered_modules(name: str) -> set[str]:
+    """Return the modules in which installed packages have what they offer as *name*."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as below
+
+    return {point.module for point in entry_points(group=GROUP, name=name)}
+
+
+def _from_file(file: Path, source: str, name: str, judged: JudgedModules | None) -> Any:
     if not file.is_file():
         raise LoadError(
             f"there is no file {str(file)!r}; relative ones start at this file's folder"
         )
-    module = import_file(file)
+    if judged is None:
+        module = import_file(file)
+    else:
+        module = explained(file, partial(judged.load, file.resolve()))
     if name:
         return _attribute(module, source, name)
     classes = {

@@ -23,10 +23,10 @@ from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolbus.bus.bus import EventBus
-    from toolbus.config.configuration import Configuration
+    from toolbus.config.entries import Entry
     from toolbus.events.catalogue import Event
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
@@ -65,7 +65,8 @@ class ComponentWiring(Struct, frozen=True, kw_only=True):
 class Wiring(Struct, frozen=True, kw_only=True):
     """All events of the bus of *target* that somebody handles, and the names of the *idle* ones.
 
-    *components* are those of a configuration, as they are installed, then the disabled ones.
+    *components* are those of a configuration, as they are installed, then the disabled ones;
+    *refusal* says why the nearest configuration is not among them.
     """
 
     target: str
@@ -73,6 +74,7 @@ class Wiring(Struct, frozen=True, kw_only=True):
     events: tuple[EventWiring, ...]
     idle: tuple[str, ...]
     components: tuple[ComponentWiring, ...] = ()
+    refusal: str = ""
 
 
 def show_wiring(
@@ -85,7 +87,10 @@ def show_wiring(
     loaded = load_configuration(config) if target is None else load(target)
     wiring = read_wiring(loaded.bus, target=loaded.target, kind=loaded.kind)
     if loaded.configuration is not None:
-        wiring = replace(wiring, components=_components(loaded.configuration))
+        configuration = loaded.configuration
+        entries = [each.entry for each in configuration.configured]
+        components = components_of([*entries, *configuration.disabled])
+        wiring = replace(wiring, components=components, refusal=configuration.refusal)
     if as_json:
         output.write(f"{encode(wiring).decode()}\n")
     else:
@@ -106,8 +111,8 @@ def read_wiring(bus: EventBus, *, target: str, kind: str) -> Wiring:
     )
 
 
-def _components(configuration: Configuration) -> tuple[ComponentWiring, ...]:
-    entries = [*[each.entry for each in configuration.configured], *configuration.disabled]
+def components_of(entries: Iterable[Entry]) -> tuple[ComponentWiring, ...]:
+    """Return what the *entries* of a configuration say of themselves, without their settings."""
     return tuple(
         [
             ComponentWiring(
@@ -159,7 +164,7 @@ def _show(wiring: Wiring, screen: Screen) -> None:
     if wiring.kind == "agent" and len(senders) == 1:
         screen.line(Span(f"all hear {_speaker(senders.pop())}", "dim"))
     if wiring.components:
-        _show_components(wiring.components, screen)
+        show_components(wiring.components, screen)
     for event in wiring.events:
         screen.line()
         screen.line(Span(event.event, "strong"), right=[Span(event.verb, "dim")])
@@ -170,7 +175,8 @@ def _show(wiring: Wiring, screen: Screen) -> None:
         screen.prose(idle, style="dim")
 
 
-def _show_components(components: Sequence[ComponentWiring], screen: Screen) -> None:
+def show_components(components: Sequence[ComponentWiring], screen: Screen) -> None:
+    """Print *components*, numbered, with what they are restricted to and their places."""
     screen.line()
     screen.line(Span("components", "strong"), right=[Span("as installed", "dim")])
     rows: list[tuple[Span | str, ...]] = []

@@ -38,8 +38,9 @@ countries are known (`toolbus.redaction.personal.identities`).
 
 **Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found;
 nor is what is encoded (base64, URL escapes), spelled out ("jane at example"), or torn across two
-parts. A number without check digits or context may be anything, and is left. Placeholders of a
-session start anew in another process, after those that a run's messages have. A placeholder in an
+parts. A number without check digits or context may be anything, and is left. In another
+process a value has another placeholder, with a number that no process gave in the session: the
+highest numbers, and nothing else, are kept for it (`host.state`). A placeholder in an
 argument reaches the tool as it is. A structured value whose schema wants a number or a pattern and
 gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's live arguments are not
 changed. On lines with numbers it reads a megabyte a second or two, on source code ten, and nothing
@@ -50,7 +51,6 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
-from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from toolbus.components.adapters import ToolAdapter
@@ -61,14 +61,16 @@ from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolMessage, UserMessage, encode
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
+from toolbus.redaction.numbering import agree
 from toolbus.redaction.personal.matches import MAX_EFFORT, Effort
-from toolbus.redaction.personal.placeholders import Placeholders
+from toolbus.redaction.personal.placeholders import Placeholders, SessionPlaceholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
-    from toolbus.events.catalogue import RunStart
+    from toolbus.components.state import State
+    from toolbus.events.catalogue import RunStart, Scope
     from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
@@ -121,9 +123,21 @@ class RedactPersonalData(AgentComponent):
 
     def redacted(self, response: ToolResponse, session_id: str = "") -> ToolResponse:
         """Return *response* without personal data, as the model of a session reads it."""
-        visitor = self._visitor(session_id, keep_binary=self._keep_binary)
+        return self._redact(response, self._placeholders.session(session_id))
+
+    async def redacted_agreed(self, response: ToolResponse, scope: Scope) -> ToolResponse:
+        """Do as `redacted`, with numbers that all processes of the session agree on."""
+        session = self._placeholders.session(scope.session_id)
+        return await agree(session, lambda: self._redact(response, session), self._numbers(scope))
+
+    def _redact(self, response: ToolResponse, session: SessionPlaceholders) -> ToolResponse:
+        visitor = self._visitor(session, keep_binary=self._keep_binary)
         # What the tool ran with is for programs, until it is stored.
         return rewrite_response(response, visitor, parameters=False)
+
+    def _numbers(self, scope: Scope) -> State | None:
+        """Return where numbers are kept; all components of its kind share them."""
+        return None if self.host is None else self.host.state("redact-personal-data", scope)
 
     @on(RUN_BEFORE)
     def _on_run_before_number(self, ctx: EventContext[RunStart]) -> None:
@@ -132,24 +146,28 @@ class RedactPersonalData(AgentComponent):
         self._placeholders.resume(ctx.scope.session_id, texts)
 
     @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
-    def _on_message_persist_before_redact(self, ctx: EventContext[Message]) -> Message | None:
+    async def _on_message_persist_before_redact(self, ctx: EventContext[Message]) -> Message | None:
         """Redact the copy for the store."""
         message = ctx.value
         if isinstance(message, ToolMessage) and not self._covers(message.tool_name):
             return None
         keep_binary = self._keep_binary or isinstance(message, UserMessage)
-        visitor = self._visitor(ctx.scope.session_id, keep_binary=keep_binary)
-        changed = rewrite_message(message, visitor)
+        session = self._placeholders.session(ctx.scope.session_id)
+
+        def redact() -> Message:
+            return rewrite_message(message, self._visitor(session, keep_binary=keep_binary))
+
+        changed = await agree(session, redact, self._numbers(ctx.scope))
         return None if changed is message else changed
 
     def _covers(self, tool_name: str) -> bool:
         return self.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
-    def _visitor(self, session_id: str, *, keep_binary: bool) -> PersonalDataVisitor:
-        effort, name = Effort(self._effort), partial(self._placeholders.of, session_id)
+    def _visitor(self, session: SessionPlaceholders, *, keep_binary: bool) -> PersonalDataVisitor:
+        effort = Effort(self._effort)
 
         def change(text: str, key: str) -> str:
-            return self._detector.replace(text, name, effort, key)
+            return self._detector.replace(text, session.of, effort, key)
 
         return PersonalDataVisitor(change, self._covers, keep_binary=keep_binary)
 
@@ -163,13 +181,13 @@ class _Redaction(ToolAdapter):
         self._component = component
         self.tools = ToolSelector(tools).patterns
 
-    def adapt_response(
+    async def adapt_response(
         self,
         response: ToolResponse,
         call: ToolCall,  # noqa: ARG002 - all tools' results alike
         ctx: AdapterContext,
     ) -> ToolResponse:
-        return self._component.redacted(response, ctx.scope.session_id)
+        return await self._component.redacted_agreed(response, ctx.scope)
 
 
 def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:

@@ -14,10 +14,11 @@ or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as wel
 It needs the extra `redact`. A credential in a result (in any text, in `structured`, its keys too,
 in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
 becomes a placeholder such as `[github-pat-1]`: the same one for the same secret as long as a
-session lasts, and never one that stands in its texts already. Once found, a secret is also found in
-base64, hexadecimal, URL- and JSON-escaped, in every later result of the session, and cut into
-adjoining parts. The stored copy of every message, of every role, is cleaned as well. What the tools
-run with stays as it is.
+session lasts in one process, and never one that stands in its texts already, or that any process
+gave in it: the highest numbers, and nothing else, are kept for the session (`host.state`). Once
+found, a secret is also found in base64, hexadecimal, URL- and JSON-escaped, in every later result
+of the session, and cut into adjoining parts. The stored copy of every message, of every role, is
+cleaned as well. What the tools run with stays as it is.
 
 With `vault` the model can use what it never reads: where its arguments hold a placeholder, the tool
 gets the value. The value is taken out of `parameters` and of all stored copies again, and out of
@@ -94,12 +95,16 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
+    from toolbus.components.state import State
     from toolbus.events.catalogue import ModelRequest, Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
 
 _EARLIEST, _LATEST = 1_000, -1_000
 """Before anybody refuses a message; after all that others add to a copy for the store."""
+
+_NUMBERS = "redact-secrets"
+"""The name of what is kept for a session."""
 
 _STREAMS = ToolSelector("notifications/*")
 """Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
@@ -124,6 +129,8 @@ class RedactSecrets(AgentComponent):
         enabled: as for every component.
     """
 
+    personal_settings = ("vault",)
+
     def __init__(
         self,
         *,
@@ -146,7 +153,7 @@ class RedactSecrets(AgentComponent):
                 raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
         engine = engine_for(choose(only, without, rules or {}))
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
-        self._results = _Results(self._redactor, ToolSelector(tools))
+        self._results = _Results(self._redactor, ToolSelector(tools), self.numbers)
         self.register_tool_adapter(self._results)
         if self._vault.patterns:
             self.register_tool_adapter(_Vault(self._redactor, self._vault.patterns))
@@ -157,21 +164,21 @@ class RedactSecrets(AgentComponent):
         self._redactor.note(_session(ctx.scope), ctx.value.messages)
 
     @on(MESSAGE_APPEND_BEFORE, priority=_EARLIEST, on_error="closed")
-    def take_back(self, ctx: EventContext[Message]) -> Message | None:
+    async def take_back(self, ctx: EventContext[Message]) -> Message | None:
         """Take what the vault gave out of the facts of a call: they outlive a refused result."""
         message = ctx.value
         if not (
             self._vault.patterns and isinstance(message, ToolMessage) and message.tool_response
         ):
             return None
-        cleaned = self._cleaned(ctx, _rewrite_parameters, look=False)
+        cleaned = await self._cleaned(ctx, _rewrite_parameters, look=False)
         if not isinstance(cleaned, Deny):
             return cleaned
         # Not a refusal: that tells the parameters, which nobody has looked through.
         return message.with_tool_response(replace(message.tool_response, parameters=None))
 
     @on(MESSAGE_APPEND_BEFORE, priority=_LATEST, on_error="closed")
-    def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
+    async def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take secrets out of what is no tool's response, as far as that is asked for."""
         message = ctx.value
         if isinstance(message, ToolMessage):
@@ -182,15 +189,19 @@ class RedactSecrets(AgentComponent):
                 return None
         elif not (self._prompts or (self._vault.patterns and ctx.scope.lineage)):
             return None
-        return self._cleaned(ctx)
+        return await self._cleaned(ctx)
 
     @on(MESSAGE_PERSIST_BEFORE, priority=_LATEST, on_error="closed")
-    def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
+    async def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take secrets out of the copy for the store, whoever speaks."""
         # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
-        return self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
+        return await self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
 
-    def _cleaned(
+    def numbers(self, scope: Scope) -> State | None:
+        """Return where the numbers of placeholders are kept, for all components of its kind."""
+        return None if self.host is None else self.host.state(_NUMBERS, scope, shared=True)
+
+    async def _cleaned(
         self,
         ctx: EventContext[Message],
         walk: Callable[[Message, TextVisitor], Message] = rewrite_message,
@@ -198,7 +209,9 @@ class RedactSecrets(AgentComponent):
         look: bool = True,
     ) -> Message | Deny | None:
         try:
-            new = self._redactor.clean(_session(ctx.scope), ctx.value, walk, look=look)
+            new = await self._redactor.clean_agreed(
+                _session(ctx.scope), ctx.value, walk, self.numbers(ctx.scope), look=look
+            )
         except UnexaminedError as error:
             return Deny(_withheld(error))
         return None if new is ctx.value else new
@@ -209,11 +222,16 @@ class _Results(ToolAdapter):
 
     name = "RedactSecrets"
 
-    def __init__(self, redactor: Redactor, examined: ToolSelector) -> None:
-        self._redactor, self._examined = redactor, examined
+    def __init__(
+        self,
+        redactor: Redactor,
+        examined: ToolSelector,
+        numbers: Callable[[Scope], State | None],
+    ) -> None:
+        self._redactor, self._examined, self._numbers = redactor, examined, numbers
         self.latest: ToolResponse | None = None
 
-    def adapt_response(
+    async def adapt_response(
         self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
     ) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
@@ -221,8 +239,9 @@ class _Results(ToolAdapter):
         stream = call.name if ctx.tool is None and _STREAMS.matches(call.name) else None
         session = _session(ctx.scope)
         try:
-            new = self._redactor.clean(
-                session, response, rewrite_response, look=look, stream=stream
+            state = self._numbers(ctx.scope)
+            new = await self._redactor.clean_agreed(
+                session, response, rewrite_response, state, look=look, stream=stream
             )
         except UnexaminedError as error:
             return _stand_in(response, _withheld(error))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolbus.bus.dispatch.callables import place_of
 from toolbus.components.components import AgentComponent
 from toolbus.components.state import rehearsal, rehearse
-from toolbus.config.loading import load
+from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE
 from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.reading import LINE_LIMIT
@@ -49,8 +49,12 @@ class ReplayOptions(NamedTuple):
     update: bool = False
 
 
-def run_replay(output: Output, sources: Sequence[str], target: str, options: ReplayOptions) -> int:
+def run_replay(
+    output: Output, sources: Sequence[str], target: str | None, options: ReplayOptions
+) -> int:
     """Replay *sources* through *target*, `FILE.py[:name]`; print what it would do.
+
+    Without a target it is the configuration that is in force here.
 
     Returns 1 if something could not be read, or with an expectation if it does not hold.
     Raises `UsageError`.
@@ -63,7 +67,7 @@ def run_replay(output: Output, sources: Sequence[str], target: str, options: Rep
     logging.getLogger("toolbus").addHandler(logging.NullHandler())
     # What handlers print is not ours.
     with redirect_stdout(sys.stderr):
-        loaded = load(target)
+        loaded = load_configuration() if target is None else load(target)
         progress = ProgressLine(Output(sys.stderr))
         report: ReplayReport = (
             JsonReport(output, progress)

@@ -99,6 +99,7 @@ class Replayer:
         self.totals.calls += 1
         self._summary = None
         spec, check = self._spec_of(call.name), self._check
+        call = check.converted(call)
         try:
             context = await self._bus.apply(
                 TOOL_CALL_BEFORE, call, scope=session.scope, tool=spec, check=check

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from toolbus.errors import LoadError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 
@@ -25,12 +26,23 @@ def import_file(file: Path) -> ModuleType:
         dotted.insert(0, folder.name)
         folder = folder.parent
     sys.path.insert(0, str(folder))
-    try:
+
+    def load() -> ModuleType:
         if dotted != [file.stem]:
             module = importlib.import_module(".".join(dotted))
             if Path(module.__file__ or "").resolve() == file.resolve():
                 return module
         return _import_alone(file.resolve())
+
+    return explained(file, load)
+
+
+def explained(file: Path, load: Callable[[], ModuleType]) -> ModuleType:
+    """Return what *load* makes of *file*; raises `LoadError` with the line that failed."""
+    try:
+        return load()
+    except LoadError:
+        raise
     except SyntaxError as error:
         place = f"{error.filename or file}:{error.lineno or 0}"
         raise LoadError(f"{place}: {type(error).__name__}: {error.msg}") from None
@@ -51,9 +63,16 @@ def worded(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def lonely_name(file: Path, digest: str = "") -> str:
+    """Return the name of a module that only its *file* names, with the *digest* of its bytes.
+
+    No module that is found by its name is called so; it has no dot, which would mean a package.
+    """
+    return f"__toolbus__:{file}{digest and ':'}{digest}".replace("%", "%25").replace(".", "%2E")
+
+
 def _import_alone(file: Path) -> ModuleType:
-    # No module that is found by its name is called so; without a dot, which would mean a package.
-    name = f"__toolbus__:{file}".replace("%", "%25").replace(".", "%2E")
+    name = lonely_name(file)
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)

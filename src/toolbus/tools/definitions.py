@@ -33,7 +33,8 @@ class Tool:
     """Something that a model can call; a subclass writes `run`, sync or async.
 
     Name, description and schemas come from the class and from `run`'s signature and docstring,
-    unless the class states them. *timeout* is in seconds; *idempotent* allows `Retry`.
+    unless the class states them. *timeout* is in seconds; *idempotent* allows `Retry`; *lenient*
+    takes "3" for 3 where no text is allowed.
     """
 
     name: str = ""
@@ -43,6 +44,7 @@ class Tool:
     annotations: JsonObject = EMPTY
     timeout: float | None = None
     idempotent: bool = False
+    lenient: bool = True
     # Whether `run` is async and ends at once when it is cancelled: it needs no task of its own.
     in_place: ClassVar[bool] = False
 
@@ -138,6 +140,8 @@ class Tool:
             yield f"timeout must be a positive number of seconds, not {seconds!r}"
         if not isinstance(self.idempotent, bool):
             yield f"idempotent must be True or False, not {self.idempotent!r}"
+        if not isinstance(self.lenient, bool):
+            yield f"lenient must be True or False, not {self.lenient!r}"
         run = routine(self._function)
         if inspect.isgeneratorfunction(run) or inspect.isasyncgenfunction(run):
             yield "a generator gives no single result; return one"

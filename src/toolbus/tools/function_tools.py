@@ -89,6 +89,7 @@ class ToolOptions(TypedDict, total=False):
     annotations: JsonObject
     timeout: float | None
     idempotent: bool
+    lenient: bool
 
 
 @overload
@@ -108,7 +109,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         function: a function, a bound method, a `functools.partial` or an object that can be
             called; sync (it will run in a thread) or async; a tool, to have it with other options.
         options: *name*, *description*, *input_schema*, *output_schema*, *annotations* in place
-            of what the function says; *timeout* in seconds; *idempotent* allows `Retry`.
+            of what the function says; *timeout* in seconds; *idempotent* allows `Retry`; without
+            *lenient* an argument "3" is invalid where only an integer fits.
     """
     if unknown := options.keys() - ToolOptions.__annotations__.keys():
         raise RegistrationError("@tool", f"unknown options: {', '.join(sorted(unknown))}")

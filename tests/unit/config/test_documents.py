@@ -60,6 +60,7 @@ def test_a_broken_project_that_speaks_of_us_is_not_passed(tmp_path, monkeypatch)
 
 def test_a_project_that_only_mentions_us_is_passed(tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
+    (tmp_path / ".git").mkdir()
     (tmp_path / "toolbus.toml").touch()
     (tmp_path / "project/pyproject.toml").write_text("tool = 3 # toolbus")
     monkeypatch.chdir(tmp_path / "project")

@@ -209,3 +209,55 @@ async def test_concurrent_appends_keep_the_order_of_their_calls(make_store):
 def test_only_the_store_on_disk_is_durable(tmp_path):
     assert not MemoryStore().durable
     assert SqliteStore.durable
+
+
+async def test_a_state_is_swapped_for_what_stands_there(make_store):
+    async with make_store(clock=Clock()) as store:
+        swaps = [
+            await store.swap_state("s", "n", b"1", b"2"),
+            await store.swap_state("s", "n", None, None),
+            (await store.sessions() == ()),
+            await store.swap_state("s", "n", None, b"1"),
+            await store.swap_state("s", "n", None, b"2"),
+            await store.swap_state("s", "n", b"2", None),
+            await store.swap_state("s", "n", b"1", b"1.0"),
+            await store.swap_state("s", "other", None, b"3"),
+        ]
+        read = [await store.read_state("s", name) for name in ("n", "other", "none")]
+        (info,) = await store.sessions()
+        deleted = await store.swap_state("s", "n", b"1.0", None)
+
+        assert swaps == [False, True, True, True, False, False, True, True]
+        assert read == [b"1.0", b"3", None]
+        assert (info.id, info.messages) == ("s", 0)
+        assert info.updated_ns > info.created_ns
+        assert (deleted, await store.read_state("s", "n")) == (True, None)
+        assert await store.read_state("unknown", "n") is None
+
+
+async def test_a_state_takes_no_place_in_a_session(make_store):
+    async with make_store() as store:
+        position = await store.open_session("s", "me", 0)
+        await store.swap_state("s", "n", None, b"1")
+        await store.append("s", Stored(message=user("m"), at=position))
+
+        assert [one.id for one in await store.read("s")] == ["m"]
+
+
+async def test_states_of_a_closed_store_are_refused(make_store):
+    store = make_store()
+    await store.close()
+
+    for attempt in (store.read_state("s", "n"), store.swap_state("s", "n", None, b"1")):
+        with pytest.raises(ClosedError):
+            await attempt
+
+
+async def test_a_discarded_session_is_gone():
+    store = MemoryStore()
+    await store.swap_state("s", "n", None, b"1")
+
+    store.discard_session("s")
+    store.discard_session("unknown")
+
+    assert await store.sessions() == ()

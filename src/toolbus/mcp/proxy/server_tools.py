@@ -97,6 +97,7 @@ class ServerTool(Tool):
     """A tool of the server, for one call."""
 
     in_place = True
+    lenient = False  # The client's own arguments the server judges.
     is_async = True
 
     def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: ProxiedCall) -> None:

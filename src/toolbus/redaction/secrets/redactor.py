@@ -8,6 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.messages.text_walker import TextMapper, rewrite_call, rewrite_message
+from toolbus.redaction.numbering import agree
 from toolbus.redaction.secrets.scanning import (
     Rewriter,
     ScanLimits,
@@ -20,6 +21,7 @@ from toolbus.redaction.secrets.secret_registry import SessionRegistries
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from toolbus.components.state import State
     from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.engine import Engine
@@ -68,8 +70,51 @@ class Redactor:
         *walk* takes a visitor over its texts. Without *look* only those that are known are taken
         out. Records of one *stream* follow each other. Raises `UnexaminedError`.
         """
+        registry = self._registry(session)
+        return self._checked(registry, record, walk, look=look, stream=stream)
+
+    async def clean_agreed(
+        self,
+        session: str,
+        record: T,
+        walk: Callable[[T, TextVisitor], T],
+        state: State | None,
+        *,
+        look: bool = True,
+        stream: str | None = None,
+    ) -> T:
+        """Do as `clean`, with numbers that all processes of the session agree on, in *state*.
+
+        Raises `UnexaminedError` and `StoreError`.
+        """
+        registry = self._registry(session)
+
+        def work() -> T | UnexaminedError:
+            try:
+                return self._checked(registry, record, walk, look=look, stream=stream)
+            except UnexaminedError as error:
+                # What was found until then has its number, and is found again in other forms.
+                return error
+
+        cleaned = await agree(registry, work, state)
+        if isinstance(cleaned, UnexaminedError):
+            raise cleaned
+        return cleaned
+
+    def _registry(self, session: str) -> SecretRegistry:
         with self._lock:
-            registry = self.registries.of(session)
+            return self.registries.of(session)
+
+    def _checked(
+        self,
+        registry: SecretRegistry,
+        record: T,
+        walk: Callable[[T, TextVisitor], T],
+        *,
+        look: bool,
+        stream: str | None,
+    ) -> T:
+        with self._lock:
             try:
                 return self._cleaned(registry, record, walk, look=look, stream=stream)
             except UnexaminedError:

@@ -10,9 +10,10 @@ from toolbus.redaction.secrets.engine import REACH, Engine
 from toolbus.redaction.secrets.forms import LONGEST, expression
 from toolbus.redaction.secrets.heuristics import is_telling
 from toolbus.redaction.secrets.rules import Rule
+from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from toolbus.redaction.secrets.engine import Hit
 
@@ -37,7 +38,8 @@ class SecretRegistry:
     def __init__(self) -> None:
         self._secrets: OrderedDict[str, Secret] = OrderedDict()
         self._values: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
+        self.lock = LoopLock()
         self._taken: OrderedDict[str, None] = OrderedDict()
         self._chars = 0
         # A filter of hundreds is slow, and each new secret would make all of it anew.
@@ -90,14 +92,15 @@ class SecretRegistry:
     def shrink(self) -> None:
         """Let the oldest secrets go until no more is kept than may be."""
         while len(self._secrets) > MAX_SECRETS or self._chars > MAX_CHARS:
-            value, secret = self._secrets.popitem(last=False)
-            self._values.pop(secret.placeholder, None)
-            self._chars -= len(value)
-            for batch, chunk in secret.chunks:
-                self._batches[batch].pop(chunk, None)
-                self._engines.pop(batch, None)
-                if not self._batches[batch]:
-                    del self._batches[batch]
+            self._forget(next(iter(self._secrets)))
+
+    def undo(self, numbers: Mapping[str, int]) -> None:
+        """Forget the secrets whose placeholders have higher numbers than *numbers* say."""
+        for value, secret in tuple(self._secrets.items()):
+            rule, _, number = secret.placeholder.strip("[]").rpartition("-")
+            if int(number) > numbers.get(rule, 0):
+                self._forget(value)
+        self.numbers = dict(numbers)
 
     def restored(self, text: str) -> str:
         """Return *text* with the values in place of their placeholders."""
@@ -116,11 +119,21 @@ class SecretRegistry:
         while len(self._tails) > _STREAMS:
             self._tails.popitem(last=False)
 
+    def _forget(self, value: str) -> None:
+        secret = self._secrets.pop(value)
+        self._values.pop(secret.placeholder, None)
+        self._chars -= len(value)
+        for batch, chunk in secret.chunks:
+            self._batches[batch].pop(chunk, None)
+            self._engines.pop(batch, None)
+            if not self._batches[batch]:
+                del self._batches[batch]
+
     def _new(self, rule: str) -> str:
-        number = self._numbers.get(rule, 0) + 1
+        number = self.numbers.get(rule, 0) + 1
         while f"[{rule}-{number}]" in self._taken:
             number += 1
-        self._numbers[rule] = number
+        self.numbers[rule] = number
         return f"[{rule}-{number}]"
 
     def _enter_all(self, value: str, placeholder: str) -> tuple[tuple[int, str], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from toolbus.messages import schemas
+from toolbus.tools.lenient import converted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +68,20 @@ class ArgumentsCheck:
         if turn.steps and turn.steps[-1].after is after:
             before, outer = cast("ToolCall", turn.steps[-1].before), turn.steps[-1].tool
         return None if self.problem(before, outer) else problem
+
+    def converted(self, call: ToolCall, spec: ToolSpec | None = None) -> ToolCall:
+        """Return *call* with its texts as the values that they stand for; *call* if there are none.
+
+        *spec* is what the caller was told. Whoever judges the call sees what its tool will get.
+        """
+        tool = self._toolset.get(call.name)
+        if tool is None or not tool.lenient or call.raw is not None:
+            return call
+        arguments = converted(call.arguments, (spec or tool.spec).input_schema)
+        # What is valid in the eyes of the tool's own types is left alone, whatever a schema says.
+        if arguments is call.arguments or self.problem(call, spec) is None:
+            return call
+        return call.with_arguments(arguments)
 
     def fit(self, call: ToolCall) -> tuple[dict[str, Any], str | None]:
         """Return the arguments of *call* as its tool takes them, and why they do not fit."""

@@ -149,13 +149,15 @@ class CallInProgress:
 
     async def _judge(self) -> Signal:
         environment, advertised = self._environment, self._advertised
+        spec = advertised.specs.get(self.call.name) if advertised else None
+        if spec or not advertised:
+            self.call = environment.check.converted(self.call, spec)
         if not environment.bus.hears(TOOL_CALL_BEFORE):
             return self._allowed()
         tool = environment.toolset.get(self.call.name)
-        spec = advertised.specs.get(self.call.name) if advertised else None
         context = await environment.bus.apply(
             TOOL_CALL_BEFORE,
-            self.requested,
+            self.call,
             scope=environment.scope,
             tool=spec or (tool.spec if tool else None),
             check=environment.check,

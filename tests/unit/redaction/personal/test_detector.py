@@ -66,19 +66,19 @@ def test_hostile_words_take_linear_effort(examiner):
 def test_placeholders_keep_no_value():
     placeholders = Placeholders()
 
-    name = placeholders.of("s", "email", "jane@example.com")
+    name = placeholders.session("s").of("email", "jane@example.com")
 
     assert name == "[email-1]"
-    assert "jane" not in str(vars(placeholders))
+    assert "jane" not in str(vars(placeholders.session("s")))
 
 
 def test_the_oldest_session_is_forgotten():
     placeholders = Placeholders()
     for number in range(1100):
-        placeholders.of(f"s{number}", "email", "a@example.com")
+        placeholders.session(f"s{number}").of("email", "a@example.com")
 
-    assert placeholders.of("s1099", "email", "b@example.com") == "[email-2]"
-    assert placeholders.of("s0", "email", "b@example.com") == "[email-1]"
+    assert placeholders.session("s1099").of("email", "b@example.com") == "[email-2]"
+    assert placeholders.session("s0").of("email", "b@example.com") == "[email-1]"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_result_is_looked_through_once_although_it_is_stored(monkeypatch):
     assert sum(seen) < 111_000
 
 
-def test_parameters_that_nobody_could_look_through_are_left_out():
+async def test_parameters_that_nobody_could_look_through_are_left_out():
     component = RedactSecrets(vault=True)
     response = ToolResponse(parameters={"key": SECRET})
     message = ToolMessage(id="m", tool_call_id="c", tool_name="use", tool_response=response)
@@ -109,7 +109,7 @@ def test_parameters_that_nobody_could_look_through_are_left_out():
     def fail(*_, **__):
         raise UnexaminedError("too much")
 
-    component._redactor.clean = fail
-    left = component.take_back(EventContext(MESSAGE_APPEND_BEFORE, message))
+    component._redactor.clean_agreed = fail
+    left = await component.take_back(EventContext(MESSAGE_APPEND_BEFORE, message))
 
     assert left.tool_response.parameters is None

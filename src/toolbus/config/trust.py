@@ -1,0 +1,225 @@
+"""Which configurations are in force: the user's own, and a project's if the user trusts it.
+
+The user's own is `toolbus/toolbus.toml` in `$XDG_CONFIG_HOME`, else in `~/.config`. Trust in
+others stands in `trusted.json` beside it: of each file the digests of itself and of all local
+files that it names. A project's file that is not trusted, or has changed, is not even parsed.
+What this cannot do: keep trusted code from doing whatever code can, or see that a file which a
+component opens itself is changed after it was judged.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from toolbus.config.documents import NAME, find, read_document
+from toolbus.errors import ConfigurationError, LoadError
+from toolbus.settings.ownership import foreign_hand
+from toolbus.terminal.output import Output
+from toolbus.terminal.spans import sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.config.documents import Document
+    from toolbus.config.snapshots import Snapshot
+
+TRUSTED = "trusted.json"
+PERSONAL_SETTINGS = frozenset({"base_url", "vault"})
+"""Settings that no project gives, whatever the component; a component's class may add to them."""
+
+_Digests = dict[str, str]
+
+
+class _TrustList(msgspec.Struct, kw_only=True):
+    """What `trusted.json` holds: by the real path of a configuration its digests."""
+
+    version: int = 1
+    files: dict[str, _Digests] = {}  # msgspec makes a new one each time.
+
+
+class InForce(NamedTuple):
+    """What holds in the current folder; *refusal* says why the nearest file does not.
+
+    *has_changed* is true if it was trusted once.
+    """
+
+    personal: Document | None = None
+    project: Snapshot | None = None
+    refusal: str = ""
+    has_changed: bool = False
+
+    def warn(self) -> None:
+        """Tell the person, once, that a file is there and not in force."""
+        if self.refusal:
+            whose = f"; your own {self.personal.file} is in force" if self.personal else ""
+            _warn(f"{self.refusal}{whose}")
+
+
+class Judgement(NamedTuple):
+    """A *snapshot* if it is trusted; else the names of what *changed*, None if it never was."""
+
+    snapshot: Snapshot | None
+    changed: tuple[str, ...] | None = None
+
+
+def in_force() -> InForce:
+    """Return what is in force here; raises `ConfigurationError` for what others may change."""
+    personal = _own_document()
+    file = find()
+    if file is None or (personal is not None and os.path.realpath(file) == str(personal.file)):
+        return InForce(personal)
+    snapshot, changed = judge(file)
+    if snapshot is not None:
+        return InForce(personal, snapshot)
+    path = os.path.realpath(file)
+    why = "is not trusted"
+    if changed is not None:
+        why = f"is not trusted any more, for {', '.join(changed)} changed"
+    way_out = f"read it, then: toolbus trust {shlex.quote(path)}"
+    refusal = sanitize(f"{path} {why}, so nothing of it is in force; {way_out}")
+    return InForce(personal, None, refusal, changed is not None)
+
+
+def judge(file: Path | str) -> Judgement:
+    """Return whether *file* is trusted, by its real path, and as it was read for that.
+
+    Raises `ConfigurationError` if it cannot be read, or others may change what it names.
+    """
+    from toolbus.config.snapshots import read_private, take_snapshot  # noqa: PLC0415 - for few
+
+    file = Path(os.path.realpath(file))
+    data = read_private(file, file)
+    known = read_trusted().get(str(file))
+    if known is None:
+        return Judgement(None)
+    # What does not even have its own digest is not looked into.
+    if sha256(data).hexdigest() != known.get(str(file)):
+        return Judgement(None, (file.name,))
+    snapshot = take_snapshot(file, data)
+    digests = snapshot.digests
+    changed = sorted([path for path in {*digests, *known} if digests.get(path) != known.get(path)])
+    names = [os.path.relpath(path, file.parent) for path in changed]
+    return Judgement(None, tuple(names)) if changed else Judgement(snapshot)
+
+
+def trust(snapshot: Snapshot) -> None:
+    """Store the digests of *snapshot*: as it is, it is trusted from now on."""
+    with _changing() as trusted:
+        trusted[str(snapshot.document.file)] = snapshot.digests
+
+
+def revoke(file: Path | str) -> bool:
+    """Take back the trust in *file*, by its real path; return whether there was any."""
+    with _changing() as trusted:
+        return trusted.pop(os.path.realpath(file), None) is not None
+
+
+def read_trusted() -> dict[str, _Digests]:
+    """Return the digests of all that is trusted, by the real path of the configuration."""
+    folder = own_folder()
+    if folder is None:
+        return {}
+    return _read(folder / TRUSTED) if folder.is_dir() else {}
+
+
+def own_folder() -> Path | None:
+    """Return the folder of the user's own configuration, by its real path, there or not.
+
+    A relative `$XDG_CONFIG_HOME` does not count, as the XDG Base Directory Specification says.
+    """
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    try:
+        path = Path(base) if base.startswith("/") else Path.home() / ".config"
+    except RuntimeError:
+        return None
+    return Path(os.path.realpath(path)) / "toolbus"
+
+
+def _own_document() -> Document | None:
+    folder = own_folder()
+    if folder is None or not (folder / NAME).is_file():
+        return None
+    file = Path(os.path.realpath(folder / NAME))
+    if reason := foreign_hand(file):
+        raise ConfigurationError(f"refused: {reason}; make it yours alone", str(file))
+    return read_document(file)
+
+
+@contextmanager
+def _changing() -> Iterator[dict[str, _Digests]]:
+    """Give what is trusted, and write it, changed, in one step; others wait so long."""
+    folder = own_folder()
+    if folder is None:
+        raise LoadError("there is no home folder to keep trust in; set XDG_CONFIG_HOME")
+    for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:
+        missing.mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(folder / f"{TRUSTED}.lock", flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        files = _read(folder / TRUSTED)
+        yield files
+        _write(folder / TRUSTED, _TrustList(files=files))
+    finally:
+        os.close(lock)
+
+
+def _read(file: Path) -> dict[str, _Digests]:
+    """Return what *file* says, nothing if it is not there; only its owner may have written it."""
+    try:
+        number = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        # A symlink is one of those: it says "too many levels of symbolic links".
+        raise ConfigurationError(f"it cannot be opened: {error.strerror}", str(file)) from error
+    with os.fdopen(number, "rb") as stream:
+        status = os.fstat(number)
+        if not S_ISREG(status.st_mode):
+            raise ConfigurationError("it is no regular file; delete it", str(file))
+        reason = foreign_hand(file)
+        if reason is None and status.st_mode & 0o077:
+            reason = "others may read or write it"
+        if reason is not None:
+            raise ConfigurationError(f"refused: {reason}; delete it, and trust anew", str(file))
+        try:
+            trusted = msgspec.json.decode(stream.read(), type=_TrustList)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            reason = f"this is no list of what is trusted: {error}; delete it, and trust anew"
+            raise ConfigurationError(reason, str(file)) from None
+    if trusted.version != 1:
+        reason = f"it is of version {trusted.version}, a newer toolbus's; update this one"
+        raise ConfigurationError(reason, str(file))
+    return trusted.files
+
+
+def _write(file: Path, trusted: _TrustList) -> None:
+    # For its owner only, and new: what stands at that name is replaced and never followed.
+    number, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(number, "wb") as stream:
+            stream.write(msgspec.json.format(msgspec.json.encode(trusted), indent=2) + b"\n")
+            stream.flush()
+            os.fsync(number)
+        Path(name).replace(file)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+@cache
+def _warn(text: str) -> None:
+    Output(sys.stderr).write(f"toolbus: {text}\n")

@@ -1,0 +1,122 @@
+"""What a configuration names, for a person who decides whether to trust it; and what is trusted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolbus.config.documents import find
+from toolbus.config.entries import read_entries
+from toolbus.config.snapshots import take_snapshot
+from toolbus.config.trust import judge, read_trusted, revoke, trust
+from toolbus.errors import ConfigurationError, LoadError
+from toolbus.inspect.handlers import (
+    ComponentWiring,
+    components_of,
+    short_place,
+    show_components,
+)
+from toolbus.messages.records import encode
+from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span, Style
+
+if TYPE_CHECKING:
+    from toolbus.terminal.output import Output
+
+_DIGITS = 16
+"""Of a digest, for a person's eye; all of them are compared."""
+
+
+class TrustReport(Struct, frozen=True, kw_only=True):
+    """What the configuration *file* names; *digests* are SHA-256 in hex, by real paths."""
+
+    file: str
+    trusted: bool
+    components: tuple[ComponentWiring, ...]
+    digests: dict[str, str]
+
+
+class TrustState(Struct, frozen=True, kw_only=True):
+    """Whether the configuration *file*, which was trusted, still is; *reason* says why not."""
+
+    file: str
+    trusted: bool
+    reason: str = ""
+
+
+def run_trust(
+    output: Output, file: str | None, *, dry_run: bool = False, as_json: bool = False
+) -> int:
+    """Print what *file*, else the nearest configuration, names, and trust it; return 0.
+
+    With *dry_run* nothing is stored. Nothing of it is imported. Raises `LoadError`.
+    """
+    snapshot = take_snapshot(_chosen(file))
+    components = components_of(read_entries(snapshot.document))
+    if not dry_run:
+        trust(snapshot)
+    path = snapshot.document.file
+    is_trusted = not dry_run or read_trusted().get(str(path)) == snapshot.digests
+    if as_json:
+        report = TrustReport(
+            file=str(path), trusted=is_trusted, components=components, digests=snapshot.digests
+        )
+        output.write(f"{encode(report).decode()}\n")
+        return 0
+    screen = open_screen(output)
+    screen.whole(str(path), style="strong")
+    if components:
+        show_components(components, screen)
+    screen.line()
+    screen.line(Span("files", "strong"), right=[Span("SHA-256", "dim")])
+    for name, digest in snapshot.digests.items():
+        screen.whole(f"{digest[:_DIGITS]}  {short_place(name)}", indent=2)
+    screen.line()
+    files = "1 file" if len(snapshot.digests) == 1 else f"these {len(snapshot.digests)} files"
+    text = f"trusted, until something changes in {files}" if is_trusted else "not trusted"
+    screen.line(Span(f"✓ {text}" if is_trusted else text, "good" if is_trusted else "bad"))
+    return 0
+
+
+def list_trusted(output: Output, *, as_json: bool = False) -> int:
+    """Print each configuration that was trusted, and whether it still is; return 0."""
+    states = tuple([_state(file) for file in sorted(read_trusted())])
+    if as_json:
+        output.write(f"{encode(states).decode()}\n")
+        return 0
+    screen = open_screen(output)
+    if not states:
+        screen.line("nothing is trusted")
+    for state in states:
+        style: Style = "good" if state.trusted else "bad"
+        screen.whole(state.file, style="strong")
+        screen.prose("trusted" if state.trusted else f"not: {state.reason}", indent=2, style=style)
+    return 0
+
+
+def revoke_trust(output: Output, file: str | None) -> int:
+    """Take back the trust in *file*, else in the nearest configuration; return 0, 1 without any."""
+    path = os.path.realpath(_chosen(file))
+    is_revoked = revoke(path)
+    text = "is not trusted any more" if is_revoked else "was not trusted"
+    open_screen(output).whole(f"{path} {text}")
+    return 0 if is_revoked else 1
+
+
+def _chosen(file: str | None) -> Path:
+    path = find() if file is None else Path(file).expanduser()
+    if path is None:
+        raise LoadError("there is no toolbus.toml here or above in this project; name a file")
+    return path
+
+
+def _state(file: str) -> TrustState:
+    try:
+        snapshot, changed = judge(file)
+    except ConfigurationError as error:
+        return TrustState(file=file, trusted=False, reason=error.reason)
+    reason = "" if snapshot is not None else f"{', '.join(changed or ())} changed"
+    return TrustState(file=file, trusted=snapshot is not None, reason=reason)

@@ -1,0 +1,83 @@
+"""The numbers of placeholders, on which all processes of a session agree before one is shown.
+
+If two processes, one after the other or at once, gave one placeholder to two values, a vault would
+put the one where the other is meant. What is kept for a session is the highest number of each kind:
+no value, and nothing that is made of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.components.state import State
+    from toolbus.tasks.loops import LoopLock
+
+T = TypeVar("T")
+
+
+class Numbered(Protocol):
+    """The placeholders of one session; *numbers* has the highest of each kind."""
+
+    numbers: dict[str, int]
+    lock: LoopLock
+
+    def undo(self, numbers: Mapping[str, int]) -> None:
+        """Forget all that has a higher number than *numbers* say."""
+
+
+async def agree(registry: Numbered, work: Callable[[], T], state: State | None) -> T:
+    """Return what *work* returns, once the numbers that it gave are the session's in *state*.
+
+    If another process gave them meanwhile, what *work* numbered is forgotten and it does it again,
+    behind those. Raises what *work* or the store raises, and has given no number then.
+    """
+    async with registry.lock.here():
+        before = dict(registry.numbers)
+        try:
+            result = work()
+            if state is None or registry.numbers == before:
+                return result
+
+            def claim(kept: Any) -> dict[str, Any]:
+                nonlocal before, result
+                theirs = _numbers_in(kept)
+                if _is_claimed(registry.numbers, before, theirs):
+                    registry.undo(before)
+                    before = _highest(before, theirs)
+                    registry.numbers = dict(before)
+                    result = work()
+                return {"numbers": _highest(theirs, registry.numbers)}
+
+            await state.update(claim)
+        except BaseException:
+            # What was written meanwhile is a number that nobody will have.
+            registry.undo(before)
+            raise
+        return result
+
+
+def _is_claimed(
+    numbers: Mapping[str, int], before: Mapping[str, int], theirs: Mapping[str, int]
+) -> bool:
+    """Tell whether one of the numbers that were given since *before* is one of *theirs*."""
+    return any(
+        theirs.get(kind, 0) > before.get(kind, 0)
+        for kind, number in numbers.items()
+        if number != before.get(kind, 0)
+    )
+
+
+def _highest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
+    kinds = {**some, **others}
+    return {kind: max(some.get(kind, 0), others.get(kind, 0)) for kind in kinds}
+
+
+def _numbers_in(kept: Any) -> dict[str, int]:
+    """Return the numbers in what is kept, as far as they are some."""
+    numbers = kept.get("numbers") if isinstance(kept, Mapping) else None
+    items = numbers.items() if isinstance(numbers, Mapping) else ()
+    return {kind: number for kind, number in items if type(number) is int and number > 0}

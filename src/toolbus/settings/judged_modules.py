@@ -1,0 +1,136 @@
+"""Modules that are imported from bytes that somebody has judged, whatever their files say now."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.errors import LoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from types import ModuleType
+
+
+class ModuleSource(NamedTuple):
+    """What a module is made of; *source* is None for a folder without `__init__.py`."""
+
+    file: Path
+    source: bytes | None
+    is_package: bool = False
+
+
+class JudgedModules(MetaPathFinder):
+    """The *modules* that *configuration* needs, by their names; *entries* names those of its files.
+
+    They are found from the first `importing` on, before anything else of their names. What lies
+    beside them, in *folders*, and was not judged is refused.
+    """
+
+    def __init__(
+        self,
+        configuration: Path,
+        modules: Mapping[str, ModuleSource],
+        entries: Mapping[Path, str],
+        folders: Collection[Path],
+    ) -> None:
+        self._configuration, self._modules = configuration, modules
+        self._entries, self._folders = entries, folders
+        self._thread: int | None = None
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """Be asked for modules; until its end this thread imports none that was not judged."""
+        for finder in tuple(sys.meta_path):
+            if isinstance(finder, JudgedModules) and finder._configuration == self._configuration:  # noqa: SLF001 - one of us
+                sys.meta_path.remove(finder)
+                if finder._modules != self._modules:  # noqa: SLF001 - as above
+                    _forget(finder._modules)  # noqa: SLF001 - as above
+        # Another configuration may have modules of the same names.
+        _forget([name for name in self._modules if self._is_other(sys.modules.get(name))])
+        sys.meta_path.insert(0, self)
+        self._thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._thread = None
+
+    def load(self, file: Path) -> ModuleType:
+        """Return the module of *file*, a real path; raises `LoadError`, and what it raises."""
+        if file not in self._entries:
+            raise LoadError(f"{file} came after the configuration was judged; start again")
+        return import_module(self._entries[file])
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to import *fullname*, None if it is none of ours; raises `ImportError`."""
+        del target
+        module = self._modules.get(fullname)
+        if module is None:
+            self._refuse_unjudged(fullname, path)
+            return None
+        folder = module.file.parent if module.source is not None else module.file
+        places = [str(folder)] if module.is_package else None
+        if module.source is None:
+            spec = ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = places
+            return spec
+        loader = _JudgedLoader(fullname, str(module.file), module.source)
+        return spec_from_file_location(
+            fullname, module.file, loader=loader, submodule_search_locations=places
+        )
+
+    def _is_other(self, module: ModuleType | None) -> bool:
+        """Tell whether *module* was made of judged bytes, but not of ours."""
+        loader = getattr(module, "__loader__", None)
+        if module is None or not isinstance(loader, _JudgedLoader):
+            return False
+        judged = self._modules[module.__name__]
+        return (loader.path, loader.source) != (str(judged.file), judged.source)
+
+    def _refuse_unjudged(self, name: str, path: Sequence[str] | None) -> None:
+        parent, _, stem = name.rpartition(".")
+        is_inside = parent in self._modules
+        if name.partition(".")[0] in sys.stdlib_module_names or not (
+            is_inside or self._thread == threading.get_ident()
+        ):
+            return
+        folders = [Path(place) for place in path or ()] if parent else list(self._folders)
+        for folder in folders:
+            if not is_inside and folder not in self._folders:
+                continue
+            for file in (folder / stem / "__init__.py", folder / f"{stem}.py"):
+                if file.is_file():
+                    reason = f"{file} was not judged: only what an `import` names is"
+                    raise ImportError(f"{reason}; import it so, and trust anew", name=name)
+
+
+def _forget(names: Iterable[str]) -> None:
+    """Forget the modules of *names* that were made of judged bytes, so that they are made anew."""
+    for name in names:
+        if isinstance(getattr(sys.modules.get(name), "__loader__", None), _JudgedLoader):
+            del sys.modules[name]
+
+
+class _JudgedLoader(SourceFileLoader):
+    """Makes a module of *source*; neither its file nor a compiled one beside it is read."""
+
+    def __init__(self, name: str, path: str, source: bytes) -> None:
+        super().__init__(name, path)
+        self.source = source
+
+    def get_data(self, path: str) -> bytes:
+        """Return the bytes that were judged, of another *path* those of the file."""
+        return self.source if path == self.path else super().get_data(path)
+
+    def path_stats(self, path: str) -> Mapping[str, float]:
+        """Raise `OSError`: without a time of change Python looks for no compiled file."""
+        raise OSError(path)

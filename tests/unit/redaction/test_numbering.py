@@ -1,0 +1,102 @@
+"""Numbers of placeholders on which several processes agree."""
+
+import asyncio
+
+import pytest
+
+from toolbus.components import State
+from toolbus.errors import StoreError
+from toolbus.redaction.numbering import agree
+from toolbus.redaction.personal.placeholders import SessionPlaceholders
+from toolbus.redaction.secrets.secret_registry import SecretRegistry
+from toolbus.store.memory import MemoryStore
+
+
+class Interrupting(MemoryStore):
+    """A store in which somebody else writes right before the first of our writes."""
+
+    theirs = b'{"numbers":{"mark":7}}'
+
+    async def swap_state(self, session_id, name, old, new):
+        if (theirs := self.theirs) is not None:
+            self.theirs = None
+            assert await super().swap_state(session_id, name, old, theirs)
+        return await super().swap_state(session_id, name, old, new)
+
+
+class Failing(MemoryStore):
+    async def swap_state(self, *_):
+        raise StoreError("here", "the disk is full")
+
+
+async def numbered(store, registry, value="secret-value-1"):
+    def work():
+        if isinstance(registry, SecretRegistry):
+            return registry.placeholder(value, "mark")
+        return registry.of("mark", value)
+
+    return await agree(registry, work, State(store, "s", "numbers"))
+
+
+@pytest.fixture(params=["secrets", "personal"])
+def registry(request):
+    return SecretRegistry() if request.param == "secrets" else SessionPlaceholders(b"key")
+
+
+async def test_what_another_gave_meanwhile_is_not_given(registry):
+    store = Interrupting()
+
+    given = [await numbered(store, registry, f"secret-value-{at}") for at in (1, 2, 1)]
+
+    assert given == ["[mark-8]", "[mark-9]", "[mark-8]"]
+    assert await State(store, "s", "numbers").read() == {"numbers": {"mark": 9}}
+
+
+async def test_a_failed_store_gives_no_number(registry):
+    with pytest.raises(StoreError):
+        await numbered(Failing(), registry)
+
+    assert registry.numbers == {}
+    assert await numbered(MemoryStore(), registry) == "[mark-1]"
+
+
+async def test_a_cancelled_agreement_is_undone(registry):
+    reached = asyncio.Event()
+
+    class Hanging(MemoryStore):
+        async def swap_state(self, *_):
+            reached.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(numbered(Hanging(), registry))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert registry.numbers == {}
+
+
+@pytest.mark.parametrize("kept", [5, {"numbers": [1]}, {"numbers": {"mark": "7"}}, {"x": 1}])
+async def test_what_is_no_numbers_is_passed_over(registry, kept):
+    store = MemoryStore()
+    await State(store, "s", "numbers").update(lambda _: kept)
+
+    assert await numbered(store, registry) == "[mark-1]"
+
+
+async def test_without_a_place_it_counts_alone(registry):
+    assert await agree(registry, lambda: registry.numbers, None) == {}
+
+
+def test_what_is_undone_is_not_found_any_more():
+    registry = SecretRegistry()
+    registry.placeholder("ghp_first-secret-of-all", "mark")
+    before = dict(registry.numbers)
+    registry.placeholder("ghp_second-secret-of-all", "mark", "ghp_second\\-secret")
+
+    registry.undo(before)
+
+    assert len(registry) == 1
+    assert registry.restored("[mark-1] [mark-2]") == "ghp_first-secret-of-all [mark-2]"
+    assert [hit.rule.name for hit in registry.find(b"ghp_second-secret-of-all", lambda: None)] == []
