@@ -196,21 +196,26 @@ class Participant(Subscribing):
                 component.teardown()
         for subscription in tuple(self._subscriptions):
             subscription.cancel()
+        for bus in (self.bus, *tuple(self._joined)):
+            bus.agent_ids.release(self.scope.agent_id, self)
         self._joined.clear()
 
     def _join(self, bus: EventBus) -> None:
         """Be heard on *bus* as well, that of a caller, with all that is subscribed, now and later.
 
-        It keeps neither the bus nor, there, what is cancelled here.
+        It keeps neither the bus nor, there, what is cancelled here. Raises `RegistrationError` if
+        another agent of its id is there.
         """
         if bus is self.bus or bus in self._joined:
             return
+        bus.agent_ids.claim(self.scope.agent_id, self)
         joined = self._joined[bus] = JoinedBus(next(bus.depths), {})
         try:
             for subscription in tuple(self._subscriptions):
                 joined.attach(bus, subscription)
         except BaseException:
             del self._joined[bus]
+            bus.agent_ids.release(self.scope.agent_id, self)
             for end in joined.ends.values():
                 end()
             raise
