@@ -23,6 +23,7 @@ from toolbus import (
     on,
     tool,
 )
+from toolbus.components.participants import ComponentHost
 from toolbus.errors import ClosedError, RegistrationError
 from toolbus.events import (
     CATALOGUE,
@@ -1158,6 +1159,81 @@ async def test_any_host_will_do():
         ("unknown_tool", "no tool named 'heard'; known tools: read"),
     ]
     assert handlers(host.bus) == []
+
+
+class Folding(ToolAdapter):
+    def adapt_parameters(self, call):
+        return call.merge_arguments({"folded": True})
+
+    def adapt_response(self, response, call):
+        return response.map_text(str.strip)
+
+
+class Tried(AgentComponent):
+    def __init__(self, *adapters):
+        for adapter in adapters or (Folding(),):
+            self.register_tool_adapter(adapter)
+
+    @guard(TOOL_CALL_BEFORE)
+    def judge(self, ctx):
+        return Deny("not folded") if "folded" not in ctx.value.arguments else None
+
+
+def test_a_sync_test_needs_no_loop():
+    bus, component = EventBus(), Tried()
+    call = ToolCall(id="c", name="read")
+    message = ToolMessage(
+        id="m",
+        tool_call_id="c",
+        tool_name="read",
+        tool_response=ToolResponse.from_text(" text "),
+    )
+
+    with component.installed(bus) as same:
+        before = bus.apply_sync(TOOL_CALL_BEFORE, call)
+        after = bus.apply_sync(MESSAGE_APPEND_BEFORE, message)
+
+    assert same is component
+    assert (before.denied, before.value.arguments) == (None, {"folded": True})
+    assert after.value.text == "text"
+    assert component.host is None
+    assert bus.handlers(TOOL_CALL_BEFORE) == bus.handlers(MESSAGE_APPEND_BEFORE) == ()
+
+
+async def test_resources_need_an_async_block():
+    class Later(ToolAdapter):
+        async def adapt_parameters(self, call):
+            await asyncio.sleep(0)
+            return call.merge_arguments({"folded": True})
+
+    class Needy(Tried):
+        async def install(self, agent):
+            self.ready = True
+
+    bus, call = EventBus(), ToolCall(id="c", name="read")
+
+    with pytest.raises(RegistrationError, match="it acquires resources; write `async with`"):
+        Needy().installed(bus).__enter__()
+    with Tried(Later()).installed(bus):
+        refused = bus.apply_sync(TOOL_CALL_BEFORE, call)
+    async with Needy(Later()).installed(bus) as needy:
+        ready = needy.ready
+        done = await bus.apply(TOOL_CALL_BEFORE, call)
+
+    assert refused.denied is not None
+    assert "use `async with` and `bus.apply`" in refused.denied.detail
+    assert (ready, done.value.arguments) == (True, {"folded": True})
+    assert bus.handlers(TOOL_CALL_BEFORE) == ()
+
+
+def test_a_forgotten_await_is_explained():
+    bus = EventBus()
+
+    for host in (bus, ComponentHost(bus)):
+        with pytest.raises(RegistrationError, match=r"`with component.installed\(bus\):`"):
+            Tried().install(host)
+
+    assert bus.handlers(TOOL_CALL_BEFORE) == ()
 
 
 async def test_a_missing_requirement_is_named():

@@ -138,6 +138,44 @@ async def test_an_agent_s_handlers_share_their_speaker(write, wiring):
     assert text.count("hear") == 1
 
 
+async def test_adapters_are_named_not_our_handlers(write, wiring, command):
+    write("""
+        from toolbus import ToolAdapter
+        class Fold(ToolAdapter):
+            tools = ("read_*",)
+            def adapt_response(self, response, call): ...
+        class Undo(ToolAdapter):
+            on_error = "open"
+            def adapt_parameters(self, call): ...
+            def adapt_response(self, response, call): ...
+        class Folding(AgentComponent):
+            def __init__(self):
+                self.register_tool_adapter(Fold())
+                self.register_tool_adapter(Undo())
+        class Empty(AgentComponent): ...
+        def all():
+            return [Folding(), Empty(), Folding().restrict(tools="log")]
+    """)
+
+    text = wiring("mine.py:all")
+    document = json.loads(command("wiring", "mine.py:all", "--json").stdout)
+
+    assert "_on_" not in text
+    lines = {
+        event["event"]: [(one["name"], one["tools"], one["policy"]) for one in event["handlers"]]
+        for event in document["events"]
+    }
+    assert lines == {
+        "tool:call:before": [("Undo", ["log"], "open"), ("Undo", [], "open")],
+        "message:append:before": [
+            *[("Fold", ["read_*"], "closed"), ("Undo", [], "open")],
+            *[("Fold", ["read_*"], "closed"), ("Undo", ["log"], "open")],
+        ],
+    }
+    assert re.search(r"203  transformer  open +Undo\s+only log · mine\.py:\d+\n", text)
+    assert re.search(r" 50  transformer  closed +Fold\s+only read_\* · mine\.py:\d+\n", text)
+
+
 async def test_plain_receivers_stand_last(write, wiring):
     write("""
         bus = EventBus()
@@ -158,8 +196,7 @@ async def test_plain_receivers_stand_last(write, wiring):
 
 
 async def test_idle_events_are_only_counted(write, wiring):
-    # A class that handles nothing but this: no adapters, so no handlers of the base class.
-    write("bus = EventBus()\nbus.on(events.RUN_AFTER, lambda ctx: None)\n")
+    write(QUIET)
 
     text = wiring("mine.py")
 

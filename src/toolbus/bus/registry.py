@@ -82,6 +82,10 @@ class Registry(Subscribing):
             for binding in self._channel(event).bindings
         )
 
+    def functions(self, event: Event) -> tuple[Callable[..., Any] | None, ...]:
+        """Return what was subscribed to *event*, as `handlers` lists it; None if it is gone."""
+        return tuple([binding.handler for binding in self._channel(event).bindings])
+
     def signal(self, event: Event) -> Signal:
         """Return blinker's own signal; its receivers get `(agent_id, ctx=…)` after all handlers."""
         return self._channel(event).signal

@@ -112,6 +112,15 @@ def misspelt_method(adapter: ToolAdapter) -> str | None:
     return None
 
 
+def adapter_problem(adapter: ToolAdapter) -> str | None:
+    """Return what is wrong with the attributes or methods of *adapter*, or None."""
+    if adapter.on_error not in {"open", "closed"}:
+        return f"on_error must be one of open, closed, not {adapter.on_error!r}"
+    if type(adapter.priority) is not int:
+        return f"priority must be an integer, not {adapter.priority!r}"
+    return signature_problem(adapter) or misspelt_method(adapter)
+
+
 def signature_problem(adapter: ToolAdapter) -> str | None:
     """Return which of the three methods of *adapter* could never be called, and why, or None."""
     for name, arguments in _ARGUMENTS.items():

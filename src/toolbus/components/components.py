@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import Subscribing
-from toolbus.components.adapters import ToolAdapter, misspelt_method, signature_problem
+from toolbus.components.adapters import ToolAdapter, adapter_problem
 from toolbus.components.bound_adapters import BoundAdapter
 from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
 from toolbus.components.marks import marked, tools_of
@@ -24,11 +24,13 @@ from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
+    from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.hosts import Host
+    from toolbus.components.installing import Installation
     from toolbus.components.marks import Mark
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
@@ -185,8 +187,22 @@ class AgentComponent:
             undo()
         self._undo, self._host = (), None
 
-    async def install(self, agent: Host) -> None:
-        """Acquire what needs a running loop; called before the agent's first step."""
+    def installed(self, bus: EventBus) -> Installation:
+        """Install it on *bus* for a block of a test; see `Installation`."""
+        from toolbus.components.installing import Installation  # noqa: PLC0415 - stands above
+
+        return Installation(self, bus)
+
+    def install(self, agent: Host) -> Awaitable[None]:
+        """Acquire what needs a running loop; called before the agent's first step.
+
+        Overridden by an async method. Raises `RegistrationError`, at once and not when awaited,
+        unless it was set up on *agent*.
+        """
+        if self._host is not agent:
+            reason = "it is not set up there; to try it write `with component.installed(bus):`"
+            raise RegistrationError(f"component {self.name!r}", reason)
+        return _nothing()
 
     async def close(self) -> None:
         """Release what `install` acquired."""
@@ -228,13 +244,9 @@ class AgentComponent:
         """Return why *adapter* cannot be one of this component's, or None."""
         if not isinstance(adapter, ToolAdapter):
             return "expected an object of a subclass of ToolAdapter"
-        if adapter.on_error not in {"open", "closed"}:
-            return f"on_error must be one of open, closed, not {adapter.on_error!r}"
-        if type(adapter.priority) is not int:
-            return f"priority must be an integer, not {adapter.priority!r}"
         if any(bound.adapter is adapter for bound in self._adapters):
             return f"{self.name} has it already"
-        return signature_problem(adapter) or misspelt_method(adapter)
+        return adapter_problem(adapter)
 
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.
@@ -281,3 +293,7 @@ class AgentComponent:
             return wanted
         admits = self._selector.admits
         return lambda ctx: admits(ctx.value) and (wanted is None or wanted(ctx))
+
+
+async def _nothing() -> None:
+    """Do nothing."""

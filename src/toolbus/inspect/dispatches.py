@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
-from toolbus.bus.ledger.wording import describe_idleness
+from toolbus.bus.ledger.wording import describe_idleness, is_notable
+from toolbus.components.adapter_handlers import runs_adapters
 from toolbus.messages.codec import decoder
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def view_of(archive: Archive, session: int, record: DispatchRecord) -> DispatchV
             detail=value_of(entry.detail_digest, 0).value if entry.detail_digest else None,
         )
         for index, entry in enumerate(record.entries)
+        # What adapters did stands under their names; that their component looked is no news.
+        if is_notable(entry.status) or not runs_adapters(entry.name)
     ]
     return DispatchView(
         event=record.event,

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 import toolbus
 from toolbus.bus.dispatch.bindings import Binding
-from toolbus.bus.dispatch.callables import name_of
+from toolbus.bus.dispatch.callables import name_of, place_of
+from toolbus.bus.dispatch.selection import as_tuple
 from toolbus.bus.registry import HandlerInfo
+from toolbus.components.adapter_handlers import adapter_methods
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode
@@ -23,7 +25,7 @@ from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.config.entries import Entry
@@ -129,12 +131,28 @@ def components_of(entries: Iterable[Entry]) -> tuple[ComponentWiring, ...]:
 
 
 def _wiring_of(bus: EventBus, event: Event) -> EventWiring:
+    pairs = zip(bus.handlers(event), bus.functions(event), strict=True)
     return EventWiring(
         event=event.name,
         verb=_verb(event),
-        handlers=bus.handlers(event),
+        handlers=tuple([line for info, function in pairs for line in _lines_of(info, function)]),
         receivers=tuple([_receiver(function) for function in _plain_receivers(bus, event)]),
     )
+
+
+def _lines_of(info: HandlerInfo, function: Callable[..., Any] | None) -> list[HandlerInfo]:
+    """Return *info*, or in place of a component's own handler what its adapters are."""
+    methods = adapter_methods(function)
+    if methods is None:
+        return [info]
+    component: Any = getattr(function, "__self__", None)
+    lines: list[HandlerInfo] = []
+    for adapter, method in methods:
+        patterns = as_tuple(adapter.tools)
+        tools = component.tool_patterns if "*" in patterns else patterns
+        adapted = replace(info, name=adapter.name, policy=adapter.on_error, where=place_of(method))
+        lines.append(replace(adapted, tools=() if "*" in tools else tools))
+    return lines
 
 
 def _verb(event: Event) -> str:

@@ -55,6 +55,7 @@ class Binding:
         end = partial(on_end, self)
         owner = handler if options.weak else held
         self._owner = None if owner is None else reference(owner, end)
+        self._handler = handler if owner is None else None
         self._is_held = held is not None
         self._tickets = [True] if options.once else None
         self.is_async = is_async(handler)
@@ -78,6 +79,12 @@ class Binding:
     def alive(self) -> bool:
         """Whether it can ever run again: a weak one's owner lives, a `once` has not run."""
         return (self._owner is None or self._owner() is not None) and self._tickets != []
+
+    @property
+    def handler(self) -> Callable[..., Any] | None:
+        """What was subscribed, None if it was held weakly and is gone."""
+        owner = self._handler if self._owner is None else self._owner()
+        return owner.handler if isinstance(owner, Held) else owner
 
     def hold(self) -> object:
         """Return what keeps a handler that others hold, as long as the result is kept."""
