@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from contextlib import AsyncExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
@@ -19,13 +20,13 @@ from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from urllib.parse import SplitResult
 
     from toolbus.bus.bus import EventBus
     from toolbus.mcp.proxy.addresses import Listening
     from toolbus.mcp.proxy.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.launching import Launched
+    from toolbus.mcp.proxy.request_log import RequestLog
     from toolbus.mcp.proxy.stdio import ProxyLimits
 
 
@@ -54,6 +55,8 @@ class ProxyOptions(NamedTuple):
     search: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     """Names, in lower case, and values that a server at an address gets with each request."""
+    log: str | None = None
+    """A file that gets a line for each request, "-" for standard error."""
 
 
 def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
@@ -66,8 +69,9 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     stdout = sys.stdout
     servers = _read_servers(command, options)
     _check_headers(command, options)
+    log = _open_log(options.log, None if servers else command[0])
     with redirect_stdout(sys.stderr):
-        proxy = _make_proxy(options)
+        proxy = _make_proxy(options, log)
         launched = None if servers else _launch(command, proxy, options)
         # Not before the server starts: it does so while all this is loaded.
         import asyncio  # noqa: PLC0415
@@ -87,9 +91,11 @@ class _Ready(NamedTuple):
 
 
 def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
-    from toolbus.mcp.proxy.group.configured import read_settings  # noqa: PLC0415 - not for all
+    servers: Sequence[ServerSettings] = ()
+    if options.config is not None:
+        from toolbus.mcp.proxy.group.configured import read_settings  # noqa: PLC0415 - not for all
 
-    servers = read_settings(options.config)
+        servers = read_settings(options.config)
     if command and servers:
         raise UsageError(f"{options.config} names servers already; leave out {command[0]!r}")
     if not (command or servers):
@@ -106,10 +112,24 @@ def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
         raise UsageError(f"--header 'Authorization' and {TOKEN} say the same thing; give one")
 
 
-def _make_proxy(options: ProxyOptions) -> Proxy:
+def _open_log(file: str | None, program: str | None) -> RequestLog | None:
+    """Return the log in *file*, "-" for standard error, of requests to *program* or to several."""
+    if file is None:
+        return None
+    from toolbus.mcp.proxy.request_log import RequestLog, open_log  # noqa: PLC0415 - not for all
+
+    url = None if program is None else _url_of([program])
+    server = program if url is None else url.hostname
+    try:
+        return RequestLog(open_log(None if file == "-" else Path(file)), server)
+    except OSError as error:
+        raise UsageError(f"cannot log to {file!r}: {error.strerror}") from error
+
+
+def _make_proxy(options: ProxyOptions, log: RequestLog | None) -> Proxy:
     bus, components = load_components(options.targets, options.config, search=options.search)
     try:
-        return Proxy(components, bus=bus, timeout=options.timeout)
+        return Proxy(components, bus=bus, timeout=options.timeout, log=log)
     except RegistrationError as error:
         raise UsageError(str(error)) from error
 
