@@ -25,6 +25,7 @@ from toolbus import (
     ToolCall,
     ToolMessage,
     ToolResponse,
+    Toolset,
     UserMessage,
     on,
     tool,
@@ -134,6 +135,11 @@ def collects_starts(agent) -> list[RunStart]:
     starts = []
     agent.on(RUN_BEFORE, lambda ctx: starts.append(ctx.value))
     return starts
+
+
+def said(ctx) -> str | None:
+    """Return the text that the call in *ctx* has for `echo`."""
+    return ctx.value.arguments.get("text")
 
 
 def tool_call_of(value):
@@ -1012,9 +1018,10 @@ async def test_handlers_above_reach_below():
     assert run_id not in {result.messages, above.scope.run_id}
 
 
-def test_a_sub_agent_shares_the_bus():
-    stranger = agent_for().as_tool("worker", "Works.")
-    agent = agent_for()
+async def test_a_sub_agent_shares_the_bus():
+    stranger = agent_for(bus=EventBus()).as_tool("worker", "Works.")
+    shared = Toolset([echo])
+    agent = agent_for(delegates(("1", "go")), "done", tools=[shared])
 
     with pytest.raises(RegistrationError) as refused:
         agent_for(tools=[stranger])
@@ -1022,13 +1029,151 @@ def test_a_sub_agent_shares_the_bus():
         agent.tools.add(stranger)
     friend = agent_for(bus=agent.bus, tools=[]).as_tool("friend")
     agent.tools.add(friend)
+    shared.add(stranger)
+    await agent.run("go")
 
-    reason = "a sub-agent shares its caller's bus; give both the same `bus=`"
+    reason = "a sub-agent shares its caller's bus; give both the same `bus=`, or it none"
     expected = f"tool 'worker': {reason}"
     assert [str(refused.value), str(refused_later.value)] == [expected, expected]
+    answer = agent.messages[2].tool_response
+    assert (answer.error_type, answer.text) == ("RegistrationError", f"agent 'main': {reason}")
     assert stranger.spec.description == "Works."
     assert friend.spec.description == "Give a task to the agent 'friend'."
     assert list(friend.spec.input_schema["properties"]) == ["prompt"]
+
+
+class Wrapping(ToolAdapter):
+    """Tells the model of another name of the argument, and puts its mark around results."""
+
+    def __init__(self, mark: str, inner: str, outer: str) -> None:
+        self.mark, self.inner, self.outer = mark, inner, outer
+
+    def adapt_signature(self, spec):
+        return replace(spec, input_schema=takes_text(self.outer)) if spec.name == "echo" else None
+
+    def adapt_parameters(self, call):
+        if call.name != "echo":
+            return None
+        return call.with_arguments({self.inner: call.arguments[self.outer]})
+
+    def adapt_response(self, response, call):
+        return response.map_text(lambda text: f"{self.mark}{text}") if call.name == "echo" else None
+
+
+def takes_text(name: str):
+    return {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+
+
+def wrapping(*facts: str) -> AgentComponent:
+    component = AgentComponent()
+    component.register_tool_adapter(Wrapping(*facts))
+    return component
+
+
+def calls_echo(argument: str, *call_ids: str) -> AssistantMessage:
+    calls = [ToolCall(id=one, name="echo", arguments={argument: one}) for one in call_ids]
+    return AssistantMessage(tool_calls=calls)
+
+
+async def test_a_sub_agent_adopts_a_bus():
+    heard = []
+    answers = [*[calls_echo("b", "a1", "a2", "no", "never"), "below"] * 2]
+    answers += [calls_echo("m", "alone", "never"), "alone"]
+    worker = agent_for(*answers, agent_id="worker", components=[wrapping("w", "text", "m")])
+    worker.guard(TOOL_CALL_BEFORE, lambda ctx: Deny("own") if said(ctx) == "never" else None)
+    worker.set_before_tool_callback(lambda name, arguments: heard.append(("worker", name)))
+
+    def caller(name):
+        def approver(ask, call, scope):
+            heard.append((name, call.id))
+            return call.id == "a2"
+
+        script = [delegates(("d", "go")), "done"]
+        tools, components = [worker.as_tool("worker")], [wrapping(name, "m", "b")]
+        agent = agent_for(
+            *script, agent_id=name, tools=tools, components=components, approver=approver
+        )
+        agent.guard(
+            TOOL_CALL_BEFORE, lambda ctx: Ask("sure?") if said(ctx) in {"a2", "no"} else None
+        )
+        return agent, collects(agent, TOOL_CALL_AFTER)
+
+    (one, told_one), (two, told_two) = caller("1"), caller("2")
+    read = collects(worker, MESSAGE_APPEND_AFTER)
+    results = [await one.run("go"), await two.run("go")]
+    below = [message.text for message in read if isinstance(message, ToolMessage)]
+    alone = await worker.run("go")
+
+    refused = ["approval was refused", "own"]
+    assert texts(results) == ["done", "done"]
+    assert below == [f"{name}w{text}" for name in "12" for text in ("<a1>", "<a2>", *refused)]
+    assert [one for one in heard if one[0] != "worker"] == [
+        (name, call_id) for name in "12" for call_id in ("a2", "no")
+    ]
+    assert [len(told) for told in (told_one, told_two)] == [5, 5]
+    assert texts(alone.messages) == ["go", "", "w<alone>", "wown", "alone"]
+    assert heard.count(("worker", "echo")) == 10
+
+
+async def test_an_adopted_bus_is_left():
+    component = wrapping("w", "text", "m")
+    worker = agent_for(*"ab", agent_id="worker", components=[component])
+    caller = agent_for(delegates(("d", "go")), "done", tools=[worker.as_tool("worker")])
+    listed = []
+
+    def note():
+        handlers = [one for event in CATALOGUE for one in caller.bus.handlers(event)]
+        listed.append(len([one for one in handlers if one.sender == "worker"]))
+
+    note()
+    await caller.run("go")
+    note()
+    subscription = worker.guard(TOOL_CALL_BEFORE, lambda ctx: None)
+    note()
+    subscription.cancel()
+    note()
+    await worker.remove(component)
+    note()
+    worker.on(RUN_AFTER, lambda ctx: None)
+    note()
+    await worker.aclose()
+    note()
+
+    other = agent_for(*"ab", agent_id="worker")
+    other.on(RUN_AFTER, lambda ctx: None)
+    again = agent_for(delegates(("d", "go")), "done", tools=[other.as_tool("worker")])
+    await again.run("go")
+    bus = weakref.ref(again.bus)
+    del again
+    gc.collect()  # The agent first: its end ends its ledger on the bus.
+    gc.collect()
+
+    assert listed == [0, 3, 4, 3, 0, 1, 0]
+    assert bus() is None
+    assert (await other.run("on")).text == "b"
+
+
+def test_callers_have_other_ids():
+    worker = agent_for(agent_id="twin").as_tool("worker")
+
+    with pytest.raises(RegistrationError, match="tool 'worker': its caller has the same id"):
+        agent_for(agent_id="twin", tools=[worker])
+
+
+async def test_a_sub_agent_may_be_timed():
+    worker = Agent(Held(), agent_id="worker", grace=0.1)
+    ends = collects(worker, RUN_AFTER)
+    tools = [worker.as_tool("worker", timeout=0.01)]
+    agent = agent_for(delegates(("d", "go")), "done", tools=tools)
+    calls = collects(agent, TOOL_CALL_AFTER)
+
+    result = await asyncio.wait_for(agent.run("go"), SECONDS)
+
+    assert [one.status for one in calls] == ["timeout"]
+    assert [one.status for one in ends] == ["cancelled"]
+    assert (result.status, result.text) == ("ok", "done")
+    with pytest.raises(RegistrationError, match="timeout must be a positive number of seconds"):
+        worker.as_tool("worker", timeout=-1)
 
 
 async def test_each_sub_run_has_a_session():

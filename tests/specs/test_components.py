@@ -706,9 +706,9 @@ async def test_the_n_th_component_stands_at_200_n():
 
     bus = EventBus()
 
-    agent_of(First(), Second(), bus=bus)
-    agent_of(Third(), bus=bus)
+    agents = [agent_of(First(), Second(), bus=bus), agent_of(Third(), bus=bus)]
 
+    assert len(agents) == 2
     listed = [
         [(one.name, one.priority, one.policy) for one in bus.handlers(event)]
         for event in (TOOL_CALL_BEFORE, TOOLS_PROVIDE)

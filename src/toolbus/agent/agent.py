@@ -12,7 +12,7 @@ from toolbus.agent import turns
 from toolbus.agent.arguments import check_config, made_scope
 from toolbus.agent.lifecycle import LivingAgent
 from toolbus.agent.sessions import AgentConfig, AgentSession
-from toolbus.agent.subagents import AgentTool, AgentTools, run_below
+from toolbus.agent.subagents import AgentTool, AgentTools, check_caller, run_below
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.deadlines import running_loop
@@ -55,7 +55,7 @@ class Agent(LivingAgent):
         model: answers; see `toolbus.models`.
         tools: tools, plain functions, or toolsets, which may change later.
         components: installed in this order.
-        bus: shared with other agents, if given; else its own.
+        bus: shared with other agents, if given; else its own, and below another agent that one's.
         store: where messages are kept; in memory, if none is given.
         session_id: fresh, if none is given.
         agent_id: who it is in every scope; fresh, if none is given.
@@ -97,10 +97,11 @@ class Agent(LivingAgent):
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
         bus = EventBus() if bus is None else bus
+        scope = made_scope(agent_id, session_id, ids)
         self._config = AgentConfig(
             model=model,
             bus=bus,
-            tools=AgentTools(bus, tools),
+            tools=AgentTools(bus, scope.agent_id, tools),
             store=MemoryStore() if store is None else store,
             approvals=Approvals(approver, approval_timeout),
             system=system,
@@ -112,7 +113,6 @@ class Agent(LivingAgent):
             deps=deps,
         )
         check_config(self._config)
-        scope = made_scope(agent_id, session_id, ids)
         self._main = AgentSession(self._config, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
@@ -212,13 +212,33 @@ class Agent(LivingAgent):
         call = ToolCall(name=name, arguments=merged)
         return await self._work.run(turns.call_tool(self._main, call))
 
-    def as_tool(self, name: str, description: str = "") -> AgentTool:
-        """Return a tool that runs this agent in a fresh session, below a caller on the same bus."""
-        return AgentTool(self, name, description)
+    @property
+    def adopts_bus(self) -> bool:
+        """Whether it works on its caller's bus when it is called: it was given none."""
+        return self._own_bus
+
+    def as_tool(
+        self,
+        name: str,
+        description: str = "",
+        *,
+        timeout: float | None = None,
+    ) -> AgentTool:
+        """Return a tool that runs this agent in a fresh session, below the agent that calls it.
+
+        It works on its caller's bus, so that handlers and guards there hear it: a bus that it was
+        given must be that one; else it adopts it, with its own handlers and components, and what
+        was subscribed on `agent.bus` itself stays there. Without an approver it asks its caller's.
+        After *timeout* seconds the run below is cancelled. Raises `RegistrationError`.
+        """
+        return AgentTool(self, name, description, timeout)
 
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
+        if caller.bus is not None and caller.bus not in self._joined:
+            check_caller(self, caller.bus, (*caller.scope.lineage, caller.scope.agent_id))
+            self._join(caller.bus)
         run = run_below(self._config, self.scope, prompt, caller, self._below)
         return await self._work.run(run)
 

@@ -31,10 +31,7 @@ def check_config(config: AgentConfig) -> None:
         raise RegistrationError(f"max_turns {turns!r}", reason)
     if not isinstance(keep_originals, bool):
         raise RegistrationError(f"keep_originals {keep_originals!r}", "expected True or False")
-    for name, function in (("ids", config.ids), ("clock", config.clock)):
-        if not (callable(function) and takes(function, 0)):
-            reason = "it must be callable without an argument"
-            raise RegistrationError(f"{name} {function!r}", reason)
+    _check_source("clock", config.clock)
     try:
         freeze_object(config.model_settings, "$")
     except FreezeError as error:
@@ -44,8 +41,15 @@ def check_config(config: AgentConfig) -> None:
 def made_scope(agent_id: str | None, session_id: str | None, ids: Callable[[], str]) -> Scope:
     """Return a scope of these ids, or fresh ones; raises `RegistrationError` for what is no id."""
     _check_texts(session_id=session_id, agent_id=agent_id)
+    _check_source("ids", ids)
     agent_id = _made_by(ids) if agent_id is None else agent_id
     return Scope(agent_id=agent_id, session_id=session_id or _made_by(ids))
+
+
+def _check_source(name: str, function: Any) -> None:
+    if not (callable(function) and takes(function, 0)):
+        reason = "it must be callable without an argument"
+        raise RegistrationError(f"{name} {function!r}", reason)
 
 
 def _made_by(ids: Callable[[], Any]) -> str:

@@ -54,9 +54,9 @@ class LivingAgent(Participant):
         closing = Closing("the agent", self._work.grace)
         await closing.step(self._work.stop)
         # Guards hold until the last call has ended, components until all was observed.
-        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._drain, in_haste=False)
         await closing.step(self._release)
-        await closing.step(self.bus.drain, in_haste=False)
+        await closing.step(self._drain, in_haste=False)
         await closing.step(self._close_session)
         self._leave()
         if self._own_bus:
@@ -65,6 +65,10 @@ class LivingAgent(Participant):
         if self._own_store:
             await closing.step(self._config.store.close)
         closing.end()
+
+    async def _drain(self) -> None:
+        for bus in (self.bus, *tuple(self._joined)):
+            await bus.drain()
 
     async def _close_session(self) -> None:
         grace = Grace(self._work.grace)

@@ -16,7 +16,7 @@ from toolbus.tools import Tool, ToolContext, Toolset
 from toolbus.tools.contexts import NO_DEPS, deps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from contextvars import ContextVar
 
     from toolbus.agent.sessions import AgentConfig
@@ -31,6 +31,14 @@ class SubAgent(Protocol):
     def bus(self) -> EventBus:
         """Where its events are dispatched."""
 
+    @property
+    def scope(self) -> Scope:
+        """Who it is."""
+
+    @property
+    def adopts_bus(self) -> bool:
+        """Whether it works on its caller's bus, as it was given none."""
+
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
         """Run in a fresh session under the lineage of *caller*."""
 
@@ -38,9 +46,12 @@ class SubAgent(Protocol):
 class AgentTool(Tool):
     """A tool that runs *agent* on a task."""
 
-    def __init__(self, agent: SubAgent, name: str, description: str) -> None:
-        self.agent, self.name = agent, name
+    def __init__(
+        self, agent: SubAgent, name: str, description: str, timeout: float | None = None
+    ) -> None:
+        self.agent, self.name, self.timeout = agent, name, timeout
         self.description = description or f"Give a task to the agent {name!r}."
+        self.spec  # noqa: B018 - what is wrong with the arguments is found here
 
     async def run(self, prompt: str, context: ToolContext) -> ToolResponse:
         """Run the agent on a task.
@@ -65,7 +76,8 @@ async def run_below(
 ) -> RunResult:
     """Run the agent of *agent_scope* in a fresh session, which is *current* meanwhile.
 
-    An agent without an approver asks that of its *caller*, and without deps has those of it.
+    Its events are dispatched on the bus of its *caller*. An agent without an approver asks that of
+    its caller, and without deps has those of it.
     """
     above = caller.scope
     scope = replace(
@@ -77,7 +89,8 @@ async def run_below(
     )
     approvals = config.approvals.below(caller.approvals)
     deps = deps_of(caller) if config.deps is NO_DEPS else config.deps
-    session = AgentSession(config._replace(approvals=approvals, deps=deps), scope)
+    bus = caller.bus or config.bus
+    session = AgentSession(config._replace(approvals=approvals, deps=deps, bus=bus), scope)
     await session.open()
     try:
         with holding(current, session):
@@ -86,13 +99,29 @@ async def run_below(
         await session.close()
 
 
+def check_caller(agent: SubAgent, bus: EventBus, callers: Collection[str]) -> None:
+    """Raise `RegistrationError` for an *agent* that cannot work below *callers* on *bus*."""
+    if agent.bus is bus:
+        return
+    what = f"agent {agent.scope.agent_id!r}"
+    if not agent.adopts_bus:
+        reason = "a sub-agent shares its caller's bus; give both the same `bus=`, or it none"
+        raise RegistrationError(what, reason)
+    if agent.scope.agent_id in callers:
+        reason = "its caller has the same id, so its handlers would hear both; give it another"
+        raise RegistrationError(what, f"{reason} `agent_id=`")
+
+
 class AgentTools(Toolset):
-    """The tools of an agent on *bus*; an agent of another bus cannot be one of them."""
+    """The tools of the agent *agent_id* on *bus*; another one must be able to work below it."""
 
     def __init__(
-        self, bus: EventBus, tools: Iterable[Tool | Callable[..., Any] | Toolset] = ()
+        self,
+        bus: EventBus,
+        agent_id: str,
+        tools: Iterable[Tool | Callable[..., Any] | Toolset] = (),
     ) -> None:
-        self._bus = bus
+        self._bus, self._agent_id = bus, agent_id
         if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
             raise RegistrationError("tools", f"expected several, in a list, not {tools!r}")
         super().__init__(tools)
@@ -100,17 +129,22 @@ class AgentTools(Toolset):
     def add(
         self, tool: Tool | Callable[..., Any], *, offered: Callable[[], bool] = lambda: True
     ) -> Tool:
-        """Add *tool*; raises `RegistrationError` for one whose events the bus would miss."""
+        """Add *tool*; raises `RegistrationError` for an agent that cannot work on the bus."""
         self._check(tool)
         return super().add(tool, offered=offered)
 
     def include(self, tools: Toolset) -> None:
-        """Include *tools*; raises `RegistrationError` as `add` does."""
+        """Include *tools*; raises `RegistrationError` as `add` does.
+
+        What they hold later is checked when it is called.
+        """
         for tool in tools:
             self._check(tool)
         super().include(tools)
 
     def _check(self, tool: Tool | Callable[..., Any]) -> None:
-        if isinstance(tool, AgentTool) and tool.agent.bus is not self._bus:
-            reason = "a sub-agent shares its caller's bus; give both the same `bus=`"
-            raise RegistrationError(f"tool {tool.name!r}", reason)
+        if isinstance(tool, AgentTool):
+            try:
+                check_caller(tool.agent, self._bus, (self._agent_id,))
+            except RegistrationError as error:
+                raise RegistrationError(f"tool {tool.name!r}", error.reason) from None

@@ -88,11 +88,11 @@ class Channel:
             self._has_plain_receivers = not all(isinstance(each, Binding) for each in receivers)
         return self._has_plain_receivers
 
-    def add(self, binding: Binding) -> None:
-        """Put *binding* into its place."""
+    def add(self, binding: Binding, order: Callable[[int], int] = int) -> None:
+        """Put *binding* into its place; *order* makes that of a number that counts them."""
         with self._lock:
             self._forget_ended()
-            binding.order = next(self._order)
+            binding.order = order(next(self._order))
             self._by_sender.setdefault(binding.sender, {})[binding] = None
             self.outdate(binding.sender)
             # As hearing the channel itself, so that blinker never walks ours for those who send.

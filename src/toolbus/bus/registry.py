@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -74,6 +75,8 @@ class Registry(Subscribing):
         self._taps = Taps(self._outdate)
         # For components, whose handlers of parameters stand in a row across all agents.
         self.numbers = Numbers()
+        # For agents that adopt it: who is called later is further in.
+        self.depths = count(1)
         self._abandoned: AbandonedThreads | None = None
         # For what is made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
@@ -130,13 +133,16 @@ class Registry(Subscribing):
         handler: Callable[..., Any],
         kind: HandlerKind,
         options: HandlerOptions,
+        order: Callable[[int], int] = int,
     ) -> Subscription:
         """Subscribe *handler* for as long as somebody keeps the subscription.
 
+        Among handlers of one priority it has the place that *order* makes of its number.
         So what an agent subscribes goes with it, also if nobody closed it: the bus keeps neither
         the handler nor, in whatever that refers to, the agent.
         """
-        return self._bind(event, kind, settings_of(event, kind, options), handler, attached=True)
+        settings = settings_of(event, kind, options)
+        return self._bind(event, kind, settings, handler, attached=True, order=order)
 
     def _subscribe(
         self,
@@ -159,6 +165,7 @@ class Registry(Subscribing):
         handler: Callable[..., Any],
         *,
         attached: bool = False,
+        order: Callable[[int], int] = int,
     ) -> Subscription:
         channel = self._channel(event)
         check_handler(event, handler, settings)
@@ -167,7 +174,7 @@ class Registry(Subscribing):
         binding = Binding(
             event, handler, kind, settings, abandoned=abandoned, held=held, on_end=channel.end
         )
-        channel.add(binding)
+        channel.add(binding, order)
         return Subscription(channel, binding, held)
 
     def _plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Coroutine
 from typing import (
     TYPE_CHECKING,
@@ -65,10 +66,28 @@ class Subscription:
     def __exit__(self, *_: object) -> None:
         self.cancel()
 
+    @property
+    def alive(self) -> bool:
+        """Whether its handler can still run: it was not cancelled, and a `once` has not run."""
+        return not self._binding.ended
+
     def cancel(self) -> None:
         """End the subscription; a second time does nothing. Dispatches under way go on with it."""
         self._held = None
         self._channel.remove(self._binding)
+
+    def without_bus(self) -> Callable[[], None]:
+        """Return what cancels it and keeps its handler, and not the bus, which may go before."""
+        held, channel, binding = self._held, weakref.ref(self._channel), weakref.ref(self._binding)
+
+        def cancel() -> None:
+            nonlocal held
+            held = None
+            here, bound = channel(), binding()
+            if here is not None and bound is not None:
+                here.remove(bound)
+
+        return cancel
 
 
 class Subscribe(Generic[C, R]):

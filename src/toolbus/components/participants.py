@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from inspect import isawaitable
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
+from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
 from toolbus.components.state import StateSource
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
@@ -47,7 +50,9 @@ class Participant(Subscribing):
         self, bus: EventBus, tools: Toolset, scope: Scope, components: Iterable[AgentComponent]
     ) -> None:
         self.bus, self.tools, self.scope = bus, tools, scope
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: dict[OwnedSubscription, None] = {}
+        # The buses of its callers, on which it is heard, too.
+        self._joined: WeakKeyDictionary[EventBus, JoinedBus] = WeakKeyDictionary()
         self._callback: Subscription | None = None
         self._components, self._installed = _check_components(components), False
         _check_requires(self._components)
@@ -123,6 +128,24 @@ class Participant(Subscribing):
                 component.teardown()
         for subscription in tuple(self._subscriptions):
             subscription.cancel()
+        self._joined.clear()
+
+    def _join(self, bus: EventBus) -> None:
+        """Be heard on *bus* as well, that of a caller, with all that is subscribed, now and later.
+
+        It keeps neither the bus nor, there, what is cancelled here.
+        """
+        if bus is self.bus or bus in self._joined:
+            return
+        joined = self._joined[bus] = JoinedBus(next(bus.depths), {})
+        try:
+            for subscription in tuple(self._subscriptions):
+                joined.attach(bus, subscription)
+        except BaseException:
+            del self._joined[bus]
+            for end in joined.ends.values():
+                end()
+            raise
 
     def _subscribe(
         self,
@@ -137,9 +160,26 @@ class Participant(Subscribing):
             subscribe(event, **scoped)  # Finds at once what could never work.
             return Subscribe(lambda function: self._subscribe(event, function, kind, options))
         attached = self.bus.attach(event, handler, kind, scoped)
-        subscription = OwnedSubscription(attached, self._subscriptions.discard)
-        self._subscriptions.add(subscription)
+        terms = Terms.of(event, handler, kind, scoped)
+        # Who keeps the subscription shall not keep its owner.
+        forget = partial(_forget, self._subscriptions, self._joined)
+        subscription = OwnedSubscription(attached, terms, forget)
+        self._subscriptions[subscription] = None
+        for bus, joined in tuple(self._joined.items()):
+            joined.attach(bus, subscription)
         return subscription
+
+
+def _forget(
+    subscriptions: dict[OwnedSubscription, None],
+    joined: WeakKeyDictionary[EventBus, JoinedBus],
+    subscription: OwnedSubscription,
+) -> None:
+    """Take *subscription* out of all that its owner has, and end it on the buses of callers."""
+    subscriptions.pop(subscription, None)
+    for other in tuple(joined.values()):
+        if (end := other.ends.pop(subscription, None)) is not None:
+            end()
 
 
 class ComponentHost:
@@ -163,22 +203,6 @@ def number_components(components: Sequence[AgentComponent]) -> None:
             numbers = (number for number in count(1) if (component.name, number) not in taken)
             component.number = next(numbers)
             taken.add((component.name, component.number))
-
-
-class OwnedSubscription(Subscription):
-    """A subscription that tells its owner when it is cancelled, so nobody holds its handler."""
-
-    __slots__ = ("_forget", "_subscription")
-
-    def __init__(
-        self, subscription: Subscription, forget: Callable[[Subscription], object]
-    ) -> None:
-        self._subscription, self._forget = subscription, forget
-
-    def cancel(self) -> None:
-        """End the subscription; a second time does nothing."""
-        self._subscription.cancel()
-        self._forget(self)
 
 
 def before_tool(

@@ -68,8 +68,8 @@ class State:
         """
         if not callable(change) or is_async(change):
             raise self._refusal(change)
-        # The comparison is what counts. But of a hundred tasks that read at once one would win, then
-        # one of the ninety-nine others, and so on: those of one host wait for their turn.
+        # The comparison is what counts. But of a hundred tasks that read at once one would win, and
+        # then one of ninety-nine: so those of one host wait for their turn.
         async with self._lock.here():
             while True:
                 body = await self._body()

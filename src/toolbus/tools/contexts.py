@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     # Only checkers need its default, by which a plain `ToolContext` has deps of any type.
     from typing_extensions import TypeVar
 
+    from toolbus.bus.bus import EventBus
     from toolbus.messages.records import JsonObject, ToolResponse
 
     D_co = TypeVar("D_co", covariant=True, default=Any)
@@ -43,7 +44,7 @@ class ToolContext(Generic[D_co]):
     needs but *deps*: its scope is empty, its progress goes nowhere, and it can call no other tool.
     """
 
-    __slots__ = ("_call", "_deps", "_progress", "approvals", "call_id", "scope")
+    __slots__ = ("_call", "_deps", "_progress", "approvals", "bus", "call_id", "scope")
 
     def __init__(
         self,
@@ -54,9 +55,12 @@ class ToolContext(Generic[D_co]):
         approvals: Any = None,
         *,
         deps: D_co = NO_DEPS,
+        bus: EventBus | None = None,
     ) -> None:
         # Who is asked about what runs below the tool, if that has nobody to ask.
         self.approvals = approvals
+        # On which the call's events are dispatched; None if no runner made the context.
+        self.bus = bus
         self.scope = Scope() if scope is None else scope
         self.call_id, self._call, self._progress, self._deps = call_id, call, progress, deps
 

@@ -145,10 +145,10 @@ class _Earlier:
     """The ids of earlier calls, *asked*, but for those that a recorded *message* repeats."""
 
     def __init__(self, asked: Container[str], message: AssistantMessage) -> None:
-        self._asked, self._own = asked, {call.id for call in message.tool_calls}
+        self._asked, self._repeated = asked, {call.id for call in message.tool_calls}
 
     def __contains__(self, call_id: object) -> bool:
-        return call_id in self._asked and call_id not in self._own
+        return call_id in self._asked and call_id not in self._repeated
 
 
 def _broken(tool: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:

@@ -44,7 +44,13 @@ class CallEnvironment:
     def context_of(self, call: ToolCall) -> ToolContext:
         """Return what the tool of *call* may know of it."""
         return ToolContext(
-            self.scope, call.id, self.nested, self.progress, self.approvals, deps=self.deps
+            self.scope,
+            call.id,
+            self.nested,
+            self.progress,
+            self.approvals,
+            deps=self.deps,
+            bus=self.bus,
         )
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
