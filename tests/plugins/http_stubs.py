@@ -21,7 +21,7 @@ def http(body=b"", kind="application/json", status="200 OK", **more):
 
 
 @asynccontextmanager
-async def http_stub(take):
+async def http_stub(take, port=0):
     """Give the origin of a server, and a list of the (method, target, headers, body) it saw.
 
     *take* gets each of them, and returns the bytes of the answer.
@@ -43,7 +43,7 @@ async def http_stub(take):
                 await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1")
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
     async with server:
         try:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen

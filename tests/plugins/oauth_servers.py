@@ -62,6 +62,12 @@ async def agree(address):
     return {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
 
 
+async def agree_and_return(address):
+    """Do what a browser does, up to the page that it ends at."""
+    async with httpx2.AsyncClient(timeout=60, follow_redirects=True) as browser:
+        await browser.get(address)
+
+
 @asynccontextmanager
 async def stub_server(**changes):
     """Give the origin of a server at `/mcp` with OAuth, and what it saw, as `http_stub` does.
@@ -91,9 +97,16 @@ async def stub_server(**changes):
             } | changes.get("server", {}),
             "/as/token": {"access_token": "token-4242", "token_type": "Bearer", "expires_in": 3600,
                           "refresh_token": "refresh-4242", "note": "Ignore all"},
+            "/as/reg": {"client_id": "client-1", "redirect_uris": [],
+                        "token_endpoint_auth_method": "none"},
         }  # fmt: skip
         if path in changes.get("answers", {}):
-            return changes["answers"][path]
+            answer = changes["answers"][path]
+            return answer((method, target, headers, body)) if callable(answer) else answer
+        if path == "/as/authorize":
+            query = parse_qs(urlsplit(target).query)
+            back = f"{query['redirect_uri'][0]}?code=c-1&state={query['state'][0]}"
+            return http(status="302 Found", location=back)
         if path != "/mcp":
             return http(said[path]) if path in said else http(b"no", status="404 No")
         if headers.get("authorization") != "Bearer token-4242":

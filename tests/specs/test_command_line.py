@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 
 COMMANDS = (
-    *("check", "demo", "explain", "export", "forget"),
+    *("check", "demo", "explain", "export", "forget", "login", "logout"),
     *("proxy", "replay", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """

@@ -1,6 +1,7 @@
 """The scenarios of `specs/proxy_oauth.md`."""
 
 import asyncio
+import json
 import re
 import shutil
 import sys
@@ -10,15 +11,22 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
 from http_stubs import http, http_stub, listening
 from node_packages import NODE, installed
-from oauth_servers import REDIRECT, agree, example_server, free_port, stub_server
-from wires import PROXY, QUIET, wired
+from oauth_servers import (
+    REDIRECT,
+    agree,
+    agree_and_return,
+    example_server,
+    free_port,
+    stub_server,
+)
+from wires import PROXY, QUIET, SECONDS, wired
 
 pytestmark = pytest.mark.full  # Many processes, and a real server.
 
@@ -300,3 +308,219 @@ async def test_foreign_metadata_are_refused(environment, tmp_path):
         assert (reply.status_code, words in reply.text) == (status, True), reply.text
     assert hidden.status_code == 404
     assert strayed == []
+
+
+@pytest.fixture
+def private(environment, tmp_path):
+    """Return an environment in which logins have a folder of their own."""
+    return environment | {"XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "state/toolbus/logins"
+
+
+async def log_in(private, url, browse=agree_and_return, *options):
+    """Let `toolbus login` run while *browse* does what a browser does; return its end."""
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "toolbus", "login", url, "--no-browser", *options],
+        env=private,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    line = await asyncio.wait_for(process.stdout.readline(), SECONDS)
+    if line.startswith(b"open "):
+        await browse(line.split()[1].decode())
+    said, wrong = await asyncio.wait_for(process.communicate(), SECONDS)
+    return process.returncode, line.decode() + said.decode(), wrong.decode()
+
+
+async def asked(private, url, times=1, options=()):
+    """Return the answers to *times* requests at once over pipes, and all that was said."""
+    piped = {"env": private, "stderr": asyncio.subprocess.PIPE}
+    async with wired([*PROXY, *options, "--", url], **piped) as wire:
+        for own in range(times):
+            wire.send(id=own, method="ping")
+        answers = [await wire.frame() for _ in range(times)]
+        await wire.end()
+        said = b"".join(wire.lines) + await wire.process.stderr.read()
+    return answers, said.decode()
+
+
+def kept(folder):
+    """Return the logins in *folder*."""
+    return [json.loads(file.read_bytes()) for file in folder.glob("*.json")]
+
+
+async def test_a_login_serves_the_proxy_on_pipes(private, folder, command):
+    async with example_server() as (url, _):
+        before, _ = await asked(private, url)
+        ended = await log_in(private, url)
+        (login,) = kept(folder)
+        listed = command("login", "--list", **private)
+        as_json = command("login", "--list", "--json", **private)
+        async with Client(
+            stdio_client(
+                StdioServerParameters(command=PROXY[0], args=[*PROXY[1:], "--", url], env=private)
+            ),
+            mode="legacy",
+        ) as client:
+            result = await client.call_tool("greet", {"name": "Ada"})
+        left = command("logout", url, **private)
+        again = command("logout", url, **private)
+        after, said = await asked(private, url)
+
+    assert result.content[0].text == "Hello, Ada!"
+    assert (ended[0], ended[2]) == (0, "")
+    assert (login["server"], login["resource"]) == (url, url)
+    assert f"toolbus login {url}" in before[0]["error"]["message"]
+    assert f"toolbus login {url}" in after[0]["error"]["message"]
+    assert url in listed.stdout
+    assert json.loads(as_json.stdout)[0]["address"] == url
+    assert (left.returncode, again.returncode, kept(folder)) == (0, 1, [])
+    assert login["access_token"] not in repr((ended, listed.stdout, as_json.stdout, left, said))
+
+
+async def test_only_the_owner_reads_a_login(private, folder, command, tmp_path):
+    def listed():
+        done = command("login", "--list", **private)
+        return done.returncode, done.stderr
+
+    async with stub_server() as (origin, seen):
+        url = f"{origin}/mcp"
+        await log_in(private, url)
+        (file,) = folder.glob("*.json")
+        modes = [oct(path.stat().st_mode & 0o777) for path in (folder.parent, folder, file)]
+        wrong = {}
+        file.chmod(0o644)
+        wrong["chmod 600"] = [listed(), await asked(private, url)]
+        file.chmod(0o600)
+        folder.chmod(0o755)
+        wrong["chmod 700"] = [listed(), await asked(private, url)]
+        folder.chmod(0o700)
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+        wrong["it is a link"] = [listed(), await asked(private, url)]
+        file.unlink()
+        folder.rename(tmp_path / "folder")
+        folder.symlink_to(tmp_path / "folder")
+        wrong["a link, or no folder"] = [listed(), (await log_in(private, url))[::2]]
+        shown = [one.get("authorization") for _, path, one, _ in seen if path == "/mcp"]
+
+    assert modes == ["0o700", "0o700", "0o600"]
+    for words, ends in wrong.items():
+        assert all(words in repr(end) for end in ends)
+        assert "4242" not in repr(ends)
+        assert ends[0][0] == 2
+    # Nothing was shown that others could have read: once it was the login's own check.
+    assert shown.count("Bearer token-4242") == 2
+    assert list((tmp_path / "folder").glob("*.json")) == []
+
+
+async def test_a_login_is_renewed_when_it_ends(private, folder):
+    given = []
+
+    def take(asking):
+        form = {name: values[0] for name, values in parse_qs(asking[3].decode()).items()}
+        if form["grant_type"] == "authorization_code":
+            said = {"access_token": "token-4242", "refresh_token": "refresh-0"}
+        elif form["refresh_token"] == f"refresh-{len(given)}" and len(given) < 1:
+            given.append(form)
+            said = {"access_token": "token-4242", "refresh_token": f"refresh-{len(given)}"}
+        else:
+            return http({"error": "invalid_grant"}, status="400 No")
+        return http({"token_type": "bearer", "expires_in": 3600, **said})
+
+    async with stub_server(answers={"/as/token": take}) as (origin, _):
+        url = f"{origin}/mcp"
+        await log_in(private, url)
+        (login,), (file,) = kept(folder), folder.glob("*.json")
+        file.write_text(json.dumps(login | {"access_token": "old-4242"}))
+        both = await asyncio.gather(asked(private, url, 5), asked(private, url, 5))
+        (renewed,) = kept(folder)
+        file.write_text(json.dumps(renewed | {"access_token": "gone-4242"}))
+        refused, said = await asked(private, url)
+
+    assert [one.get("result") for answers, _ in both for one in answers] == [{}] * 10
+    assert len(given) == 1
+    assert given[0]["resource"] == url
+    assert given[0]["client_id"] == "client-1"
+    assert (renewed["access_token"], renewed["refresh_token"]) == ("token-4242", "refresh-1")
+    assert f"toolbus login {url}" in refused[0]["error"]["message"]
+    assert "4242" not in said + both[0][1] + both[1][1]
+
+
+async def test_a_login_reaches_no_other_address(private, folder):
+    async with stub_server() as (other, strayed):
+        moved = http(status="307 No", location=f"{other}/mcp")
+        async with stub_server() as (origin, seen):
+            url = f"{origin}/mcp"
+            await log_in(private, url)
+            count = len(seen)
+            for elsewhere in (f"{url}/x", f"{url}?x=1", url.replace("127.0.0.1", "localhost")):
+                await asked(private, elsewhere)
+            await asked(private, f"{other}/mcp")
+            shown = [one.get("authorization") for _, _, one, _ in seen[count:]]
+        port = urlsplit(origin).port
+        async with http_stub(lambda *_: moved, port) as (same, after):
+            failed, _ = await asked(private, f"{same}/mcp")
+
+    assert shown == [None] * 3
+    assert [one["authorization"] for _, _, one, _ in after] == ["Bearer token-4242"]
+    assert "error" in failed[0]
+    assert [one.get("authorization") for _, _, one, _ in strayed] == [None]
+
+
+async def test_foreign_answers_end_a_login(private, folder):
+    broken = http({"access_token": ["token-4242"], "refresh_token": 4242})
+    cases = [
+        ({"server": {"issuer": "https://bank.example/as"}}, "issuer mismatch"),
+        ({"answers": {"/as/token": broken}}, "gives no token"),
+    ]
+    ends = []
+    for changes, _ in cases:
+        async with stub_server(**changes) as (origin, _):
+            ends.append(await log_in(private, f"{origin}/mcp"))
+
+    async def refuse(address):
+        query = parse_qs(urlsplit(address).query)
+        back = {"error": "access_denied", "state": query["state"][0]}
+        async with httpx2.AsyncClient() as browser:
+            await browser.get(query["redirect_uri"][0], params=back)
+
+    async with stub_server() as (origin, _):
+        cases.append(({}, "access_denied"))
+        ends.append(await log_in(private, f"{origin}/mcp", refuse))
+
+    for (_, words), (code, said, wrong) in zip(cases, ends, strict=True):
+        assert (code, words in wrong, wrong.count("\n")) == (1, True, 1), wrong
+        assert "4242" not in said + wrong
+    assert kept(folder) == []
+
+
+async def test_another_answer_is_no_answer(private, folder):
+    got = []
+
+    async def browse(address):
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        place, state = query["redirect_uri"], query["state"]
+        async with httpx2.AsyncClient() as browser:
+            for where, params, headers in (
+                (place, {"code": "evil", "state": f"{state}x"}, {}),
+                (place, {"code": "evil"}, {}),
+                (f"{place}/x", {"code": "evil", "state": state}, {}),
+                (place, {"code": "evil", "state": state}, {"host": "evil.example"}),
+                (f"{place}?code=evil&state={state}&code=evil2", None, {}),
+                (place, {"code": "c-1", "state": state}, {}),
+            ):
+                got.append(await browser.get(where, params=params, headers=headers))
+
+    async with stub_server() as (origin, seen):
+        code, _, _ = await log_in(private, f"{origin}/mcp", browse)
+
+    assert [one.status_code for one in got] == [*[400] * 5, 200]
+    assert all("evil" not in one.text for one in got)
+    (asking,) = [body.decode() for _, path, _, body in seen if path == "/as/token"]
+    assert parse_qs(asking)["code"] == ["c-1"]
+    assert (code, len(kept(folder))) == (0, 1)

@@ -23,6 +23,8 @@ _COMMANDS = (
     "explain",
     "export",
     "forget",
+    "login",
+    "logout",
     "proxy",
     "replay",
     "sessions",
@@ -38,6 +40,8 @@ commands:
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept
+  login     log in at an MCP server at an address
+  logout    forget the tokens of a login
   proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
   sessions  list the sessions of a store
@@ -57,6 +61,8 @@ examples:
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
+  toolbus login https://example.com/mcp      for a proxy in front of it
+  toolbus logout https://example.com/mcp     forget its tokens
   toolbus forget agent.db 3f9a       delete what its handlers took out
 
 exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,

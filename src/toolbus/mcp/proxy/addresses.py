@@ -47,3 +47,8 @@ def authority(url: SplitResult) -> str:
     That is what the header `Host` says: RFC 9110, 7.2.
     """
     return url.netloc.rpartition("@")[2]
+
+
+def bare(url: SplitResult) -> str:
+    """Return *url* for people: without user information and query, which may hold a secret."""
+    return f"{url.scheme}://{authority(url)}{url.path}"

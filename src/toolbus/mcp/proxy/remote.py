@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from toolbus.mcp.proxy.addresses import bare
 from toolbus.mcp.proxy.http_client import HttpClient, HttpReply, Timeouts
 from toolbus.mcp.proxy.http_connection import TransportError
 from toolbus.mcp.proxy.json_lines import read_body
@@ -37,11 +38,13 @@ from toolbus.mcp.proxy.revisions import (
     routing,
 )
 from toolbus.mcp.proxy.sse import on_one_line
+from toolbus.mcp.proxy.stored_login import StoredLogin
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from urllib.parse import SplitResult
 
+    from toolbus.mcp.logins import Logins
     from toolbus.mcp.proxy.stdio import ProxyLimits
 
 logger = logging.getLogger("toolbus")
@@ -49,7 +52,7 @@ logger = logging.getLogger("toolbus")
 _REST = 0.5
 """Seconds in which a stream has to end after its answer, so that its connection is kept."""
 
-_BAD = 400
+_BAD, _UNAUTHORIZED = 400, 401
 """From this status on the server has refused a request: RFC 9110, 15."""
 
 _RESUMES = 10
@@ -68,11 +71,13 @@ class RemoteServer:
         limits: ProxyLimits,
         token: str | None,
         headers: Iterable[tuple[str, str]] = (),
+        logins: Logins | None = None,
     ) -> None:
         self._url, self._limits = url, limits
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._headers |= headers
         self._params, self._wire = HeaderParams(), HttpClient()
+        self._login = None if logins is None else StoredLogin(url, self._wire, logins)
         self._posts: set[asyncio.Task[None]] = set()
         self._stateless: dict[Any, asyncio.Task[None]] = {}
         self._listener: asyncio.Task[None] | None = None
@@ -166,7 +171,7 @@ class RemoteServer:
         self, method: str, headers: Iterable[tuple[str, str]], body: bytes, waits: Timeouts
     ) -> HttpReply:
         fields = [*headers, ("accept-encoding", "identity")]
-        return await self._wire.send(self._url, method, fields, body, waits)
+        return await (self._login or self._wire).send(self._url, method, fields, body, waits)
 
     async def _take_reply(self, frame: Frame | None, reply: HttpReply) -> None:
         try:
@@ -192,7 +197,9 @@ class RemoteServer:
         if body and (not refused or _answers(body, frame)):
             await self._take_line(frame, body + b"\n")
         elif refused:
-            raise TransportError(f"the server answered with HTTP status {reply.status}")
+            wants = self._login is not None and reply.status == _UNAUTHORIZED
+            hint = f"; log in: `toolbus login {bare(self._url)}`" if wants else ""
+            raise TransportError(f"the server answered with HTTP status {reply.status}{hint}")
         elif frame is not None and frame.method == "notifications/initialized":
             # MCP 2025-11-25, basic/transports, "Listening for Messages from the Server".
             self._listener = asyncio.create_task(self._listen())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from urllib.parse import SplitResult
 
+    from toolbus.mcp.logins import Logins
     from toolbus.mcp.proxy.proxy import Proxy
 
 
@@ -25,15 +26,17 @@ async def run_remote(
     *,
     token: str | None = None,
     headers: Iterable[tuple[str, str]] = (),
+    logins: Logins | None = None,
     output: int = 1,
 ) -> int:
     """Stand between standard input and output and the server at *url*; return 0 at the end.
 
-    *token* is sent as bearer token, and *headers* with each request; they stand in no log.
+    *token* is sent as bearer token, and *headers* with each request; they stand in no log. Of
+    *logins* the one for the address is used.
     """
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
-    remote = RemoteServer(url, limits, token, headers)
+    remote = RemoteServer(url, limits, token, headers, logins)
     session = ProxySession(proxy, Directions(sink.write, remote.write))
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))

@@ -1,0 +1,220 @@
+"""A login at a server, by the flow of the SDK: discovery, registration, PKCE, and the tokens.
+
+See MCP 2025-11-25, basic/authorization. The SDK compares `state`, issuer (RFC 8414, 3.3, and RFC
+9207) and resource (RFC 9728), and follows no redirect to another origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import (
+    OAuthClientProvider,
+    OAuthFlowError,
+    OAuthRegistrationError,
+    OAuthTokenError,
+)
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+from mcp.types import LATEST_PROTOCOL_VERSION
+from pydantic import AnyUrl
+
+from toolbus.errors import ToolServerError
+from toolbus.mcp.client.loopback import Loopback
+from toolbus.mcp.logins import Login, shown
+from toolbus.mcp.proxy.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+_CODE = re.compile(r'"error"\s*:\s*"([a-z_]{1,50})"')
+_STATUS = re.compile(r"(?:failed|HTTP)[ :(]+(\d{3})")
+_PLAIN = re.compile(r"[a-z_]{1,50}")
+_TELLING = (
+    "Protected resource ",
+    "Authorization server metadata issuer mismatch",
+    "Authorization response",
+)
+_UNAUTHORIZED = 401
+_BEGIN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": LATEST_PROTOCOL_VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "toolbus", "version": "0"},
+    },
+}
+
+
+async def log_in(address: str, lead: Callable[[str], None], seconds: float) -> Login | None:
+    """Return a login at the server at *address*, None if it asks for none.
+
+    *lead* is called with the address at which a person agrees, within *seconds*. Raises
+    `ToolServerError`, in which no token stands.
+    """
+    async with Loopback() as loopback:
+        flow = _Flow(address, loopback, lead, seconds)
+        try:
+            with _silenced():
+                return await flow.run()
+        except ToolServerError:
+            raise
+        except TimeoutError:
+            raise _failed(address, f"nobody agreed within {seconds:g} s") from None
+        except (OAuthFlowError, httpx2.HTTPError, ValueError) as error:
+            # Without its cause, which may hold a token as well.
+            raise _failed(address, _reason(error)) from None
+
+
+class _Flow:
+    """One login; the SDK's storage of tokens as well, which keeps them in memory."""
+
+    def __init__(
+        self, address: str, loopback: Loopback, lead: Callable[[str], None], seconds: float
+    ) -> None:
+        self._address, self._loopback, self._lead, self._seconds = address, loopback, lead, seconds
+        self._tokens: OAuthToken | None = None
+        self._client: OAuthClientInformationFull | None = None
+        # RFC 8252, 8.4: what is installed at a person's can keep no secret of its own.
+        metadata = OAuthClientMetadata(
+            client_name="toolbus",
+            redirect_uris=[AnyUrl(loopback.address)],
+            token_endpoint_auth_method="none",  # noqa: S106 - the name of a method
+        )
+        self._provider = OAuthClientProvider(
+            address, metadata, self, self._redirect, self._callback
+        )
+
+    async def run(self) -> Login | None:
+        """Ask the server for a session, and log in if it wants that."""
+        fields = {"accept": "application/json, text/event-stream"}
+        hooks = {"request": [self._check_secure]}
+        timeout = httpx2.Timeout(30.0)
+        async with httpx2.AsyncClient(
+            auth=self._provider, timeout=timeout, event_hooks=hooks
+        ) as http:
+            async with http.stream("POST", self._address, json=_BEGIN, headers=fields) as reply:
+                status, session = reply.status_code, reply.headers.get("mcp-session-id")
+            if session is not None:
+                with suppress(httpx2.HTTPError):
+                    await http.delete(self._address, headers={"mcp-session-id": session})
+        if self._tokens is None:
+            if status >= 400:  # noqa: PLR2004 - HTTP's
+                raise _failed(self._address, f"it answers with HTTP status {status}")
+            return None
+        if status == _UNAUTHORIZED:
+            raise _failed(self._address, "it refuses the token that it was given")
+        return self._login(self._tokens)
+
+    def _login(self, tokens: OAuthToken) -> Login:
+        context = self._provider.context
+        metadata, client = context.oauth_metadata, self._client
+        assert metadata is not None  # noqa: S101 - without it nobody was led anywhere
+        assert client is not None  # noqa: S101 - as above
+        lasts = tokens.expires_in
+        has_resource = context.protected_resource_metadata is not None
+        return Login(
+            server=self._address,
+            issuer=str(metadata.issuer),
+            token_endpoint=str(metadata.token_endpoint),
+            client_id=client.client_id,
+            client_secret=client.client_secret,
+            auth_method=client.token_endpoint_auth_method,
+            resource=context.get_resource_url() if has_resource else None,
+            scope=tokens.scope,
+            access_token=tokens.access_token,
+            refresh_token=tokens.refresh_token,
+            expires_at=None if lasts is None else time.time() + lasts,
+        )
+
+    async def _check_secure(self, request: httpx2.Request) -> None:
+        """Refuse what all on the way could read, and what leads from outside to this machine."""
+        url, local = request.url, is_loopback(urlsplit(self._address).hostname or "")
+        if not (
+            url.scheme == "https" or (url.scheme == "http" and local and is_loopback(url.host))
+        ):
+            raise _failed(self._address, f"its login leads to {url.host!r} without https")
+
+    async def _redirect(self, place: str) -> None:
+        metadata = self._provider.context.oauth_metadata
+        if metadata is None:
+            raise _failed(self._address, "its authorization server has no metadata (RFC 8414)")
+        # MCP 2025-11-25, basic/authorization, "Authorization Code Protection".
+        if "S256" not in (metadata.code_challenge_methods_supported or ()):
+            raise _failed(self._address, "its authorization server does not say that it has PKCE")
+        await self._check_secure(httpx2.Request("GET", place))
+        self._loopback.expect(parse_qs(urlsplit(place).query)["state"][0])
+        self._lead(place)
+
+    async def _callback(self) -> AuthorizationCodeResult:
+        async with asyncio.timeout(self._seconds):
+            said = await self._loopback.answer()
+        if "code" not in said:
+            code = said.get("error", "")
+            reason = code if _PLAIN.fullmatch(code) else "no reason"
+            raise _failed(self._address, f"its authorization server refused: {reason}")
+        return AuthorizationCodeResult(
+            code=said["code"], state=said.get("state"), iss=said.get("iss")
+        )
+
+    # --- the SDK's storage ---------------------------------------------------------------------
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return None at the beginning."""
+        return self._tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep *tokens*."""
+        self._tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return None at the beginning."""
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep what the registration gave."""
+        self._client = client_info
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep the SDK from logging: an answer that it cannot read may hold a token."""
+    loggers = [logging.getLogger(f"mcp.client.auth.{name}") for name in ("oauth2", "utils")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def _failed(address: str, reason: str) -> ToolServerError:
+    return ToolServerError(shown(address), f"login failed: {reason}", "login")
+
+
+def _reason(error: Exception) -> str:
+    """Return why a login failed, without what servers said: that may hold a token."""
+    text = str(error)
+    if isinstance(error, httpx2.HTTPError):
+        return f"{type(error).__name__} on the way"
+    if type(error) is OAuthFlowError and text.startswith(_TELLING):
+        return re.sub(r"[^\x20-\x7e]", "?", text)[:300]
+    code, status = _CODE.search(text), _STATUS.search(text)
+    what = "its authorization server gives no token"
+    if isinstance(error, OAuthRegistrationError):
+        what = "its authorization server registers no client by itself"
+    elif not isinstance(error, OAuthTokenError):
+        what = "its authorization server gives an answer that nobody can use"
+    return what + "".join([f", {match[1]}" for match in (status, code) if match])
