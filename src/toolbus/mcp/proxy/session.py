@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -47,7 +46,7 @@ class ProxySession:
         self._directions = directions
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
-        self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store)
+        self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store, proxy.discard_session)
         self._pending = PendingRequests()
         self._asked = self._pending.asked
         response_filter = ResponseFilter(proxy.bus, self.scope)
@@ -65,7 +64,6 @@ class ProxySession:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
         self._logged = proxy.log.session(self.scope.session_id) if proxy.log else None
-        self._forget = partial(proxy.discard_session, self.scope.session_id)
 
     def from_client(self, line: bytes, directions: Directions | None = None) -> None:
         """Take a line of the client."""
@@ -151,7 +149,6 @@ class ProxySession:
         if self._logged is not None:
             self._logged.close()
         await self._log.close()
-        self._forget()
 
     @property
     def _under_way(self) -> tuple[asyncio.Task[Any], ...]:
