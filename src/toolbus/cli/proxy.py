@@ -40,6 +40,9 @@ No redirect is followed, so they reach the origin of the address and no other.
 A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
 HTTP log in to it by themselves, through the proxy.
 
+A --config that changes is in force for new sessions of clients over HTTP, once
+`toolbus trust FILE` has seen it; each session keeps what it began with.
+
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only
 this machine can reach it, unless a host is given. Clients must show, as a
