@@ -4,19 +4,24 @@ import asyncio
 import enum
 import inspect
 import logging
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from datetime import date
 from functools import partial, update_wrapper, wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
+import pydantic
 import pytest
+import typing_extensions
 from msgspec import Meta
 
 from toolbus import Agent, EventBus, Scope, TextPart, Tool, ToolResponse, ToolRunner, tool
 from toolbus.errors import RegistrationError, ToolNotRunError
-from toolbus.messages import ImagePart, Resource, ResourcePart, encode
+from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.messages import ImagePart, Resource, ResourcePart, encode, schemas
 from toolbus.messages.immutable import FrozenDict, freeze
 from toolbus.models.scripted import ScriptedModel
 from toolbus.tools import ToolContext, Toolset
@@ -457,8 +462,9 @@ def test_hints_beyond_json_are_refused():
     def mixed(one: set[str] | list[str]): ...
     def missing(path: "Missing"): ...  # noqa: F821 - that is the case
     def broken(path: "1 +"): ...  # noqa: F722 - that is the case
+    def field(n: int = pydantic.Field(3)): ...
 
-    texts = [refusal(tool, one) for one in (takes, gives, mixed, missing, broken)]
+    texts = [refusal(tool, one) for one in (takes, gives, mixed, missing, broken, field)]
 
     start = "a type hint is no JSON type: "
     array = (
@@ -471,6 +477,7 @@ def test_hints_beyond_json_are_refused():
         f"{start}{array}",
         "its type hints cannot be read: name 'Missing' is not defined",
         "its type hints cannot be read: Forward reference must be an expression -- got '1 +'",
+        "parameter 'n' has a `Field` as its default; write `Annotated[…, Field(…)] = …`",
     ]
 
 
@@ -692,6 +699,213 @@ async def test_json_becomes_the_annotated_types():
     await call(take, arguments)
 
     assert got == [date(2026, 2, 3), Colour.RED, {"a", "b"}, Point(1, 2)]
+
+
+class Options(TypedDict):
+    depth: int
+    tags: NotRequired[list[str]]
+
+
+class Span(NamedTuple):
+    first: int
+    last: int = 9
+
+
+async def test_each_kind_of_type_has_its_schema():
+    seen = []
+
+    @tool
+    def take(
+        *,
+        point: Point,
+        record: Arguments,
+        options: Options,
+        span: Span,
+        mood: Mood,
+        mode: Literal["r", "w"] = "r",
+        points: list[Point] | None = None,
+    ) -> Point:
+        seen.append((point, record, options, span, mood, mode, points))
+        return point
+
+    outcome = await call(
+        take,
+        {
+            "point": {"x": 1, "y": "2"},
+            "record": {},
+            "options": {"depth": 1},
+            "span": [3],
+            "mood": "calm",
+            "points": [{"x": 1, "y": 2}],
+        },
+    )
+
+    points = [Point(1, 2)]
+    assert seen == [(points[0], Arguments(), {"depth": 1}, Span(3), Mood.CALM, "r", points)]
+    assert outcome.response.structured == {"x": 1, "y": 2}
+    schema = take.spec.input_schema
+    required = {name.split(".")[-1]: one.get("required") for name, one in schema["$defs"].items()}
+    assert required == {
+        "Point": ("x", "y"),
+        "Arguments": (),
+        "Options": ("depth",),
+        "Span": None,
+        "Mood": None,
+    }
+    assert schema["properties"]["mode"] == {"enum": ("r", "w"), "default": "r"}
+    assert schemas.problem(schema, outcome.executed.arguments) is None
+    assert schemas.problem(take.spec.output_schema, outcome.response.structured) is None
+
+
+class Address(pydantic.BaseModel):
+    """Where somebody lives."""
+
+    city: str
+    zip_code: str = pydantic.Field(alias="zip", pattern="^[0-9]+$")
+
+
+class User(pydantic.BaseModel):
+    """Somebody."""
+
+    name: str
+    born: date
+    address: Address | None = None
+    friends: "list[User]" = []
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def check(cls, name):
+        if name == "root":
+            raise ValueError("that one is taken")
+        return name
+
+
+class Team(typing_extensions.TypedDict):
+    users: list[User]
+
+
+@dataclass
+class Pair:
+    left: User
+    right: Address
+
+
+async def test_pydantic_models_are_taken_and_given():
+    seen = []
+
+    @tool
+    def add(
+        *,
+        user: User,
+        others: list[User | Address],
+        team: Team,
+        pair: Pair,
+        level: Annotated[int, pydantic.Field(gt=0, description="how high")] = 1,
+        home: Address = Address(city="Bonn", zip="53111"),  # noqa: B008 - a default to be shown
+        plain: int = 3,
+    ) -> dict[str, User]:
+        """Add somebody.
+
+        Args:
+            user: who comes
+        """
+        seen.append((user, others, team, pair, level))
+        return {"user": user}
+
+    @tool
+    def same(address: Address):
+        return [address, {"in": address}]
+
+    ann = {"name": "Ann", "born": "2001-02-03", "friends": [{"name": "Bob", "born": "2000-01-01"}]}
+    home = {"city": "Bonn", "zip": "1"}
+    outcome = await call(
+        add,
+        {
+            "user": ann,
+            "others": [ann, home],
+            "team": {"users": [ann]},
+            "pair": {"left": ann, "right": home},
+        },
+    )
+
+    user, address = User.model_validate(ann), Address(city="Bonn", zip="1")
+    assert seen == [(user, [user, address], {"users": [user]}, Pair(user, address), 1)]
+    dumped = user.model_dump(mode="json", by_alias=True)
+    assert outcome.response.structured == freeze({"user": dumped})
+    schema = add.spec.input_schema
+    assert schema["properties"]["user"]["description"] == "who comes"
+    level = {"type": "integer", "exclusiveMinimum": 0, "description": "how high", "default": 1}
+    assert schema["properties"]["level"] == level
+    assert schema["properties"]["home"]["default"] == {"city": "Bonn", "zip": "53111"}
+    assert schema["required"] == ("user", "others", "team", "pair")
+    assert set(schema["$defs"]) >= {"User", "Address"}
+    assert schemas.problem(schema, outcome.executed.arguments) is None
+    assert schemas.problem(add.spec.output_schema, outcome.response.structured) is None
+    outcome = await call(same, {"address": home})
+    assert outcome.response.structured == ({"city": "Bonn", "zip": "1"}, {"in": home})
+    assert same.spec.output_schema is None
+
+
+async def test_pydantic_reads_no_more_than_told():
+    class Lax(pydantic.BaseModel):
+        n: int = 0
+        on: bool = False
+        text: str = ""
+        ratio: float = 0.0
+
+    seen, judged = [], []
+
+    @tool
+    def take(lax: Lax | None = None, user: User | None = None):
+        seen.append(lax)
+
+    bus = EventBus()
+    bus.guard(TOOL_CALL_BEFORE, lambda ctx: judged.append(ctx.value.arguments))
+    runner = ToolRunner(bus, Toolset([take]))
+
+    for value in ({"n": " 3"}, {"n": 3.5}, {"on": 1}, {"on": "yes"}, {"ratio": "1e3"}, {"text": 1}):
+        outcome = await runner.call("take", {"lax": value})
+        assert outcome.status == "invalid_arguments", value
+        assert f" - at `$.lax.{next(iter(value))}`" in outcome.response.text
+    outcome = await runner.call("take", {"user": {"name": "root", "born": "2001-01-01"}})
+    told = "invalid arguments: value error, that one is taken - at `$.user.name`"
+    assert outcome.response.text == told
+    outcome = await runner.call("take", {"user": {"name": "Ann", "born": "a secret"}})
+    assert outcome.status == "invalid_arguments"
+    assert "secret" not in outcome.response.text
+    assert seen == []
+    await runner.call("take", {"lax": {"n": "3", "on": "true", "text": "4"}})
+    await runner.call("take", {"lax": '{"n": "5"}'})
+    assert seen == [Lax(n=3, on=True, text="4"), Lax(n=5)]
+    assert judged[-2:] == [{"lax": {"n": 3, "on": True, "text": "4"}}, {"lax": {"n": 5}}]
+
+
+def test_pydantic_is_never_loaded():
+    program = """
+import asyncio, sys
+from dataclasses import dataclass
+from toolbus import EventBus, Toolset, ToolRunner, tool
+
+@dataclass
+class Point:
+    x: int
+
+@tool
+def give(point: Point) -> Point:
+    return point
+
+@tool
+def fail():
+    return object()
+
+runner = ToolRunner(EventBus(), Toolset([give, fail]))
+print(asyncio.run(runner.call("give", {"point": {"x": "1"}})).status)
+print(asyncio.run(runner.call("fail")).response.error_type, "pydantic" in sys.modules)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["ok", "invalid_result", "False"]
 
 
 async def test_absent_arguments_leave_the_defaults():

@@ -25,6 +25,7 @@ examples:
   toolbus proxy --with policy.py:Strict --store calls.db -- ./server
   toolbus proxy --with policy.py -- https://example.com/mcp      at an address
   toolbus proxy --listen 8000 --with policy.py -- ./server      for HTTP clients
+  toolbus proxy --config toolbus.toml                the servers that it names, as one
 
 It stands where the settings of an MCP client named the server. Calls pass
 TOOL_CALL_BEFORE, results TOOL_CALL_AFTER and MESSAGE_APPEND_BEFORE, the list of
@@ -40,8 +41,16 @@ No redirect is followed, so they reach the origin of the address and no other.
 A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
 HTTP log in to it by themselves, through the proxy.
 
-A --config that changes is in force for new sessions of clients over HTTP, once
-`toolbus trust FILE` has seen it; each session keeps what it began with.
+The handlers of a --config that changes are in force for new sessions of clients
+over HTTP, once `toolbus trust FILE` has seen it; other sessions keep theirs.
+
+Several servers stand in the configuration, each with a name that begins the
+names of its tools and prompts (files_read, wiki_search), also for handlers:
+  [[server]]                          [[server]]
+  name = "files"                      name = "wiki"
+  command = "npx"                     url = "https://example.com/mcp"
+  args = ["-y", "@scope/server"]      headers = { X-Api-Key = "env:WIKI_KEY" }
+One that fails is told of and is not there; the others go on.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only
@@ -57,8 +66,8 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, _output: Output) -> int:
         words = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
-        if not words:
-            parser.error("which server? give its command after --")
+        if not words and parsed.config is None:
+            parser.error("which server? give its command after --, or --config with [[server]]")
         # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
         gc.disable()
         from toolbus.mcp.proxy.command import ProxyOptions, run_proxy  # noqa: PLC0415 - loads the whole house
@@ -83,7 +92,10 @@ def command() -> Command:
 
 
 def _add_arguments(parser: Parser) -> None:
-    parser.usage = "toolbus proxy [options] -- COMMAND [ARGUMENT ...]"
+    parser.usage = (
+        "toolbus proxy [options] -- COMMAND [ARGUMENT ...]\n"
+        "       toolbus proxy [options] --config FILE"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.add_argument(
         "--with",

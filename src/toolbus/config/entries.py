@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from toolbus.config.servers import SERVERS
 from toolbus.config.values import MisfitError, fit
 from toolbus.settings.hints import hint, nearest
 
@@ -42,8 +43,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 def read_entries(document: Document) -> tuple[Entry, ...]:
     """Return what *document* says of components, in its order; raises `ConfigurationError`."""
     for key in document.table:
-        if key != TABLES:
-            raise document.error(f"unknown key {key!r}{hint(key, [TABLES])}", key)
+        if key not in {TABLES, SERVERS}:
+            raise document.error(f"unknown key {key!r}{hint(key, [TABLES, SERVERS])}", key)
     tables = document.table.get(TABLES, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise document.error(f"{TABLES!r} is no array of tables; write [[{TABLES}]]", TABLES)

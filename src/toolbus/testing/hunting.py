@@ -20,7 +20,7 @@ Examine: TypeAlias = "Callable[[Callable[[SearchStrategy[Any]], Any]], object]"
 """Examines one case, for which it draws with the function that it is given."""
 
 # A case is made smaller for as long at most, so that the check of a slow handler ends as well.
-MOST_TRIES, MOST_SECONDS = 500, 10.0
+MOST_TRIES, MOST_SECONDS = 500, 30.0
 _SHORT = 1_000
 """Of how many characters a case is that a person reads at a glance."""
 _FLAKY = "  it did so once and not each time: it remembers earlier calls, or draws lots"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from toolbus.errors import FreezeError, RegistrationError
+from toolbus.errors import RegistrationError
+from toolbus.messages import schemas
 from toolbus.messages.immutable import freeze, thaw
 from toolbus.messages.records import (
     AudioPart,
@@ -21,6 +22,7 @@ from toolbus.messages.records import (
     ToolResponse,
 )
 from toolbus.tools.functions import documentation, hints_of, injected, parameters_of, what
+from toolbus.tools.pydantic_types import PydanticType, is_field, is_pydantic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +44,7 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any], context: type) -> None:
         self._what, hints = what(function), hints_of(function)
+        self._pydantic: dict[str, PydanticType] = {}
         self.injected = injected(function, context)
         texts = argument_texts(documentation(function))
         self._parameters = [
@@ -58,21 +61,27 @@ class Signature:
         )
         self.input_schema = self._input_schema()
         returned = hints.get("return", Any)
-        self.output_schema = None if _is_content(returned) else self._schema(returned)
+        self.output_schema = None if _is_content(returned) else self._output_schema(returned)
 
     def fit(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
         """Return *arguments* as the annotated types, and why they do not fit, with the JSON path.
 
         The function may change what it gets: nothing of it is shared.
         """
+        # Pydantic itself would read more into a value than its schema, which guards may know, says.
+        if self._pydantic and (problem := schemas.problem(self.input_schema, arguments)):
+            return {}, problem
         try:
             values = msgspec.convert(thaw(arguments), self._struct)
+            made = {name: getattr(values, name) for name in arguments}
+            for name in self._pydantic.keys() & made:
+                made[name] = self._pydantic[name].made(made[name], f"$.{name}")
         except msgspec.ValidationError as error:
             text = str(error)
         except Exception as error:  # noqa: BLE001 - what the function's own types raise when made
             text = f"{type(error).__name__}: {error}"
         else:
-            return {name: getattr(values, name) for name in arguments}, None
+            return made, None
         return {}, text[:1].lower() + text[1:] + ("" if " - at `" in text else " - at `$`")
 
     def _field(
@@ -84,11 +93,27 @@ class Signature:
         if name not in hints:
             reason = f"parameter {name!r} has no type hint, so a model cannot be told of it"
             raise RegistrationError(self._what, reason)
-        hint = hints[name] if text is None else _described(hints[name], text)
+        if is_field(parameter.default):
+            reason = "has a `Field` as its default; write `Annotated[…, Field(…)] = …`"
+            raise RegistrationError(self._what, f"parameter {name!r} {reason}")
+        hint = hints[name]
+        if is_pydantic(hint):
+            self._pydantic[name] = self._pydantic_type(hint)
+            hint = Any
+        hint = hint if text is None else _described(hint, text)
         if parameter.default is parameter.empty:
             return name, hint
         # Only that there is one: the function has its default itself.
         return name, hint, msgspec.field(default_factory=lambda: None)
+
+    def _pydantic_type(self, hint: Any) -> PydanticType:
+        try:
+            return PydanticType(hint)
+        except TypeError as error:
+            raise RegistrationError(self._what, f"a type hint is no JSON type: {error}") from None
+
+    def _output_schema(self, kind: Any) -> dict[str, Any]:
+        return self._pydantic_type(kind).output_schema if is_pydantic(kind) else self._schema(kind)
 
     def _schema(self, kind: Any) -> dict[str, Any]:
         try:
@@ -104,8 +129,13 @@ class Signature:
         root: dict[str, Any] = definitions.pop(schema["$ref"].rpartition("/")[2])
         del root["title"]
         for parameter in self._parameters:
+            name, properties = parameter.name, root["properties"]
+            known = self._pydantic.get(name)
+            if known is not None:
+                properties[name] = {**known.input_schema(name, definitions), **properties[name]}
             if parameter.default is not parameter.empty:
-                _show_default(root["properties"][parameter.name], parameter.default)
+                to_json = _to_json if known is None else known.default
+                _show_default(properties[name], parameter.default, to_json)
         return {**root, "$defs": definitions} if definitions else root
 
 
@@ -135,12 +165,16 @@ def _described(hint: Any, text: str) -> Any:
     return Annotated[hint, Meta(description=text)]
 
 
-def _show_default(schema: dict[str, Any], default: Any) -> None:
+def _show_default(schema: dict[str, Any], default: Any, to_json: Callable[[Any], Any]) -> None:
     """Put *default* into the *schema* of its parameter, if JSON can say it."""
     try:
-        schema["default"] = freeze(msgspec.to_builtins(default, str_keys=True))
-    except (TypeError, FreezeError):
+        schema["default"] = freeze(to_json(default))
+    except (TypeError, ValueError):
         return
+
+
+def _to_json(value: Any) -> Any:
+    return msgspec.to_builtins(value, str_keys=True)
 
 
 def _is_content(hint: Any) -> bool:

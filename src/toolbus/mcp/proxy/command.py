@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.mcp.proxy.addresses import Listening
+    from toolbus.mcp.proxy.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.launching import Launched
     from toolbus.mcp.proxy.stdio import ProxyLimits
 
@@ -59,19 +60,43 @@ class ProxyOptions(NamedTuple):
 def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     """Run the server *command*, or the one at its address, behind handlers; return its exit code.
 
-    Raises `UsageError`.
+    Without a command it is the servers that the configuration names. Raises `UsageError`.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="toolbus: %(message)s")
     # Standard output belongs to the client: what handlers print goes elsewhere.
     stdout = sys.stdout
+    servers = _read_servers(command, options)
     _check_headers(command, options)
     with redirect_stdout(sys.stderr):
         proxy = _make_proxy(options)
-        launched = _launch(command, proxy, options)
+        launched = None if servers else _launch(command, proxy, options)
         # Not before the server starts: it does so while all this is loaded.
         import asyncio  # noqa: PLC0415
 
-        return asyncio.run(_serve(command, options, proxy, launched, stdout.fileno()))
+        ready = _Ready(command, servers, proxy, launched, stdout.fileno())
+        return asyncio.run(_serve(ready, options))
+
+
+class _Ready(NamedTuple):
+    """What is served: a *command*, perhaps *launched*, or *servers*; *output* is the client's."""
+
+    command: Sequence[str]
+    servers: Sequence[ServerSettings]
+    proxy: Proxy
+    launched: Launched | None
+    output: int
+
+
+def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
+    from toolbus.mcp.proxy.group.configured import read_settings  # noqa: PLC0415 - not for all
+
+    servers = read_settings(options.config)
+    if command and servers:
+        raise UsageError(f"{options.config} names servers already; leave out {command[0]!r}")
+    if not (command or servers):
+        way_out = "give its command after --, or a [[server]] in the configuration"
+        raise UsageError(f"which server? {way_out}")
+    return servers
 
 
 def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
@@ -138,15 +163,10 @@ def load_components(
     return bus, components
 
 
-async def _serve(
-    command: Sequence[str],
-    options: ProxyOptions,
-    proxy: Proxy,
-    launched: Launched | None,
-    output: int,
-) -> int:
+async def _serve(ready: _Ready, options: ProxyOptions) -> int:
     from toolbus.mcp.proxy.stdio import ProxyLimits, run_stdio  # noqa: PLC0415 - as above
 
+    command, servers, proxy, launched, output = ready
     async with AsyncExitStack() as opened:
         if options.store is not None:
             from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
@@ -160,7 +180,7 @@ async def _serve(
             await opened.enter_async_context(_following(options.config, options, proxy))
         limits = ProxyLimits(options.frame, options.grace)
         if options.listening is not None:
-            return await _listen(proxy, command, limits, options, options.listening)
+            return await _listen(ready, limits, options, options.listening)
         if (url := _url_of(command)) is not None:
             try:
                 from toolbus.mcp.logins import Logins  # noqa: PLC0415 - as above
@@ -174,7 +194,9 @@ async def _serve(
                 *(proxy, url, limits), token=token, headers=headers, logins=logins, output=output
             )
         with _reporting_failed_start(command):
-            return await run_stdio(proxy, command, limits, output=output, launched=launched)
+            return await run_stdio(
+                proxy, command, limits, output=output, launched=launched, servers=servers
+            )
 
 
 @asynccontextmanager
@@ -197,7 +219,7 @@ async def _following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncI
 
 
 def _url_of(command: Sequence[str]) -> SplitResult | None:
-    if len(command) > 1 or "://" not in command[0]:
+    if len(command) != 1 or "://" not in command[0]:
         return None
     from toolbus.mcp.proxy.addresses import read_url  # noqa: PLC0415 - not for all
 
@@ -205,18 +227,14 @@ def _url_of(command: Sequence[str]) -> SplitResult | None:
 
 
 async def _listen(
-    proxy: Proxy,
-    command: Sequence[str],
-    limits: ProxyLimits,
-    options: ProxyOptions,
-    listening: Listening,
+    ready: _Ready, limits: ProxyLimits, options: ProxyOptions, listening: Listening
 ) -> int:
     try:
         from toolbus.mcp.proxy.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
-    url = _url_of(command)
-    if url is None and shutil.which(command[0]) is None:
+    command, url = ready.command, _url_of(ready.command)
+    if url is None and command and shutil.which(command[0]) is None:
         # It would be started only when a client comes.
         raise UsageError(f"cannot start {command[0]!r}: there is no such program")
     token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
@@ -224,12 +242,13 @@ async def _listen(
         _check_open(listening)
     try:
         return await run_listener(
-            proxy,
+            ready.proxy,
             url or command,
             limits,
             listening,
             token=token,
             headers=options.headers,
+            servers=ready.servers,
             client_token=shown,
         )
     except OSError as error:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _PDEATHSIG = 1
 
@@ -45,8 +45,8 @@ class Launched(NamedTuple):
             os.killpg(self.process.pid, number)
 
 
-def launch(command: Sequence[str]) -> Launched:
-    """Start *command*; raises `OSError`."""
+def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Launched:
+    """Start *command*, with *env* besides our environment; raises `OSError`."""
     its_input, sink = os.pipe()
     source, its_output = os.pipe()
     try:
@@ -54,6 +54,7 @@ def launch(command: Sequence[str]) -> Launched:
             command,
             stdin=its_input,
             stdout=its_output,
+            env={**os.environ, **env} if env else None,
             # A group of its own, so that what the server starts can be ended with it.
             process_group=0,
             preexec_fn=_end_with_parent(),  # noqa: PLW1509 - it runs no Python that takes a lock

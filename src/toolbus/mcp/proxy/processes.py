@@ -15,7 +15,7 @@ from toolbus.mcp.proxy.launching import launch
 from toolbus.mcp.proxy.pipes import open_sink, read_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from toolbus.mcp.proxy.launching import Launched
     from toolbus.mcp.proxy.pipes import ByteSink
@@ -31,9 +31,9 @@ _REST = 0.5
 """Seconds of silence after which a server that has ended will say no more."""
 
 
-async def start(command: Sequence[str]) -> Process:
-    """Start *command*; raises `OSError`."""
-    return await adopt(launch(command))
+async def start(command: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
+    """Start *command*, with *env* besides our environment; raises `OSError`."""
+    return await adopt(launch(command, env))
 
 
 async def adopt(launched: Launched) -> Process:
@@ -181,11 +181,11 @@ def _ending_of(launched: Launched) -> asyncio.Future[int]:
 
 def explain_end(code: int, why: str) -> str:
     """Return what is said of a request that a server left open: *why* it was ended, or its code."""
-    reason = why or f"the server {_worded(code)}"
+    reason = why or f"the server {describe_end(code)}"
     return f"{reason}; the request has no answer, and may have had effects"
 
 
-def _worded(code: int) -> str:
+def describe_end(code: int) -> str:
     """Return what the exit code of a process says; beyond 128 it is what a signal leaves."""
     try:
         name = signal.Signals(code - 128).name

@@ -26,6 +26,8 @@ from toolbus.mcp.proxy.session import ProxySession
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
+    from toolbus.mcp.proxy.group.grouped_server import ServerSettings
+    from toolbus.mcp.proxy.group.server_group import ServerGroup
     from toolbus.mcp.proxy.launching import Launched
     from toolbus.mcp.proxy.pipes import ByteSink
     from toolbus.mcp.proxy.processes import Process
@@ -54,14 +56,22 @@ async def run_stdio(
     *,
     output: int = 1,
     launched: Launched | None = None,
+    servers: Sequence[ServerSettings] = (),
 ) -> int:
     """Stand between standard input and output and the server that *command* starts.
 
-    *launched* is that server, if it was started already. Returns the server's exit code, 128 and
-    the signal's number if one ended it. Raises `OSError` if it cannot be started.
+    *launched* is that server, if it was started already; *servers* stand in its place. Returns the
+    server's exit code, 128 and the signal's number if one ended it. Raises `OSError` if it cannot
+    be started.
     """
     limits = limits or ProxyLimits()
-    server = await (start(command) if launched is None else adopt(launched))
+    server: Process | ServerGroup
+    if servers:
+        from toolbus.mcp.proxy.group import server_group  # noqa: PLC0415 - not for all
+
+        server = server_group.ServerGroup(servers, limits)
+    else:
+        server = await (start(command) if launched is None else adopt(launched))
     try:
         sink = await open_sink(output)
         session = ProxySession(proxy, Directions(sink.write, server.write))
@@ -74,7 +84,11 @@ class _StdioRun:
     """One run of the proxy on pipes."""
 
     def __init__(
-        self, session: ProxySession, server: Process, output: ByteSink, limits: ProxyLimits
+        self,
+        session: ProxySession,
+        server: Process | ServerGroup,
+        output: ByteSink,
+        limits: ProxyLimits,
     ) -> None:
         self._session, self._server, self._output = session, server, output
         self._limits, self._signal = limits, 0

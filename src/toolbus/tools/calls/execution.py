@@ -17,6 +17,7 @@ from toolbus.errors import DeadlineError, FreezeError
 from toolbus.messages.immutable import escape_surrogates, mend, mend_text
 from toolbus.messages.records import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
 from toolbus.tasks.shielding import ContainedTask
+from toolbus.tools.pydantic_types import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -119,7 +120,7 @@ def to_response(result: Any) -> ToolResponse:
             return ToolResponse(content=(result,))
         case list() | tuple() if _is_content(result):
             return ToolResponse(content=tuple(map(_part, result)))
-    structured = msgspec.to_builtins(result, str_keys=True)
+    structured = msgspec.to_builtins(result, str_keys=True, enc_hook=encoded)
     try:
         return ToolResponse(structured=structured)
     except FreezeError:

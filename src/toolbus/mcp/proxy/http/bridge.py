@@ -6,18 +6,19 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
+from toolbus.mcp.proxy.group.server_group import start_servers
 from toolbus.mcp.proxy.http.failures import HttpError
 from toolbus.mcp.proxy.http.http_request import JSON, STREAM
 from toolbus.mcp.proxy.http.session_process import SessionProcess
 from toolbus.mcp.proxy.http.session_table import SessionTable
 from toolbus.mcp.proxy.http.shared_process import SharedProcess
 from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, read_batch, read_frame
-from toolbus.mcp.proxy.processes import start
 from toolbus.mcp.proxy.revisions import REVISION, SESSION, is_stateless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.mcp.proxy.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.http.answer_streams import AnswerStream
     from toolbus.mcp.proxy.http.http_request import HttpRequest
     from toolbus.mcp.proxy.jsonrpc import Frame
@@ -28,11 +29,22 @@ _ENDED = "the proxy has ended"
 
 
 class Bridge:
-    """Starts *command* for each of at most *limit* sessions, which end when *idle* for so long."""
+    """Starts *command* for each of at most *limit* sessions, which end when *idle* for so long.
+
+    *servers* stand in the place of a command, and know the revisions with sessions alone.
+    """
 
     def __init__(
-        self, proxy: Proxy, command: Sequence[str], limits: ProxyLimits, *, limit: int, idle: float
+        self,
+        proxy: Proxy,
+        command: Sequence[str],
+        limits: ProxyLimits,
+        *,
+        servers: Sequence[ServerSettings] = (),
+        limit: int,
+        idle: float,
     ) -> None:
+        self._servers = servers
         self._proxy, self._command, self._limits, self._limit = proxy, command, limits, limit
         self._sessions: SessionTable[SessionProcess] = SessionTable(idle)
         self._alive: set[SessionProcess] = set()
@@ -41,7 +53,7 @@ class Bridge:
 
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*; being cancelled means that the client has gone."""
-        if is_stateless(request.headers):
+        if is_stateless(request.headers) and not self._servers:
             await self._shared.take(request)
             return
         match request.method:
@@ -138,7 +150,8 @@ class Bridge:
                 self._sessions.end(session)
 
     async def _start(self) -> SessionProcess:
-        session = SessionProcess(self._proxy, await start(self._command), self._limits)
+        process = await start_servers(self._command, self._servers, self._limits)
+        session = SessionProcess(self._proxy, process, self._limits)
         self._alive.add(session)
         session.task.add_done_callback(lambda _: self._forget(session))
         return session

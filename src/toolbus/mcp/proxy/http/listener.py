@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.mcp.proxy.addresses import Listening
+    from toolbus.mcp.proxy.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.stdio import ProxyLimits
 
@@ -30,9 +31,12 @@ async def run_listener(
     *,
     token: str | None = None,
     headers: tuple[tuple[str, str], ...] = (),
+    servers: Sequence[ServerSettings] = (),
     client_token: str | None = None,
 ) -> int:
     """Let HTTP clients in to *server*, an address or a command, until a signal; return 0.
+
+    *servers* stand in the place of a command.
 
     *token* is what the server is shown, with *headers* of each request; *client_token* is what
     clients must show. Raises `OSError`.
@@ -47,7 +51,7 @@ async def run_listener(
         upstream = Upstream(wire, server, limits, token, guarded, headers, oauth)
         backend = Relay(proxy, upstream, limit=limit, idle=idle)
     else:
-        backend = Bridge(proxy, server, limits, limit=limit, idle=idle)
+        backend = Bridge(proxy, server, limits, servers=servers, limit=limit, idle=idle)
     rules = Rules(
         path=listening.path,
         hosts=frozenset([name.lower() for name in (listening.host, *listening.hosts)]),

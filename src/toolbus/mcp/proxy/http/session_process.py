@@ -22,6 +22,7 @@ from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.sse import on_one_line
 
 if TYPE_CHECKING:
+    from toolbus.mcp.proxy.group.server_group import ServerGroup
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.processes import Process
     from toolbus.mcp.proxy.proxy import Proxy
@@ -39,7 +40,7 @@ _OF_THE_SESSION = ("list_changed", "resources/updated")
 class SessionProcess(ClientSession):
     """A session, and *process*, which serves nobody else."""
 
-    def __init__(self, proxy: Proxy, process: Process, limits: ProxyLimits) -> None:
+    def __init__(self, proxy: Proxy, process: Process | ServerGroup, limits: ProxyLimits) -> None:
         self._process, self._limits = process, limits
         self.session = ProxySession(
             proxy, Directions(partial(self._to_client, None), process.write)

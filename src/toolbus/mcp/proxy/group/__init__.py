@@ -1,0 +1,1 @@
+"""Several servers behind one proxy: to a client they are one."""

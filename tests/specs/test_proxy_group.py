@@ -1,0 +1,494 @@
+"""The scenarios of `specs/proxy_group.md`."""
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from conversations import SERVERS
+from http_stubs import http, http_stub, listening
+from wires import PROXY, wired
+
+SERVER = """\
+import json, os, sys
+name = sys.argv[1]
+log = open(name + ".log", "a", buffering=1)
+def send(**members):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **members}) + "\\n")
+    sys.stdout.flush()
+def text(said):
+    return {"content": [{"type": "text", "text": said}]}
+def tools(*names):
+    return {"tools": [{"name": each, "inputSchema": {"type": "object"}} for each in names]}
+CAN = {"tools": {}}
+VERSION = "2025-11-25"
+def take(m, method, params):
+    return {"said": name + " " + method, "params": params}
+def request(m):
+    method, params = m["method"], m.get("params", {})
+    if method == "initialize":
+        return {"protocolVersion": VERSION, "capabilities": CAN, "instructions": "I am " + name,
+                "serverInfo": {"name": name, "version": "1"}}
+    if method == "tools/list":
+        return tools("echo", "rm")
+    if method == "tools/call" and params["name"] == "echo":
+        return text(name + " echo")
+    return take(m, method, params)
+def told(m):
+    pass
+def run():
+    for line in sys.stdin:
+        log.write(line)
+        m = json.loads(line)
+        if "method" in m and "id" in m:
+            result = request(m)
+            if result is not None:
+                send(id=m["id"], result=result)
+        else:
+            told(m)
+"""
+
+POLICY = """\
+from toolbus import AgentComponent, Deny, ToolAdapter, events, guard
+
+class Redact(ToolAdapter):
+    def adapt_response(self, response, call):
+        return response.map_text(lambda text: text.replace("secret", "[redacted]"))
+
+class Policy(AgentComponent):
+    def __init__(self):
+        self.register_tool_adapter(Redact())
+
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx):
+        return Deny("not at b") if ctx.value.name in {"b_rm", "files_write_file"} else None
+"""
+
+CLIENT = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"elicitation": {}},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+
+
+@pytest.fixture
+def here(tmp_path, environment):
+    (tmp_path / "here/policy.py").write_text(POLICY)
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def grouped(here, environment):
+    """Return a context manager: a wire to a proxy before servers with the *bodies* of that name."""
+
+    @asynccontextmanager
+    async def run(*options, begun=True, toml="", **bodies):
+        configure(here, toml, **bodies)
+        command = [*PROXY, "--config", "toolbus.toml", *options]
+        pipe = asyncio.subprocess.PIPE
+        async with wired(command, env=environment, cwd=here, stderr=pipe) as wire:
+            if begun:
+                await wire.ask(0, "initialize", CLIENT)
+                wire.send(method="notifications/initialized")
+            yield wire
+
+    return run
+
+
+def configure(here, toml="", **bodies):
+    for name, body in bodies.items():
+        (here / f"{name}.py").write_text(f"{SERVER}{dedent(body)}\nrun()\n")
+        words = f'name = "{name}"\ncommand = "{sys.executable}"\nargs = ["{name}.py", "{name}"]'
+        toml += f"\n[[server]]\n{words}\n"
+    (here / "toolbus.toml").write_text(toml)
+
+
+def seen(here, name):
+    """Return the frames that a server got."""
+    return [json.loads(line) for line in (here / f"{name}.log").read_text().splitlines()]
+
+
+def asked(here, name, method):
+    return [one for one in seen(here, name) if one.get("method") == method]
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+LISTING = """
+    CAN = {"tools": {}, "prompts": {}, "completions": {}}
+    def take(m, method, params):
+        if method == "prompts/list":
+            page = {"prompts": [{"name": "p" + params.get("cursor", "")}]}
+            return page if params else {**page, "nextCursor": "2"}
+        return {"said": name, "params": params}
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--with", "policy.py:Policy"]], ids=["plain", "judged"])
+async def test_names_begin_with_the_server_s(grouped, here, options):
+    numbers = '{"n":123456789012345678901,"x":1.0}'
+    line = '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a_rm","arguments":%s}}'
+    ref = {"ref": {"type": "ref/prompt", "name": "a_p2"}, "argument": {"name": "x", "value": "y"}}
+
+    async with grouped(*options, a=LISTING, b="") as wire:
+        tools = (await wire.ask(1, "tools/list"))["result"]["tools"]
+        prompts = (await wire.ask(2, "prompts/list"))["result"]["prompts"]
+        wire.write((line % (numbers if not options else '{"x":1.0}')).encode())
+        await wire.answer(3)
+        denied = await wire.ask(4, "tools/call", {"name": "b_rm", "arguments": {}})
+        unknown = await wire.ask(5, "prompts/get", {"name": "p2"})
+        await wire.ask(6, "prompts/get", {"name": "a_p2"})
+        completed = await wire.ask(7, "completion/complete", ref)
+
+    assert [one["name"] for one in tools] == ["a_echo", "a_rm", "b_echo", "b_rm"]
+    assert [one["name"] for one in prompts] == ["a_p", "a_p2"]
+    assert (numbers if not options else '{"x":1.0}') in (here / "a.log").read_text()
+    (call,) = asked(here, "a", "tools/call")
+    assert call["params"]["name"] == "rm"
+    assert [one["params"]["name"] for one in asked(here, "a", "prompts/get")] == ["p2"]
+    assert completed["result"]["params"]["ref"]["name"] == "p2"
+    assert "known: a_…, b_…" in unknown["error"]["message"]
+    assert len(asked(here, "b", "tools/call")) == (0 if options else 1)
+    assert not options or denied["result"]["isError"]
+
+
+RESOURCES = """
+    CAN = {"resources": {"subscribe": True}}
+    def take(m, method, params):
+        if method == "resources/list":
+            uris = ["x://" + name, "x://both"]
+            return {"resources": [{"uri": uri, "name": "n"} for uri in uris]}
+        if method == "resources/templates/list":
+            return {"resourceTemplates": [{"uriTemplate": name + "://{one}/end{?q}", "name": "t"}]}
+        return {"contents": [{"uri": params["uri"], "text": name}]}
+"""
+
+
+async def test_resources_go_to_who_lists_them(grouped):
+    uris = ["x://b", "x://a", "x://both", "b://one/two/end?q=1", "a://1/end"]
+
+    async with grouped(a=RESOURCES, b=RESOURCES, c="") as wire:
+        answers = [await wire.ask(uri, "resources/read", {"uri": uri}) for uri in uris]
+        nowhere = [
+            await wire.ask(uri, "resources/subscribe", {"uri": uri})
+            for uri in ("x://c", "a://1", "b://endless", "")
+        ]
+        listed = (await wire.ask(1, "resources/list"))["result"]["resources"]
+
+    assert [one["result"]["contents"][0]["text"] for one in answers] == ["b", "a", "a", "b", "a"]
+    assert [one["error"]["code"] for one in nowhere] == [-32002] * 4
+    assert [one["uri"] for one in listed] == ["x://a", "x://both", "x://b"]
+
+
+async def test_one_handshake_speaks_for_all(grouped, here):
+    a = 'CAN = {"tools": {"listChanged": False}, "logging": {}, "x": {}}'
+    b = 'CAN = {"resources": {"subscribe": True}, "tasks": {}}\nVERSION = "2025-06-18"'
+
+    async with grouped(begun=False, a=a, b=b) as wire:
+        early = await wire.ask(1, "tools/list")
+        begun = (await wire.ask(2, "initialize", CLIENT))["result"]
+        wire.send(method="notifications/initialized")
+        level = await wire.ask(3, "logging/setLevel", {"level": "info"})
+        other = await wire.ask(4, "tasks/list")
+        await until(lambda: all(asked(here, n, "notifications/initialized") for n in "ab"))
+
+    assert "begin with initialize" in early["error"]["message"]
+    assert begun["protocolVersion"] == "2025-06-18"
+    assert begun["capabilities"] == {
+        "tools": {"listChanged": True},
+        "resources": {"listChanged": True, "subscribe": True},
+        "logging": {},
+    }
+    assert begun["instructions"].splitlines() == [
+        "Of the tools and prompts that begin with a_: I am a",
+        "",
+        "Of the tools and prompts that begin with b_: I am b",
+    ]
+    assert begun["serverInfo"]["name"] == "toolbus (a, b)"
+    assert [[one["params"] for one in asked(here, n, "initialize")] for n in "ab"] == [[CLIENT]] * 2
+    assert (level["result"], other["error"]["code"]) == ({}, -32601)
+    assert [len(asked(here, n, "logging/setLevel")) for n in "ab"] == [1, 0]
+
+
+ASKING = """
+    def take(m, method, params):
+        send(method="notifications/message", params={"level": "info", "data": name, "logger": "l"})
+        send(id=1, method="elicitation/create",
+             params={"message": "may I?", "requestedSchema": {}, "_meta": {"progressToken": 5}})
+        send(id="p", method="ping")
+        return text("done")
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--with", "policy.py:Policy"]], ids=["plain", "judged"])
+async def test_what_servers_ask_is_kept_apart(grouped, here, options):
+    async with grouped(*options, a=ASKING, c=ASKING) as wire:
+        for name in "ac":
+            await wire.ask(name, "tools/call", {"name": f"{name}_rm"})
+        frames = [json.loads(line) for line in wire.lines]
+        questions = [one for one in frames if one.get("method") == "elicitation/create"]
+        for question in reversed(questions):
+            params, own = question["params"], question["id"]
+            token = params["_meta"]["progressToken"]
+            told = {"progressToken": token, "progress": 1}
+            wire.send(method="notifications/progress", params=told)
+            wire.send(id=own, result={"action": "decline", "content": params["message"]})
+        await until(lambda: all(any("result" in m for m in seen(here, n)[5:]) for n in "ac"))
+        await wire.ask("end", "ping")
+
+    logs = [one["params"]["logger"] for one in frames if one.get("method", "").endswith("message")]
+    assert logs == ["a/l", "c/l"]
+    assert len({one["id"] for one in questions}) == 2
+    for name in "ac":
+        heard = seen(here, name)
+        assert [m["result"] for m in heard if m.get("id") == "p"] == [{}]
+        (answer,) = [m["result"] for m in heard if m.get("id") == 1 and "result" in m]
+        assert answer == {"action": "decline", "content": f"{name}: may I?"}
+        (progress,) = [m["params"] for m in heard if m.get("method") == "notifications/progress"]
+        assert progress == {"progressToken": 5, "progress": 1}
+
+
+async def test_progress_and_cancellation_find_their_server(grouped, here):
+    working = """
+        def take(m, method, params):
+            send(method="notifications/progress", params={"progressToken": "t", "progress": 1})
+            open("working", "w").close()
+    """
+    lying = """
+        def take(m, method, params):
+            send(method="notifications/progress", params={"progressToken": "t", "progress": 9})
+            return text("lied")
+    """
+
+    async with grouped(a=working, b=lying) as wire:
+        params = {"name": "a_rm", "arguments": {}, "_meta": {"progressToken": "t"}}
+        wire.send(id="mine", method="tools/call", params=params)
+        await until((here / "working").exists)
+        await wire.ask(1, "tools/call", {"name": "b_rm"})
+        wire.send(method="notifications/cancelled", params={"requestId": "mine"})
+        await until(lambda: asked(here, "a", "notifications/cancelled"))
+        await wire.ask(2, "ping")
+        frames = [json.loads(line) for line in wire.lines]
+
+    progress = [m["params"] for m in frames if m.get("method") == "notifications/progress"]
+    assert progress == [{"progressToken": "t", "progress": 1}]
+    (cancelled,) = asked(here, "a", "notifications/cancelled")
+    (call,) = asked(here, "a", "tools/call")
+    assert cancelled["params"]["requestId"] == call["id"] != "mine"
+    assert not asked(here, "b", "notifications/cancelled")
+    assert not [m for m in frames if m.get("id") == "mine"]
+
+
+FAILING = {
+    "ends": "sys.exit(3)",
+    "refuses": """
+        def request(m):
+            send(id=m["id"], error={"code": -32000, "message": "not today"})
+    """,
+    "babbles": """
+        def request(m):
+            return [1]
+    """,
+    "noise": """
+        def request(m):
+            print('{"id": %d, "result"' % m["id"], flush=True)
+    """,
+}
+MISSING = '[[server]]\nname = "missing"\ncommand = "/no/such/thing"\n'
+
+
+async def test_who_does_not_begin_is_left_out(grouped):
+    async with grouped(toml=MISSING, **FAILING, good="") as wire:
+        tools = (await wire.ask(1, "tools/list"))["result"]["tools"]
+        called = [
+            await wire.ask(n, "tools/call", {"name": f"{n}_x"}) for n in (*FAILING, "missing")
+        ]
+        fine = await wire.ask(2, "tools/call", {"name": "good_echo"})
+        code = await wire.end()
+        said = (await wire.process.stderr.read()).decode()
+
+    assert [one["name"] for one in tools] == ["good_echo", "good_rm"]
+    assert fine["result"]["content"][0]["text"] == "good echo"
+    reasons = ["ended with exit code 3", "'not today'", "is none", "no JSON-RPC", "does not start"]
+    for name, reason, answer in zip((*FAILING, "missing"), reasons, called, strict=True):
+        assert reason in answer["error"]["message"], name
+        assert f"server '{name}'" in said
+    assert code == 0
+
+
+async def test_who_dies_is_told_of(grouped):
+    dying = """
+        def take(m, method, params):
+            os._exit(7)
+    """
+
+    async with grouped(a=dying, b="") as wire:
+        dead = await wire.ask(1, "tools/call", {"name": "a_rm"})
+        fine = await wire.ask(2, "tools/call", {"name": "b_echo"})
+        tools = (await wire.ask(3, "tools/list"))["result"]["tools"]
+        again = await wire.ask(4, "tools/call", {"name": "a_rm"})
+
+    assert "server 'a' ended with exit code 7" in dead["error"]["message"]
+    told = [m["method"] for m in map(json.loads, wire.lines) if "method" in m]
+    assert told == ["notifications/tools/list_changed"]
+    assert fine["result"]["content"][0]["text"] == "b echo"
+    assert [one["name"] for one in tools] == ["b_echo", "b_rm"]
+    assert "exit code 7" in again["error"]["message"]
+
+
+async def test_without_any_server_there_is_no_handshake(grouped):
+    async with grouped(begun=False, toml=MISSING, a="sys.exit(3)") as wire:
+        begun = await wire.ask(0, "initialize", CLIENT)
+
+    assert begun["error"]["message"].startswith("no server could be started: server 'missing' does")
+    assert "server 'a' ended with exit code 3" in begun["error"]["message"]
+
+
+NAMED = 'name = "a"\n'
+WRONG = {
+    'command = "x"': "needs a `name`",
+    'name = "a_b"\ncommand = "x"': "not 'a_b'",
+    f'{NAMED}command = "x"\nurl = "http://x"': "and not both",
+    NAMED: "needs a `command` or a `url`",
+    f'{NAMED}comand = "x"': "did you mean 'command'?",
+    f'{NAMED}command = "x"\nheaders = {{ A = "b" }}': "is for a server at an address",
+    f'{NAMED}url = "ftp://x"': "http or https, not 'ftp://x'",
+    f'{NAMED}url = "http://x"\nargs = []': "is for a command",
+    f'{NAMED}command = "x"\nenv = {{ A = 1 }}': "expected `str`",
+    f'{NAMED}command = "x"\n[[server]]\nname = "A"\ncommand = "y"': "two servers are called 'A'",
+    f'{NAMED}url = "http://x"\nheaders = {{ A = "env:NO_SUCH" }}': "NO_SUCH",
+}
+
+
+@pytest.mark.parametrize("table", WRONG)
+def test_wrong_servers_are_named(command, here, table):
+    (here / "toolbus.toml").write_text(f"[[server]]\n{table}\n")
+
+    wrong = command("proxy", "--config", "toolbus.toml")
+    (here / "toolbus.toml").write_text('[[server]]\nname = "a"\ncommand = "x"\n')
+    both = command("proxy", "--config", "toolbus.toml", "--", "true")
+    (here / "toolbus.toml").write_text("")
+    neither = command("proxy", "--config", "toolbus.toml")
+
+    assert (wrong.returncode, both.returncode, neither.returncode) == (2, 2, 2)
+    assert WRONG[table] in wrong.stderr
+    assert "toolbus.toml:" in wrong.stderr
+    assert wrong.stderr.count("\n") == 1
+    assert "names servers already; leave out 'true'" in both.stderr
+    assert "[[server]]" in neither.stderr
+
+
+async def test_a_server_may_be_at_an_address(grouped, here, environment):
+    def take(_method, _target, _headers, body):
+        m = json.loads(body or b"{}")
+        if "id" not in m:
+            return http(status="202 Accepted")
+        results = {
+            "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                           "serverInfo": {"name": "w", "version": "1"}},
+            "tools/list": {"tools": [{"name": "find", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": "found"}]},
+        }  # fmt: skip
+        return http({"jsonrpc": "2.0", "id": m["id"], "result": results[m["method"]]})
+
+    telling = """
+        def take(m, method, params):
+            return text(os.environ.get("LEVEL", "") + os.environ.get("A_KEY", ""))
+    """
+    environment["A_KEY"] = "k-1"
+    async with http_stub(take) as (origin, got):
+        headers = '{ Authorization = "Bearer env:A_KEY" }'
+        toml = f'[[server]]\nname = "w"\nurl = "{origin}/mcp"\nheaders = {headers}\n'
+        async with grouped(toml=toml, a=telling) as wire:
+            (here / "toolbus.toml").write_text("")
+            tools = (await wire.ask(1, "tools/list"))["result"]["tools"]
+            found = await wire.ask(2, "tools/call", {"name": "w_find"})
+            code = await wire.end()
+    configure(here, a=telling)
+    with (here / "toolbus.toml").open("a") as file:
+        file.write('env = { LEVEL = "3" }\n')
+    async with wired([*PROXY, "--config", "toolbus.toml"], env=environment, cwd=here) as wire:
+        await wire.ask(0, "initialize", CLIENT)
+        level = await wire.ask(1, "tools/call", {"name": "a_rm"})
+
+    assert [one["name"] for one in tools] == ["w_find", "a_echo", "a_rm"]
+    assert found["result"]["content"][0]["text"] == "found"
+    assert {headers.get("authorization") for _, _, headers, _ in got} == {"Bearer k-1"}
+    assert "k-1" not in (here / "a.log").read_text()
+    assert level["result"]["content"][0]["text"] == "3k-1"
+    assert code == 0
+
+
+async def test_each_http_client_has_its_servers(here, environment):
+    configure(here, a="def take(m, method, params): return text(str(os.getpid()))", b="")
+    pids = []
+
+    async with listening(environment, here, "--config", "toolbus.toml") as web:
+        for _ in range(2):
+            begun = await web.post("initialize", CLIENT)
+            session = {"mcp_session_id": begun.headers["mcp-session-id"]}
+            other = await web.post("tools/call", {"name": "b_echo"}, **session)
+            called = await web.post("tools/call", {"name": "a_rm"}, **session)
+            assert "b echo" in other.text
+            pids.append(called.text)
+        stateless = await web.post("tools/list", mcp_protocol_version="2026-07-28")
+
+    assert len(set(pids)) == 2
+    assert stateless.status_code == 400
+
+
+@pytest.mark.full  # Real servers.
+async def test_two_real_servers_stand_behind_one(here, environment):
+    (here / "work").mkdir()
+    (here / "work/note.txt").write_text("the secret of today")
+    servers = {name: SERVERS[name](here / "work", "") for name in ("everything", "filesystem")}
+    names = {"everything": "every", "filesystem": "files"}
+    toml = ""
+    for kind, server in servers.items():
+        program, *words = server.command
+        toml += f'[[server]]\nname = "{names[kind]}"\ncommand = "{program}"\n'
+        toml += f"args = {json.dumps([str(word) for word in words])}\n"
+    (here / "toolbus.toml").write_text(toml)
+    variables = {**environment, **servers["everything"].environment}
+    words = ["--config", "toolbus.toml", "--with", "policy.py:Policy"]
+    through = StdioServerParameters(
+        command=PROXY[0], args=[*PROXY[1:], *words], env=variables, cwd=here
+    )
+    direct = [
+        StdioServerParameters(command=s.command[0], args=[*map(str, s.command[1:])], env=variables)
+        for s in servers.values()
+    ]
+
+    path = str(here / "work/note.txt")
+    listed = []
+    for prefix, parameters in zip(names.values(), direct, strict=True):
+        async with Client(stdio_client(parameters), mode="legacy") as client:
+            listed += [f"{prefix}_{tool.name}" for tool in (await client.list_tools()).tools]
+    async with Client(stdio_client(through)) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        echo = await client.call_tool("every_echo", {"message": "a secret"})
+        note = await client.call_tool("files_read_text_file", {"path": path})
+        denied = await client.call_tool("files_write_file", {"path": path, "content": "x"})
+        prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        prompt = await client.get_prompt(prompts[0], {})
+        resources = (await client.list_resources()).resources
+        resource = await client.read_resource(str(resources[0].uri))
+
+    assert tools == listed
+    assert "a [redacted]" in echo.content[0].text
+    assert note.content[0].text == "the [redacted] of today"
+    assert denied.is_error
+    assert denied.content[0].text == "not at b"
+    assert Path(path).read_text() == "the secret of today"
+    assert all(name.startswith("every_") for name in prompts)
+    assert prompt.messages
+    assert resource.contents
