@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from textwrap import dedent
 
@@ -464,22 +465,25 @@ async def test_a_changed_file_stops_the_proxy(place, trust, proxied):
 async def test_a_swapped_module_does_not_run(place, trust, monkeypatch):
     place.project("", f"from helper import LIMIT\n{PLAIN}", helper="LIMIT = 1\n")
     trust()
-    read, theirs = (
-        Path.read_bytes,
+    opened, theirs = (
+        Path.open,
         f"import pathlib; pathlib.Path({str(place.mark)!r}).touch()\nLIMIT = 2\n",
     )
 
-    def read_and_swap(path):
-        data = read(path)
-        if path.suffix == ".py":
-            path.write_text(f"{theirs}{IMPORTS}{PLAIN}")
-        return data
+    def open_and_swap(path, *arguments, **options):
+        stream = opened(path, *arguments, **options)
+        if path.suffix == ".py" and arguments == ("rb",):
+            with stream:
+                stream = BytesIO(stream.read())
+            path.write_bytes(theirs.encode() + stream.getvalue())
+        return stream
 
-    monkeypatch.setattr(Path, "read_bytes", read_and_swap)
+    monkeypatch.setattr(Path, "open", open_and_swap)
     (component,) = load()
 
     assert sys.modules[type(component).__module__].LIMIT == 1
-    assert "LIMIT = 2" in (place.here / "helper.py").read_text()
+    for name in ("helper.py", "policy.py"):
+        assert "LIMIT = 2" in (place.here / name).read_text()
     assert not place.mark.exists()
 
 

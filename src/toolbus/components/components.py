@@ -10,6 +10,7 @@ from toolbus.components.adapters import ToolAdapter, misspelt_method, signature_
 from toolbus.components.bound_adapters import BoundAdapter
 from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
 from toolbus.components.marks import marked, tools_of
+from toolbus.components.ranks import rank_behind
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -38,10 +39,6 @@ _EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY = 200
 APPEND_PRIORITY = 50
 
-_BEHIND_ALL = -1_000_000, 100_000
-"""From where on what stands behind has its priorities, and how far they go from there."""
-_BEHIND = -500, 400
-"""Below 0 and above -1,000: what comes last on purpose still does, as a redaction of the copy."""
 
 Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
@@ -294,9 +291,7 @@ class AgentComponent:
         # A host that subscribes itself forgets what it subscribed when it leaves its bus.
         subscriber = agent if isinstance(agent, Subscribing) else agent.bus
         if self._is_behind and handler != self._on_tool_call_before_adapter:
-            is_last = kind == "guard" or bool(getattr(event, "answer", ()))
-            start, reach = _BEHIND_ALL if is_last else _BEHIND
-            options["priority"] = start + max(-reach, min(options.get("priority", 100), reach))
+            options["priority"] = rank_behind(event, kind, options.get("priority", 100))
         subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
         self._undo += (subscribe(event, handler, **options).cancel,)

@@ -100,10 +100,11 @@ def _speaks_of_us(project: Path) -> bool:
     return isinstance(tools, dict) and "toolbus" in tools
 
 
-def read_bytes(file: Path) -> bytes:
-    """Return the bytes of *file*; raises `ConfigurationError` if it cannot be read."""
+def read_bytes(file: Path, limit: int | None = None) -> bytes:
+    """Return the bytes of *file*; raises `ConfigurationError` if it cannot, or has over *limit*."""
     try:
-        return file.read_bytes()
+        with file.open("rb") as stream:
+            data = stream.read(-1 if limit is None else limit + 1)
     except FileNotFoundError:
         raise ConfigurationError(
             "there is no such file; write one, or name another", str(file)
@@ -111,6 +112,9 @@ def read_bytes(file: Path) -> bytes:
     except OSError as error:
         reason = f"it cannot be read: {error.strerror}"
         raise ConfigurationError(reason, str(file)) from error
+    if limit is not None and len(data) > limit:
+        raise ConfigurationError(f"it is longer than {limit:,} bytes; name no such file", str(file))
+    return data
 
 
 def _decode(file: Path, data: bytes) -> str:

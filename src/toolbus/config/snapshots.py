@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from toolbus.config.documents import Document
 
 _MODULE = re.compile(r"(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*):[\w.]+")
+_LONGEST = 2**26
+"""Bytes of a file; what is longer, or has no end, is no part of a configuration."""
 _NOT_LOCAL = sys.stdlib_module_names | {"toolbus"}
 """What no file beside a configuration may stand for."""
 
@@ -75,7 +77,7 @@ def read_private(file: Path, configuration: Path) -> bytes:
     except OSError:
         reason = None  # Reading it says what is wrong.
     if reason is None:
-        return read_bytes(file)
+        return read_bytes(file, _LONGEST)
     way_out = "make it yours alone, or name the configuration with --config"
     what = "" if file == configuration else f"it names {str(file)!r}, and "
     raise ConfigurationError(f"refused: {what}{reason}; {way_out}", str(configuration))
@@ -91,6 +93,7 @@ class _Walk:
         self._modules: dict[str, ModuleSource] = {}
         self._entries: dict[Path, str] = {}
         self._folders: set[Path] = set()
+        self._homes: dict[str, Path] = {}
         self._waiting: list[tuple[Path, str, ModuleSource]] = []
 
     def snapshot(self) -> Snapshot:
@@ -125,7 +128,9 @@ class _Walk:
         while self._waiting:
             folder, package, module = self._waiting.pop()
             for name in _imports(module.source or b"", package):
-                self._add(folder, name)
+                # What is not beside it may be elsewhere in the project, where Python looks, too.
+                if not self._add(folder, name):
+                    self.take_module(name)
 
     def _take_python(self, file: Path) -> None:
         """Read *file* as `import_file` would name it."""
@@ -142,27 +147,39 @@ class _Walk:
             self._add(folder, name)
         self._entries[file] = name
 
-    def _add(self, folder: Path, name: str) -> None:
-        """Read the module *name* below *folder*, and the packages that it is in."""
+    def _add(self, folder: Path, name: str) -> bool:
+        """Read the module *name* below *folder*, and its packages; return whether one is there."""
         parts = name.split(".")
         if parts[0] in _NOT_LOCAL:
-            return
+            return True
+        if (home := self._homes.get(parts[0], folder)) != folder:
+            self._check_same(parts[0], folder / parts[0])
         for depth in range(1, len(parts) + 1):
             dotted = ".".join(parts[:depth])
             if dotted in self._modules:
                 continue
-            module = self._find(folder.joinpath(*parts[:depth]))
+            module = self._find(home.joinpath(*parts[:depth]))
             # A folder alone is a package, too, unless something installed has its name.
             if module is None or (module.source is None and (dotted == name or _spec(dotted))):
-                return
+                return depth > 1
             package = dotted if module.is_package else ".".join(parts[: depth - 1])
-            self._put(folder, dotted, package, module)
+            self._homes[parts[0]] = home
+            self._put(home, dotted, package, module)
+        return True
 
     def _find(self, path: Path) -> ModuleSource | None:
         for file, is_package in ((path / "__init__.py", True), (Path(f"{path}.py"), False)):
             if file.is_file():
                 return ModuleSource(file, self._read(Path(os.path.realpath(file))), is_package)
         return ModuleSource(path, None, is_package=True) if path.is_dir() else None
+
+    def _check_same(self, name: str, path: Path) -> None:
+        """Raise `ConfigurationError` if *name*, known already, would mean something else here."""
+        files = [file for file in (path / "__init__.py", Path(f"{path}.py")) if file.is_file()]
+        if files:
+            known = self._modules[name].file
+            reason = f"two modules are called {name!r}: {known} and {files[0]}; rename one"
+            raise ConfigurationError(reason, str(self._document.file))
 
     def _put(self, folder: Path, name: str, package: str, module: ModuleSource) -> None:
         self._modules[name] = module
@@ -248,6 +265,8 @@ def _imports(source: bytes, package: str) -> Iterator[str]:
             yield from [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: package.count(".") + 2 - node.level]
+            if node.level and not above:
+                continue  # It leads out of the package.
             start = [*(above if node.level else ()), *([node.module] if node.module else ())]
             names = [(*start, alias.name) for alias in node.names if alias.name != "*"]
             yield from [".".join(each) for each in (start, *names) if each and all(each)]
