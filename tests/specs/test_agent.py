@@ -988,6 +988,45 @@ async def test_two_agents_never_mix():
     assert sorted(heard) == [("left", "left")] * 2 + [("right", "right")] * 2
 
 
+async def test_one_bus_one_agent_of_an_id():
+    bus, heard = EventBus(), []
+
+    class Watch(AgentComponent):
+        def __init__(self, mark):
+            self.mark = mark
+
+        @on(RUN_BEFORE)
+        def look(self, ctx):
+            heard.append((self.mark, ctx.scope.agent_id))
+
+    def make(number, bus=bus):
+        options = {"agent_id": "clerk", "components": [Watch(number)]}
+        return Agent(ScriptedModel(["hi"]), bus=bus, **options)
+
+    first = make(1)
+    before = bus.handlers(RUN_BEFORE)
+    with pytest.raises(RegistrationError) as refused:
+        make(2)
+    assert refused.value.what == "agent 'clerk'"
+    assert "another agent on this bus has that id" in refused.value.reason
+    assert "give it another `agent_id` or bus, or close the other" in refused.value.reason
+    assert bus.handlers(RUN_BEFORE) == before
+    elsewhere = make(3, EventBus())
+
+    await first.run("go")
+    await elsewhere.run("go")
+    await first.aclose()
+    second = make(4)
+    await second.run("go")
+    del second
+    third = make(5)
+    await third.run("go")
+
+    assert heard == [(number, "clerk") for number in (1, 3, 4, 5)]
+    await third.aclose()
+    await elsewhere.aclose()
+
+
 async def test_handlers_above_reach_below():
     bus = EventBus()
     below = Agent(ScriptedModel([asks("1", "no"), "found"]), tools=[echo], bus=bus, agent_id="sub")
@@ -1027,7 +1066,7 @@ async def test_a_sub_agent_shares_the_bus():
         agent_for(tools=[stranger])
     with pytest.raises(RegistrationError) as refused_later:
         agent.tools.add(stranger)
-    friend = agent_for(bus=agent.bus, tools=[]).as_tool("friend")
+    friend = agent_for(bus=agent.bus, agent_id="friend", tools=[]).as_tool("friend")
     agent.tools.add(friend)
     shared.add(stranger)
     await agent.run("go")
@@ -2022,12 +2061,12 @@ async def test_the_whole_catalogue_is_fired():
     bus = EventBus()
     recorder = Recorder(bus)
     working = agent_for(asks("1"), asks("2", name="fail"), "done", tools=[echo, fail], bus=bus)
-    failing = agent_for(ModelError("m", "no answer"), bus=bus)
+    failing = agent_for(ModelError("m", "no answer"), bus=bus, agent_id="failing")
 
     await working.run("go")
     with pytest.raises(ModelError):
         await failing.run("go")
-    async for _ in agent_for("streamed", bus=bus).stream("go"):
+    async for _ in agent_for("streamed", bus=bus, agent_id="streaming").stream("go"):
         pass
 
     of_proxies = {MCP_REQUEST_BEFORE.name}

@@ -1,5 +1,6 @@
 """The scenarios of `specs/components.md`."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,8 +23,9 @@ from toolbus import (
     on,
     tool,
 )
-from toolbus.errors import RegistrationError
+from toolbus.errors import ClosedError, RegistrationError
 from toolbus.events import (
+    CATALOGUE,
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
     RUN_BEFORE,
@@ -851,6 +853,148 @@ async def test_a_failed_close_stops_no_other():
 
     assert log == ["install a", "close a"]
     assert handlers(bus) == []
+
+
+class Loud(ToolAdapter):
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
+        return response.map_text(str.upper)
+
+
+class Late(AgentComponent):
+    """Guards, has a tool and an adapter, and notes when it was installed and closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[str] = []
+        self.register_tool_adapter(Loud())
+
+    @guard(TOOL_CALL_BEFORE)
+    def refuse(self, ctx: EventContext[ToolCall]) -> Deny | None:
+        return Deny("not now") if ctx.value.arguments.get("path") == "now" else None
+
+    @tool
+    async def later(self) -> str:
+        """Come later."""
+        return "later"
+
+    async def install(self, agent: Any) -> None:
+        self.log.append("installed")
+
+    async def close(self) -> None:
+        self.log.append("closed")
+
+
+def state_of_agent(agent: Agent) -> Any:
+    """Return all that a component can leave behind at *agent*."""
+    handlers = [one for event in CATALOGUE for one in agent.bus.handlers(event)]
+    return handlers, [spec.name for spec in agent.tools.specs], agent.components
+
+
+async def test_adding_is_the_twin_of_removing():
+    first, early, between, during = Guarding(), Late(), Late(), Late()
+    model = scripted("one", (call_of("grow"),), (call_of("later", 2),), "done")
+
+    @tool
+    async def grow() -> str:
+        await agent.remove(between)
+        await agent.add(during)
+        return "grown"
+
+    waiting = agent_of(first)
+    await waiting.add(early)
+    before_the_start = list(early.log)
+    agent = agent_of(Guarding(), model=model, tools=[read, grow])
+    await agent.run("go")
+    alone = state_of_agent(agent)
+    await agent.add(between)
+    listed = [one.name for one in agent.bus.handlers(TOOL_CALL_BEFORE)]
+    priorities = [one.priority for one in agent.bus.handlers(TOOL_CALL_BEFORE)]
+    await agent.run("go on")
+
+    assert (before_the_start, await texts(waiting, "now")) == ([], ["NOT NOW"])
+    assert early.log == ["installed"]
+    assert (listed[0], priorities[:2]) == (f"Late.{PARAMETERS}", [202, 201])
+    offered = [[spec.name for spec in one.tools] for one in model.requests]
+    assert ["later" in names for names in offered] == [False, True, True, True]
+    assert (between.log, during.log) == (["installed", "closed"], ["installed"])
+    assert agent.messages[-2].text == "LATER"
+    await agent.remove(during)
+    assert state_of_agent(agent) == alone
+    await agent.add(between)
+    assert between.log == ["installed", "closed", "installed"]
+
+
+async def test_a_failed_addition_leaves_nothing():
+    class Needy(AgentComponent):
+        requires = (Late,)
+
+    class BadSetup(Late):
+        def setup(self, agent: Any) -> None:
+            agent.on(TOOL_CALL_AFTER, print)
+            agent.tools.add(read_all)
+            super().setup(agent)
+            raise ValueError("no set-up")
+
+    class BadInstall(Late):
+        async def install(self, agent: Any) -> None:
+            raise ValueError("no install")
+
+    class Hanging(Late):
+        async def install(self, agent: Any) -> None:
+            await asyncio.Event().wait()
+
+    there = Guarding()
+    agent = agent_of(there)
+    async with agent:
+        before = state_of_agent(agent)
+        errors = []
+        for component in (Needy(), Late, "late", Shout(), there, BadSetup(), BadInstall()):
+            with pytest.raises((RegistrationError, ValueError)) as caught:
+                await agent.add(component)  # type: ignore[arg-type]
+            errors.append(str(caught.value))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(agent.add(Hanging()), 0.01)
+
+        assert state_of_agent(agent) == before
+    assert errors == [
+        "component 'Needy': it requires Late; install that too",
+        "component 'Late': it is a class; give an instance, `Late(…)`",
+        "component 'late': expected an AgentComponent",
+        (
+            "component 'Shout': it is an adapter; give a component on which "
+            "`register_tool_adapter` was called"
+        ),
+        "component 'Guarding': it is installed already; make another one",
+        "no set-up",
+        "no install",
+    ]
+
+
+@tool
+async def read_all() -> str:
+    """Read all."""
+    return "all"
+
+
+async def test_a_closed_agent_takes_none():
+    class Slow(Late):
+        async def install(self, agent: Any) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+    begun, slow, late = asyncio.Event(), Slow(), Late()
+    agent = agent_of()
+    await agent.append("hi")
+
+    adding = asyncio.create_task(agent.add(slow))
+    await begun.wait()
+    await agent.aclose()
+    with pytest.raises(ClosedError):
+        await adding
+    with pytest.raises(ClosedError):
+        await agent.add(late)
+
+    assert (slow.host, late.host, agent.components) == (None, None, ())
 
 
 async def test_removing_undoes_both():

@@ -123,8 +123,11 @@ async def test_each_status_is_told(caplog):
     assert [entry.kind for entry in records[1].entries[-5:]] == ["transformer", *["guard"] * 4]
     bus, records = tapped()
 
-    def held(ctx):
-        return None
+    class Owner:
+        def method(self, ctx):
+            return None
+
+    held = Owner()
 
     @bus.on(ASKED, priority=900)
     def drop(ctx):
@@ -132,7 +135,7 @@ async def test_each_status_is_told(caplog):
         held = None
         gc.collect()
 
-    bus.on(ASKED, held, name="owner", weak=True)
+    bus.on(ASKED, held.method, name="owner", weak=True)
     bus.on(ASKED, changes(1.5), name="answered")
     bus.apply_sync(ASKED, "x")
     bus.apply_sync(WORD, "x")

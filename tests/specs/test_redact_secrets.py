@@ -27,6 +27,7 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
+from toolbus.components.participants import ComponentHost
 from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
@@ -618,7 +619,8 @@ async def test_only_named_tools_get_values():
 def sessions_of(component, tools):
     """Return a function that calls a tool in a session, all on one bus with *component*."""
     bus = EventBus()
-    host = Agent(ScriptedModel([]), bus=bus, agent_id="a", components=[component])
+    host = ComponentHost(bus, Scope(agent_id="a"))
+    component.setup(host)
 
     async def call(session, name, arguments):
         agent = Agent(ScriptedModel([]), bus=bus, agent_id="a", session_id=session, tools=tools)

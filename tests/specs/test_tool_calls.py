@@ -2296,7 +2296,13 @@ async def test_a_cancelled_tool_may_clean_up():
 
 async def test_calls_of_a_sub_agent_are_answered():
     bus, store, begun = EventBus(), MemoryStore(), asyncio.Event()
-    below = agent_of(asks(call_of("hang", 8), id="m-8"), bus=bus, tools=[hangs(begun)], store=store)
+    below = agent_of(
+        asks(call_of("hang", 8), id="m-8"),
+        bus=bus,
+        tools=[hangs(begun)],
+        store=store,
+        agent_id="below",
+    )
     agent = agent_of(
         asks(call_of("ask", 1, prompt="wait")),
         bus=bus,
@@ -2354,7 +2360,8 @@ async def test_an_interrupted_call_never_runs_again():
 
 async def test_every_kind_leaves_one_sequence():
     bus = EventBus()
-    below = agent_of(asks(call_of("note", 8), id="m-8"), bus=bus, tools=[notes([])])
+    answer, tools = asks(call_of("note", 8), id="m-8"), [notes([])]
+    below = agent_of(answer, bus=bus, tools=tools, agent_id="below")
     agent = agent_of(
         asks(call_of("note", 1), id="m-1"),
         asks(call_of("note", 2), call_of("note", 3), id="m-2"),

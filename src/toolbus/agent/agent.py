@@ -58,7 +58,7 @@ class Agent(LivingAgent):
         bus: shared with other agents, if given; else its own, and below another agent that one's.
         store: where messages are kept; in memory, if none is given.
         session_id: fresh, if none is given.
-        agent_id: who it is in every scope; fresh, if none is given.
+        agent_id: who it is in every scope, alone on its bus; fresh, if none is given.
         system: the system message of a new session.
         approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`.
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
@@ -118,6 +118,7 @@ class Agent(LivingAgent):
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
+        bus.agent_ids.claim(scope.agent_id, self)
         super().__init__(bus, self._config.tools, scope, components)
         self.set_before_tool_callback(before_tool_callback)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from toolbus.agent.sessions import AgentConfig, AgentSession
     from toolbus.agent.task_set import TaskSet
+    from toolbus.components.components import AgentComponent
     from toolbus.events.catalogue import RunResult
     from toolbus.tasks.loops import LoopLock
 
@@ -40,6 +41,16 @@ class LivingAgent(Participant):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    async def add(self, component: AgentComponent) -> None:
+        """Install *component* as the last one; what it requires must be there already.
+
+        Its handlers and guards hold at once, its tools and signatures from the next turn on: an
+        adapter that renames arguments also meets the calls that the model has made before.
+        If it cannot be installed, nothing of it stays. Raises `RegistrationError`, `ClosedError`,
+        and whatever its `install` raises.
+        """
+        await self._work.run(super().add(component))
 
     async def aclose(self) -> None:
         """Cancel runs, drain observers, release what components hold, close what is its own.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from toolbus.bus.dispatch.holding import Held
 from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler, check_options
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Taps
+from toolbus.bus.speakers import AgentIds, Numbers
 from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import check_event
@@ -46,26 +46,6 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
 
 
-class Numbers:
-    """Numbers for those who stand in a row on one bus, whichever agent they belong to.
-
-    Each who asks gets the number after the last one that somebody has, the first 1.
-    """
-
-    __slots__ = ("_taken",)
-
-    def __init__(self) -> None:
-        self._taken: list[int] = []
-
-    def take(self, owner: object) -> tuple[int, Callable[[], object]]:
-        """Return a number, and what gives it back; it goes with its *owner*, too."""
-        number = self._taken[-1] + 1 if self._taken else 1
-        self._taken.append(number)
-        give_back = weakref.finalize(owner, self._taken.remove, number)
-        give_back.atexit = False
-        return number, give_back
-
-
 class Registry(Subscribing):
     """The subscriptions of one bus; *signals* makes the signal that holds those of one event."""
 
@@ -74,7 +54,7 @@ class Registry(Subscribing):
         self._channels: dict[Event, Channel] = {}
         self._taps = Taps(self._outdate)
         # For components, whose handlers of parameters stand in a row across all agents.
-        self.numbers = Numbers()
+        self.numbers, self.agent_ids = Numbers(), AgentIds()
         # For agents that adopt it: who is called later is further in.
         self.depths = count(1)
         self._abandoned: AbandonedThreads | None = None

@@ -83,9 +83,72 @@ class Participant(Subscribing):
         """The installed components."""
         return self._components
 
+    async def add(self, component: AgentComponent) -> None:
+        """Install *component* as the last one; what it requires must be there already.
+
+        Its handlers and guards hold at once, its tools and signatures from the next turn on: an
+        adapter that renames arguments also meets the calls that the model has made before.
+        If it cannot be installed, nothing of it stays. Raises `RegistrationError`, and whatever
+        its `install` raises.
+        """
+        _check_components([component])
+        _check_requires((*self._components, component))
+        number_components((*self._components, component))
+        undo = self._set_up(component)
+        self._components = (*self._components, component)
+        if not self._installed:
+            return  # It is with the others, before the first step.
+        try:
+            await component.install(self)
+        except BaseException:
+            self._components = self._without(component)
+            undo()
+            raise
+        if component not in self._components:
+            await component.close()
+            reason = "it was removed before it was installed"
+            raise RegistrationError(f"component {component.name!r}", reason)
+
+    def _set_up(self, component: AgentComponent) -> Callable[[], None]:
+        """Set *component* up, or leave nothing of it; return what takes all that away again."""
+        if component in self._components:
+            reason = "it is installed already; make another one"
+            raise RegistrationError(f"component {component.name!r}", reason)
+        before = frozenset(self._subscriptions), frozenset(tool.spec.name for tool in self.tools)
+        try:
+            component.setup(self)
+        except BaseException:
+            self._undo_of(component, *before)()
+            raise
+        return self._undo_of(component, *before)
+
+    def _undo_of(
+        self,
+        component: AgentComponent,
+        subscriptions: frozenset[OwnedSubscription],
+        tools: frozenset[str],
+    ) -> Callable[[], None]:
+        """Return what takes *component* away, and what was not among those before its set-up."""
+        # A set-up of its own may have made some that `teardown` knows nothing of.
+        new_subscriptions = self._subscriptions.keys() - subscriptions
+        new_tools = {tool.spec.name for tool in self.tools} - tools
+
+        def undo() -> None:
+            if component.host is self:
+                component.teardown()
+            for subscription in new_subscriptions:
+                subscription.cancel()
+            for name in new_tools:
+                self.tools.remove(name)
+
+        return undo
+
+    def _without(self, component: AgentComponent) -> tuple[AgentComponent, ...]:
+        return tuple([other for other in self._components if other is not component])
+
     async def remove(self, component: AgentComponent) -> None:
         """Take *component* out: its handlers, tools and adapters, then what it holds."""
-        others = tuple([other for other in self._components if other is not component])
+        others = self._without(component)
         if len(others) == len(self._components):
             raise RegistrationError(f"component {component.name!r}", "it is not installed here")
         _check_requires(others)
@@ -110,10 +173,13 @@ class Participant(Subscribing):
 
     async def _install(self) -> None:
         """Let each component acquire what it needs, or none: then raise what one raised."""
+        installed: list[AgentComponent] = []
         async with AsyncExitStack() as undo:
-            for component in self._components:
-                await component.install(self)
-                undo.push_async_callback(component.close)
+            # One may add others while it is installed.
+            while waiting := [each for each in self._components if each not in installed]:
+                await waiting[0].install(self)
+                installed.append(waiting[0])
+                undo.push_async_callback(waiting[0].close)
             undo.pop_all()
         self._installed = True
 
@@ -130,21 +196,26 @@ class Participant(Subscribing):
                 component.teardown()
         for subscription in tuple(self._subscriptions):
             subscription.cancel()
+        for bus in (self.bus, *tuple(self._joined)):
+            bus.agent_ids.release(self.scope.agent_id, self)
         self._joined.clear()
 
     def _join(self, bus: EventBus) -> None:
         """Be heard on *bus* as well, that of a caller, with all that is subscribed, now and later.
 
-        It keeps neither the bus nor, there, what is cancelled here.
+        It keeps neither the bus nor, there, what is cancelled here. Raises `RegistrationError` if
+        another agent of its id is there.
         """
         if bus is self.bus or bus in self._joined:
             return
+        bus.agent_ids.claim(self.scope.agent_id, self)
         joined = self._joined[bus] = JoinedBus(next(bus.depths), {})
         try:
             for subscription in tuple(self._subscriptions):
                 joined.attach(bus, subscription)
         except BaseException:
             del self._joined[bus]
+            bus.agent_ids.release(self.scope.agent_id, self)
             for end in joined.ends.values():
                 end()
             raise

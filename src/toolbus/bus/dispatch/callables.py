@@ -32,6 +32,13 @@ def is_generator(handler: Callable[..., Any]) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
+def is_local(handler: Callable[..., Any]) -> bool:
+    """Tell whether *handler* is a lambda, or a function that was defined inside a function."""
+    return inspect.isfunction(handler) and (
+        handler.__name__ == "<lambda>" or "<locals>" in handler.__qualname__
+    )
+
+
 def takes_one(function: Callable[..., Any]) -> bool:
     """Tell whether *function* can be called with one argument."""
     return takes(function, 1)

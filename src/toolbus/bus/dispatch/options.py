@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, r
 
 from msgspec import Struct
 
-from toolbus.bus.dispatch.callables import is_async, is_generator, takes_one
+from toolbus.bus.dispatch.callables import is_async, is_generator, is_local, takes_one
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.holding import can_be_weak
 from toolbus.bus.dispatch.selection import problems_of_selection
@@ -116,3 +116,6 @@ def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions)
         yield "a sync handler cannot be timed out; add thread=True"
     if options.weak and not can_be_weak(handler):
         yield "it cannot be held weakly; leave out weak=True"
+    if options.weak and is_local(handler):
+        reason = "nobody else holds a lambda or a function inside a function for long"
+        yield f"{reason}; leave out weak=True, or give a method of an object that lives on"
