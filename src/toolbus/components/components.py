@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import Subscribing
 from toolbus.components.adapters import ToolAdapter, misspelt_method, signature_problem
@@ -26,14 +26,13 @@ from toolbus.messages.records import ToolCall, ToolMessage
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import HandlerOptions
+    from toolbus.components.host import Host
     from toolbus.components.marks import Mark
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
     from toolbus.messages.records import Message
-    from toolbus.tools.toolset import Toolset
 
 _EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY = 200
@@ -41,31 +40,6 @@ APPEND_PRIORITY = 50
 
 
 Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
-
-
-class Host(Protocol):
-    """What a component is installed on: an agent, or anything else that offers these four."""
-
-    @property
-    def bus(self) -> EventBus:
-        """Where its handlers are subscribed."""
-
-    @property
-    def tools(self) -> Toolset:
-        """Where its tools are added."""
-
-    @property
-    def scope(self) -> Scope:
-        """Whose events its handlers hear, sub-agents included; without an agent id: everyone's."""
-
-    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
-        """Return what is kept under *name* for the session of *scope*, a sub-agent's its own.
-
-        With *shared* it is that of the outermost agent above, one for all below it. Without a
-        *scope* it is that of the host itself; raises `RegistrationError` if it has many, as the
-        proxy. Names are shared by all components of a host: `AgentComponent.state` gives its own.
-        """
-        ...
 
 
 class AgentComponent:

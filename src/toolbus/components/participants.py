@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
-from inspect import isawaitable
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.components.adapters import ToolAdapter
+from toolbus.components.callbacks import BeforeToolCallback, before_tool
 from toolbus.components.components import AgentComponent
 from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
 from toolbus.components.state import state_of
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
-from toolbus.messages.immutable import thaw
 from toolbus.store.memory import MemoryStore
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
 
-    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
-    from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
 
 _NOBODY = Scope(agent_id="agent")
-Changed: TypeAlias = Mapping[str, Any] | None
-BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
-"""Gets a tool's name and a copy of the arguments; what it returns is laid over them."""
 
 
 class Participant(Subscribing):
@@ -164,7 +157,8 @@ class Participant(Subscribing):
         and handlers of a higher priority, or of the same that were there before, made of the call,
         and guards judge what it makes of it. It gets the tool's name and a copy of the arguments,
         also in sub-agents; a dict that it returns is laid over the arguments. If it raises, that
-        is logged and the call goes on. Raises `RegistrationError` for what cannot be called so.
+        is logged and the call goes on. A sync one holds up the event loop while it runs. Raises
+        `RegistrationError` for what cannot be called so.
         """
         handler = None if callback is None else before_tool(callback)
         if self._callback is not None:
@@ -275,28 +269,6 @@ def number_components(components: Sequence[AgentComponent]) -> None:
             numbers = (number for number in count(1) if (component.name, number) not in taken)
             component.number = next(numbers)
             taken.add((component.name, component.number))
-
-
-def before_tool(
-    callback: BeforeToolCallback,
-) -> Callable[[EventContext[ToolCall]], Coroutine[Any, Any, ToolCall | None]]:
-    """Return *callback* as a handler of `TOOL_CALL_BEFORE`.
-
-    Raises `RegistrationError` for what cannot take a name and arguments.
-    """
-    if not callable(callback) or isinstance(callback, type) or not takes(callback, 2):
-        reason = (
-            "it must be callable with the tool's name and the arguments, `callback(name, args)`"
-        )
-        raise RegistrationError(f"before_tool_callback {callback!r}", reason)
-
-    async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:
-        changed = callback(ctx.value.name, thaw(ctx.value.arguments))
-        if isawaitable(changed):
-            changed = await changed
-        return None if changed is None else ctx.value.merge_arguments(changed)
-
-    return before_tool_callback
 
 
 def check_no_class(kind: str, candidate: Any) -> None:

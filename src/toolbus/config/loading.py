@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from toolbus.agent.agent import Agent
-    from toolbus.components.components import Host
+    from toolbus.components.host import Host
     from toolbus.config.configuration import Configuration
 
 _WANTED = "agent, bus or component"
