@@ -15,10 +15,9 @@ from toolbus.components.adapters import ToolAdapter
 from toolbus.components.callbacks import BeforeToolCallback, before_tool
 from toolbus.components.components import AgentComponent
 from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
-from toolbus.components.state import state_of
+from toolbus.components.state import StateSource
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
-from toolbus.store.memory import MemoryStore
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Participant(Subscribing):
         self._components, self._installed = _check_components(components), False
         _check_requires(self._components)
         number_components(self._components)
-        self._memory = MemoryStore()
+        self._states = StateSource()
         try:
             for component in self._components:
                 component.setup(self)
@@ -64,12 +63,11 @@ class Participant(Subscribing):
 
         See `Host.state`.
         """
-        store, session_id = self._state_place()
-        return state_of(store, session_id, name, scope, shared=shared)
+        return self._states.get(self._state_place(), name, scope, shared=shared)
 
     def _state_place(self) -> tuple[Store, str]:
         """Return where states are kept, and the session that it runs itself, if any."""
-        return self._memory, self.scope.session_id
+        return self._states.memory, self.scope.session_id
 
     @property
     def components(self) -> tuple[AgentComponent, ...]:
@@ -254,11 +252,12 @@ class ComponentHost:
 
     def __init__(self, bus: EventBus | None = None, scope: Scope = _NOBODY) -> None:
         self.bus, self.tools, self.scope = EventBus() if bus is None else bus, Toolset(), scope
-        self._memory = MemoryStore()
+        self._states = StateSource()
 
     def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
         """Return what is kept, in memory, under *name*; see `Host.state`."""
-        return state_of(self._memory, self.scope.session_id, name, scope, shared=shared)
+        place = self._states.memory, self.scope.session_id
+        return self._states.get(place, name, scope, shared=shared)
 
 
 def number_components(components: Sequence[AgentComponent]) -> None:

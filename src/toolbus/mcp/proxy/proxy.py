@@ -54,11 +54,11 @@ class Proxy(Participant):
             await self.bus.aclose()
 
     def _state_place(self) -> tuple[Store, str]:
-        return self._memory if self.store is None else self.store, ""
+        return self._states.memory if self.store is None else self.store, ""
 
     def discard_session(self, session_id: str) -> None:
         """Forget what components keep in memory for a session that is over."""
-        self._memory.discard_session(session_id)
+        self._states.memory.discard_session(session_id)
 
     @property
     def judging(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -55,7 +54,7 @@ class ProxySession:
         self._directions = directions
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
-        self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store)
+        self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store, proxy.discard_session)
         self._pending = PendingRequests()
         self._asked = self._pending.asked
         response_filter = ResponseFilter(proxy.bus, self.scope)
@@ -72,7 +71,6 @@ class ProxySession:
         self._requests = ClientRequests(proxy.bus, self.scope, self._forward)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
-        self._forget = partial(proxy.discard_session, self.scope.session_id)
 
     def from_client(self, line: bytes, directions: Directions | None = None) -> None:
         """Take a line of the client."""
@@ -154,7 +152,6 @@ class ProxySession:
         if tasks:
             await asyncio.wait(tasks)
         await self._log.close()
-        self._forget()
 
     @property
     def _under_way(self) -> tuple[asyncio.Task[Any], ...]:
