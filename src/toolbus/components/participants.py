@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
-from toolbus.components.adapters import ToolAdapter
 from toolbus.components.callbacks import BeforeToolCallback, before_tool
+from toolbus.components.checks import check_components, check_requires
 from toolbus.components.components import AgentComponent
 from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
 from toolbus.components.state import StateSource
@@ -47,8 +47,8 @@ class Participant(Subscribing):
         # The buses of its callers, on which it is heard, too.
         self._joined: WeakKeyDictionary[EventBus, JoinedBus] = WeakKeyDictionary()
         self._callback: Subscription | None = None
-        self._components, self._installed = _check_components(components), False
-        _check_requires(self._components)
+        self._components, self._installed = check_components(components), False
+        check_requires(self._components)
         number_components(self._components)
         self._states = StateSource()
         try:
@@ -82,8 +82,8 @@ class Participant(Subscribing):
         If it cannot be installed, nothing of it stays. Raises `RegistrationError`, and whatever
         its `install` raises.
         """
-        _check_components([component])
-        _check_requires((*self._components, component))
+        check_components([component])
+        check_requires((*self._components, component))
         number_components((*self._components, component))
         undo = self._set_up(component)
         self._components = (*self._components, component)
@@ -142,7 +142,7 @@ class Participant(Subscribing):
         others = self._without(component)
         if len(others) == len(self._components):
             raise RegistrationError(f"component {component.name!r}", "it is not installed here")
-        _check_requires(others)
+        check_requires(others)
         component.teardown()
         self._components = others
         if self._installed:
@@ -268,38 +268,3 @@ def number_components(components: Sequence[AgentComponent]) -> None:
             numbers = (number for number in count(1) if (component.name, number) not in taken)
             component.number = next(numbers)
             taken.add((component.name, component.number))
-
-
-def check_no_class(kind: str, candidate: Any) -> None:
-    """Raise `RegistrationError` for a class in place of an instance, a *kind* of thing."""
-    if isinstance(candidate, type):
-        reason = f"it is a class; give an instance, `{candidate.__name__}(…)`"
-        raise RegistrationError(f"{kind} {candidate.__name__!r}", reason)
-
-
-def _check_components(components: Any) -> tuple[AgentComponent, ...]:
-    """Return *components*; raises `RegistrationError` for what is none among them."""
-    if not isinstance(components, Iterable) or isinstance(components, str):
-        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
-    checked = tuple(components)
-    for component in checked:
-        check_no_class("component", component)
-        if isinstance(component, ToolAdapter):
-            way_out = "give a component on which `register_tool_adapter` was called"
-            raise RegistrationError(f"component {component.name!r}", f"it is an adapter; {way_out}")
-        if not isinstance(component, AgentComponent):
-            raise RegistrationError(f"component {component!r}", "expected an AgentComponent")
-    return checked
-
-
-def _check_requires(components: tuple[AgentComponent, ...]) -> None:
-    """Raise `RegistrationError` if one of *components* requires what is not among them."""
-    for component in components:
-        missing = [
-            wanted.__name__
-            for wanted in component.requires
-            if not any(isinstance(other, wanted) for other in components)
-        ]
-        if missing:
-            reason = f"it requires {', '.join(missing)}; install that too"
-            raise RegistrationError(f"component {component.name!r}", reason)
