@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import count
@@ -13,7 +12,6 @@ from toolbus.bus.bus import EventBus
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.components.callbacks import BeforeToolCallback, before_tool
 from toolbus.components.checks import check_components, check_requires
-from toolbus.components.components import AgentComponent
 from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
 from toolbus.components.state import StateSource
 from toolbus.errors import RegistrationError
@@ -21,10 +19,11 @@ from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
+    from toolbus.components.components import AgentComponent
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
     from toolbus.store.protocol import Store
