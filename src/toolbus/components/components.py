@@ -48,8 +48,7 @@ class AgentComponent:
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
     *enabled* may be switched at any time; its host gives it a *number* among those of its name.
-    *personal_settings* are parameters of its constructor that no project's configuration may
-    give, only the user's own: where a secret goes, say.
+    *personal_settings* are parameters that no project's configuration may give: see `specs/trust`.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
@@ -132,12 +131,10 @@ class AgentComponent:
         return self
 
     def stand_behind(self) -> Self:
-        """Let the components that do not stand behind come first; return it itself.
+        """Let handlers of components that do not stand behind come first; return it itself.
 
-        Its guards, and its handlers of events that can be answered, run after all of theirs; its
-        other handlers after those of theirs with a priority of 0 or more. Only arguments pass its
-        adapters first, as those of every later component. Raises `RegistrationError` as
-        `restrict` does.
+        Arguments still pass its adapters first, as those of every later component. Raises
+        `RegistrationError` if it has a `setup` of its own: nobody knows what that subscribes.
         """
         if type(self).setup is not AgentComponent.setup:
             reason = "it has a `setup` of its own, which could come before your own components"
