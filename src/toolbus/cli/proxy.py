@@ -41,6 +41,9 @@ No redirect is followed, so they reach the origin of the address and no other.
 A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
 HTTP log in to it by themselves, through the proxy.
 
+The handlers of a --config that changes are in force for new sessions of clients
+over HTTP, once `toolbus trust FILE` has seen it; other sessions keep theirs.
+
 Several servers stand in the configuration, each with a name that begins the
 names of its tools and prompts (files_read, wiki_search), also for handlers:
   [[server]]                          [[server]]

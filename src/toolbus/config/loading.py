@@ -60,6 +60,13 @@ def load_configuration(file: str | None = None) -> LoadedTarget:
     return _loaded(configuration.read(file))
 
 
+def load_changed(file: str) -> LoadedTarget:
+    """Return what the configuration *file* names, changed and trusted; raises `LoadError`."""
+    from toolbus.config import configuration  # noqa: PLC0415 - as above
+
+    return _loaded(configuration.read_changed(file))
+
+
 def load_nearest() -> LoadedTarget | None:
     """Return what is in force here, None if nothing is; raises `LoadError`."""
     from toolbus.config import configuration  # noqa: PLC0415 - as above

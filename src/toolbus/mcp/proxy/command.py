@@ -7,18 +7,19 @@ import logging
 import os
 import shutil
 import sys
-from contextlib import AsyncExitStack, contextmanager, redirect_stdout
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
-from toolbus.config.loading import load, load_configuration, load_nearest
+from toolbus.config.loading import load, load_changed, load_configuration, load_nearest
 from toolbus.errors import RegistrationError
 from toolbus.mcp.proxy.launching import launch
 from toolbus.mcp.proxy.proxy import Proxy
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
     from urllib.parse import SplitResult
 
@@ -106,8 +107,10 @@ def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
         raise UsageError(f"--header 'Authorization' and {TOKEN} say the same thing; give one")
 
 
-def _make_proxy(options: ProxyOptions) -> Proxy:
-    bus, components = load_components(options.targets, options.config, search=options.search)
+def _make_proxy(options: ProxyOptions, *, changed: bool = False) -> Proxy:
+    bus, components = load_components(
+        options.targets, options.config, search=options.search, changed=changed
+    )
     try:
         return Proxy(components, bus=bus, timeout=options.timeout)
     except RegistrationError as error:
@@ -129,15 +132,20 @@ def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Laun
 
 
 def load_components(
-    targets: Sequence[str], config: str | None = None, *, search: bool = False
+    targets: Sequence[str],
+    config: str | None = None,
+    *,
+    search: bool = False,
+    changed: bool = False,
 ) -> tuple[EventBus | None, list[AgentComponent]]:
     """Return the components that *config* and then *targets* name, and the bus if one is named.
 
     A target is `FILE.py[:name]` or a configuration. If none is named, *search* takes what is in
-    force here. Raises `LoadError`.
+    force here. A *config* that has *changed* has to be trusted. Raises `LoadError`.
     """
     bus, components = None, []
-    loaded = [] if config is None else [load_configuration(config)]
+    read = load_changed if changed else load_configuration
+    loaded = [] if config is None else [read(config)]
     if search and config is None and not targets and (nearest := load_nearest()) is not None:
         loaded.append(nearest)
     for target in (*loaded, *map(load, targets)):
@@ -168,6 +176,8 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
         gc.freeze()
         gc.enable()
         await opened.enter_async_context(proxy)
+        if options.config is not None:
+            await opened.enter_async_context(_following(options.config, options, proxy))
         limits = ProxyLimits(options.frame, options.grace)
         if options.listening is not None:
             return await _listen(ready, limits, options, options.listening)
@@ -187,6 +197,25 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             return await run_stdio(
                 proxy, command, limits, output=output, launched=launched, servers=servers
             )
+
+
+@asynccontextmanager
+async def _following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncIterator[None]:
+    """Follow the changes of *config*; a process with one session only tells of them."""
+    import asyncio  # noqa: PLC0415 - as above
+
+    from toolbus.mcp.proxy.reloading import follow  # noqa: PLC0415 - as above
+
+    # A bus that a module made is one for all: there is no other one for new sessions.
+    many = options.listening is not None and not proxy.shares_bus
+    async with AsyncExitStack() as made:
+        make = partial(_make_proxy, options, changed=True) if many else None
+        following = asyncio.create_task(follow(config, proxy, make, made))
+        try:
+            yield
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
 
 
 def _url_of(command: Sequence[str]) -> SplitResult | None:

@@ -37,6 +37,7 @@ class Proxy(Participant):
         timeout: float | None = None,
     ) -> None:
         self._own_bus = bus is None
+        self.successor: Proxy | None = None
         self.store, self.timeout = store, timeout
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id="proxy"), tuple(components))
 
@@ -59,6 +60,19 @@ class Proxy(Participant):
     def discard_session(self, session_id: str) -> None:
         """Forget what components keep in memory for a session that is over."""
         self._states.memory.discard_session(session_id)
+
+    @property
+    def latest(self) -> Proxy:
+        """The one for new sessions: itself, or what succeeded it."""
+        proxy = self
+        while proxy.successor is not None:
+            proxy = proxy.successor
+        return proxy
+
+    @property
+    def shares_bus(self) -> bool:
+        """Whether its bus is somebody else's."""
+        return not self._own_bus
 
     @property
     def judging(self) -> bool:

@@ -51,6 +51,8 @@ class ProxySession:
     """
 
     def __init__(self, proxy: Proxy, directions: Directions) -> None:
+        # From here on the session keeps it.
+        proxy = proxy.latest
         self._directions = directions
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
