@@ -167,9 +167,9 @@ async def test_what_is_no_json_is_refused(store):
         ),
         (lambda old: {"a": {1, 2}}, FreezeError, r"state 'mine': expected .*`set` - at `\$\.a`"),
         (lambda old: "x" * 2_000_000, FreezeError, r"2,000,002 bytes are more than .* in a file"),
-        (later, RegistrationError, "state 'mine': expected a function that is not async"),
-        (lambda old: later(old), RegistrationError, "not async"),  # noqa: PLW0108 - it hides it
-        (5, RegistrationError, "expected a function"),
+        (later, RegistrationError, "state 'mine': expected a sync function"),
+        (lambda old: later(old), RegistrationError, "a sync function"),  # noqa: PLW0108 - it hides it
+        (5, RegistrationError, "expected a sync function"),
     ):
         with pytest.raises(error, match=text):
             await state.update(change)
@@ -306,7 +306,7 @@ def test_a_proxy_keeps_sessions_apart(command, environment, tmp_path):
 async def test_who_serves_many_must_say_which():
     keeper = Keeper()
     async with Proxy([keeper]) as proxy:
-        with pytest.raises(RegistrationError, match=r"say which is meant, `host.state\(name, ctx"):
+        with pytest.raises(RegistrationError, match=r"say which is meant: `state\(…, ctx.scope"):
             keeper.state()
         for session in "ab":
             await proxy.state("x", Scope(session_id=session)).update(lambda old, own=session: own)

@@ -301,11 +301,16 @@ async def test_a_named_file_that_others_may_write(place, trust):
 
 
 async def test_the_user_s_own_is_judged_too(place):
-    place.guarded(f"import pathlib; pathlib.Path({str(place.mark)!r}).touch()\n{NEVER}").chmod(
-        0o646
-    )
+    file = place.guarded(f"import pathlib; pathlib.Path({str(place.mark)!r}).touch()\n{NEVER}")
 
-    assert refused().startswith(f"{place.own}/toolbus.toml: refused: others may write it")
+    (place.own / "mine.py").chmod(0o646)
+    named = refused()
+    file.chmod(0o646)
+
+    assert named.startswith(
+        f"{file}: refused: it names '{place.own}/mine.py', and others may write"
+    )
+    assert refused().startswith(f"{file}: refused: others may write it")
     assert not place.mark.exists()
 
 

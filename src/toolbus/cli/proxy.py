@@ -41,6 +41,9 @@ No redirect is followed, so they reach the origin of the address and no other.
 A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
 HTTP log in to it by themselves, through the proxy.
 
+The handlers of a --config that changes are in force for new sessions of clients
+over HTTP, once `toolbus trust FILE` has seen it; other sessions keep theirs.
+
 Several servers stand in the configuration, each with a name that begins the
 names of its tools and prompts (files_read, wiki_search), also for handlers:
   [[server]]                          [[server]]
@@ -74,6 +77,7 @@ def command() -> Command:
             config=parsed.config,
             search=not parsed.no_config,
             store=parsed.store,
+            log=parsed.log,
             timeout=parsed.timeout,
             frame=parsed.max_frame * 2**20,
             grace=parsed.grace,
@@ -107,6 +111,13 @@ def _add_arguments(parser: Parser) -> None:
         "--no-config", action="store_true", help="look for no toolbus.toml, not even your own"
     )
     parser.add_argument("--store", type=Path, metavar="FILE.db", help="keep sessions and ledgers")
+    parser.add_argument(
+        "--log",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="a line for each request, without arguments, on standard error or in FILE",
+    )
     parser.add_argument(
         "--timeout", type=_seconds, metavar="S", help="seconds a tool call may take (no limit)"
     )

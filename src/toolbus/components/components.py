@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import HandlerOptions
-    from toolbus.components.hosts import Host
+    from toolbus.components.host import Host
     from toolbus.components.installing import Installation
     from toolbus.components.marks import Mark
     from toolbus.components.state import State
@@ -50,8 +50,7 @@ class AgentComponent:
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
     *enabled* may be switched at any time; its host gives it a *number* among those of its name.
-    *personal_settings* are parameters of its constructor that no project's configuration may
-    give, only the user's own: where a secret goes, say.
+    *personal_settings* are parameters that no project's configuration may give: see `specs/trust`.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
@@ -139,12 +138,9 @@ class AgentComponent:
         return self._selector.patterns
 
     def stand_behind(self) -> Self:
-        """Let the components that do not stand behind come first; return it itself.
+        """Let handlers of others come first; arguments pass its adapters first all the same.
 
-        Its guards, and its handlers of events that can be answered, run after all of theirs; its
-        other handlers after those of theirs with a priority of 0 or more. Only arguments pass its
-        adapters first, as those of every later component. Raises `RegistrationError` as
-        `restrict` does.
+        Returns it itself; raises `RegistrationError` if it has a `setup` of its own.
         """
         if type(self).setup is not AgentComponent.setup:
             reason = "it has a `setup` of its own, which could come before your own components"

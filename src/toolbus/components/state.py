@@ -15,12 +15,14 @@ from __future__ import annotations
 import inspect
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.messages.codec import decoder, encode
 from toolbus.messages.immutable import check_text, freeze
 from toolbus.store.memory import MemoryStore
+from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +43,13 @@ class State:
     a copy to change.
     """
 
-    __slots__ = ("_name", "_session_id", "_store")
+    __slots__ = ("_lock", "_name", "_session_id", "_store")
 
-    def __init__(self, store: Store, session_id: str, name: str) -> None:
+    def __init__(
+        self, store: Store, session_id: str, name: str, lock: LoopLock | None = None
+    ) -> None:
         self._store, self._session_id, self._name = store, session_id, name
+        self._lock = LoopLock() if lock is None else lock
 
     async def read(self) -> Any:
         """Return the value, None if there is none; raises `StoreError`."""
@@ -63,18 +68,21 @@ class State:
         """
         if not callable(change) or is_async(change):
             raise self._refusal(change)
-        while True:
-            body = await self._body()
-            value = self._frozen(change(_value_of(body)))
-            new_body = None if value is None else self._encoded(value)
-            if new_body == body:
-                return value
-            swap = self._store.swap_state
-            if await swap(self._session_id, self._name, body, new_body):
-                return value
+        # The comparison is what counts. But of a hundred tasks that read at once one would win, and
+        # then one of ninety-nine: so those of one host wait for their turn.
+        async with self._lock.here():
+            while True:
+                body = await self._body()
+                value = self._frozen(change(_value_of(body)))
+                new_body = None if value is None else self._encoded(value)
+                if new_body == body or await self._swap(body, new_body):
+                    return value
 
     async def _body(self) -> bytes | None:
         return await self._store.read_state(self._session_id, self._name)
+
+    async def _swap(self, old: bytes | None, new: bytes | None) -> bool:
+        return await self._store.swap_state(self._session_id, self._name, old, new)
 
     def _frozen(self, value: Any) -> Any:
         if inspect.iscoroutine(value):
@@ -96,14 +104,39 @@ class State:
         return body
 
     def _refusal(self, change: object) -> RegistrationError:
-        reason = (
-            "expected a function that is not async, of the old value, which returns the new one"
-        )
+        reason = "expected a sync function that gets the old value and returns the new one"
         return RegistrationError(f"state {self._name!r}", f"{reason}, not {change!r}")
 
 
 def _value_of(body: bytes | None) -> Any:
     return None if body is None else freeze(_decode(body))
+
+
+class StateSource:
+    """Where a host gets its states from, with a lock for each that is in use."""
+
+    def __init__(self) -> None:
+        self.memory = MemoryStore()
+        self._locks: WeakValueDictionary[tuple[str, str], LoopLock] = WeakValueDictionary()
+
+    def get(
+        self, place: tuple[Store, str], name: str, scope: Scope | None, *, shared: bool
+    ) -> State:
+        """Return what a host keeps under *name*; see `Host.state`.
+
+        *place* is its store and its own session, "" if it has none. Raises `RegistrationError`.
+        """
+        _check_name(name)
+        store, session_id = place
+        if (trial := rehearsal.get()) is not None:
+            store, session_id = trial.store, session_id or trial.session_id
+        if scope is not None:
+            session_id = (scope.root_session_id if shared else "") or scope.session_id
+        elif not session_id:
+            reason = "many sessions are served here; say which is meant: `state(…, ctx.scope)`"
+            raise RegistrationError(f"state {name!r}", reason)
+        lock = self._locks.setdefault((session_id, name), LoopLock())
+        return State(store, session_id, name, lock)
 
 
 class Rehearsal(NamedTuple):
@@ -121,25 +154,12 @@ def rehearse(session_id: str) -> Rehearsal:
     return Rehearsal(MemoryStore(), session_id)
 
 
-def state_of(
-    store: Store, session_id: str, name: str, scope: Scope | None, *, shared: bool
-) -> State:
-    """Return what a host with *store* keeps under *name*; see `Host.state`.
-
-    *session_id* is the host's own, "" if it has none. Raises `RegistrationError`.
-    """
+def _check_name(name: object) -> None:
     try:
         check_text(name, "$")
     except FreezeError as error:
         raise RegistrationError(f"state {name!r}", error.reason) from None
-    if not 0 < len(name) <= MAX_NAME:
-        reason = f"expected a name of 1 to {MAX_NAME} characters, not of {len(name)}"
-        raise RegistrationError(f"state {name[:MAX_NAME]!r}", reason)
-    if (trial := rehearsal.get()) is not None:
-        store, session_id = trial.store, session_id or trial.session_id
-    if scope is not None:
-        session_id = (scope.root_session_id if shared else "") or scope.session_id
-    elif not session_id:
-        reason = "many sessions are served here; say which is meant, `host.state(name, ctx.scope)`"
-        raise RegistrationError(f"state {name!r}", reason)
-    return State(store, session_id, name)
+    text = str(name)
+    if not 0 < len(text) <= MAX_NAME:
+        reason = f"expected a name of 1 to {MAX_NAME} characters, not of {len(text)}"
+        raise RegistrationError(f"state {text[:MAX_NAME]!r}", reason)

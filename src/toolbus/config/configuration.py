@@ -14,6 +14,8 @@ enabled = false                 # then it is not even imported
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -23,9 +25,10 @@ from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
 from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
-from toolbus.config.trust import PERSONAL_SETTINGS, in_force
+from toolbus.config.trust import PERSONAL_SETTINGS, in_force, judge, own_folder
 from toolbus.config.values import MisfitError
-from toolbus.errors import LoadError, RegistrationError
+from toolbus.errors import ConfigurationError, LoadError, RegistrationError
+from toolbus.settings.ownership import foreign_hand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +96,21 @@ def read(file: Path | str | None = None) -> Configuration:
     configuration = _read_in_force(is_needed=True)
     assert configuration is not None  # noqa: S101 - for mypy: it is needed
     return configuration
+
+
+def read_changed(file: Path | str) -> Configuration:
+    """Return what *file* names, which has changed since somebody named it.
+
+    As it is now nobody has named it: it is the user's own, or trusted. Raises as `read` does.
+    """
+    path, folder = Path(os.path.realpath(Path(file).expanduser())), own_folder()
+    if folder is not None and path.parent == folder and foreign_hand(path) is None:
+        return read(path)
+    snapshot = judge(path).snapshot
+    if snapshot is None:
+        way_out = f"read it, then: toolbus trust {shlex.quote(str(path))}"
+        raise ConfigurationError(f"it is not trusted as it is now; {way_out}", str(path))
+    return _configuration([_Layer(snapshot.document, snapshot.modules)])
 
 
 def read_nearest() -> Configuration | None:

@@ -11,6 +11,8 @@ from toolbus.config.values import MisfitError, fit
 from toolbus.settings.hints import hint, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolbus.config.documents import Document
 
 TABLES = "component"
@@ -51,6 +53,15 @@ def read_entries(document: Document) -> tuple[Entry, ...]:
     entries = tuple([_entry(document, index, table) for index, table in enumerate(tables)])
     _check_unique(document, entries)
     return entries
+
+
+def named_uses(document: Document) -> Iterator[str]:
+    """Yield each `use` of *document*, whose form nobody has checked yet."""
+    tables = document.table.get(TABLES)
+    for table in tables if isinstance(tables, list) else ():
+        use = table.get("use") if isinstance(table, dict) else None
+        if isinstance(use, str):
+            yield use
 
 
 def _entry(document: Document, index: int, table: dict[str, Any]) -> Entry:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from toolbus.agent.agent import Agent
-    from toolbus.components.hosts import Host
+    from toolbus.components.host import Host
     from toolbus.config.configuration import Configuration
 
 _WANTED = "agent, bus or component"
@@ -59,6 +59,13 @@ def load_configuration(file: str | None = None) -> LoadedTarget:
     from toolbus.config import configuration  # noqa: PLC0415 - not for those who name a file of Python
 
     return _loaded(configuration.read(file))
+
+
+def load_changed(file: str) -> LoadedTarget:
+    """Return what the configuration *file* names, changed and trusted; raises `LoadError`."""
+    from toolbus.config import configuration  # noqa: PLC0415 - as above
+
+    return _loaded(configuration.read_changed(file))
 
 
 def load_nearest() -> LoadedTarget | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.config.documents import read_bytes, read_document, repository_of
+from toolbus.config.entries import named_uses
 from toolbus.config.offers import offered_modules
 from toolbus.errors import ConfigurationError
 from toolbus.settings.importing import lonely_name
@@ -60,7 +61,7 @@ def take_snapshot(file: Path, data: bytes | None = None) -> Snapshot:
     walk = _Walk(document, data)
     for text in _texts(document.table):
         walk.take(text)
-    names = {each for each in _uses(document.table) if ":" not in each}
+    names = {each for each in named_uses(document) if ":" not in each}
     for module in sorted([module for name in names for module in offered_modules(name)]):
         walk.take_module(module)
     walk.follow_imports()
@@ -211,14 +212,6 @@ def _texts(value: Any) -> Iterator[str]:
         case list():
             for each in value:
                 yield from _texts(each)
-
-
-def _uses(table: dict[str, Any]) -> Iterator[str]:
-    components = table.get("component")
-    for component in components if isinstance(components, list) else ():
-        use = component.get("use") if isinstance(component, dict) else None
-        if isinstance(use, str):
-            yield use
 
 
 def _file(folder: Path, text: str) -> Path | None:

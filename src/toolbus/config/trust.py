@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from toolbus.config.documents import NAME, find, read_document
+from toolbus.config.entries import named_uses
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.ownership import foreign_hand
 from toolbus.terminal.output import Output
@@ -154,7 +155,16 @@ def _own_document() -> Document | None:
     file = Path(os.path.realpath(folder / NAME))
     if reason := foreign_hand(file):
         raise ConfigurationError(f"refused: {reason}; make it yours alone", str(file))
-    return read_document(file)
+    document = read_document(file)
+    for use in named_uses(document):
+        source = use if use.endswith(".py") else use.rpartition(":")[0]
+        named = file.parent / Path(source).expanduser()
+        if not (source.endswith(".py") and named.is_file()):
+            continue  # What is not there is told when it is loaded.
+        if reason := foreign_hand(Path(os.path.realpath(named))):
+            named_reason = f"refused: it names {str(named)!r}, and {reason}; make it yours alone"
+            raise ConfigurationError(named_reason, str(file))
+    return document
 
 
 @contextmanager

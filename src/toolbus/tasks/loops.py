@@ -16,7 +16,7 @@ T = TypeVar("T")
 class LoopLock:
     """One lock in whatever loop runs; `async with lock.here():`."""
 
-    __slots__ = ("_lock", "_loop")
+    __slots__ = ("__weakref__", "_lock", "_loop")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None

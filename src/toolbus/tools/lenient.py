@@ -7,9 +7,9 @@ all, so that no valid value is changed, and where the value that it stands for f
 from __future__ import annotations
 
 import json
-import operator
 import re
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from toolbus.messages import schemas
 from toolbus.messages.immutable import freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.messages.records import JsonObject
 
@@ -31,6 +31,7 @@ _BRACKETS = {"{": ("}", "object"), "[": ("]", "array")}
 
 _KINDS = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
 _TYPES = {bool: "boolean", str: "string", type(None): "null", int: "integer"}
+_PLAIN = {bool, int, float, type(None)}
 _MAX_LEVELS = 100
 
 
@@ -59,24 +60,30 @@ class _Conversion:
         """Return *value* as *schema* has it; the same object if that is no other."""
         if not levels:
             raise RecursionError
-        match value:
-            case str():
-                return self._text(value, schema, levels)
-            case Mapping():
-                rules = list(self._in_force(schema, "object"))
-                new = {
-                    name: self.value(item, _member_rule(rules, name), levels - 1)
-                    for name, item in value.items()
-                }
-                return value if all(new[name] is value[name] for name in new) else new
-            case list() | tuple():
-                rules = list(self._in_force(schema, "array"))
-                items = [
-                    self.value(item, _item_rule(rules, index), levels - 1)
-                    for index, item in enumerate(value)
-                ]
-                return value if all(map(operator.is_, items, value)) else items
+        if isinstance(value, str):
+            return self._text(value, schema, levels)
+        if isinstance(value, Mapping):
+            rules = list(self._in_force(schema, "object"))
+            changed = self._changed(value.items(), partial(_member_rule, rules), levels)
+            return {**value, **changed} if changed else value
+        if isinstance(value, list | tuple):
+            rules = list(self._in_force(schema, "array"))
+            changed = self._changed(enumerate(value), partial(_item_rule, rules), levels)
+            new = [changed.get(index, item) for index, item in enumerate(value)]
+            return new if changed else value
         return value
+
+    def _changed(
+        self, items: Iterable[tuple[Any, Any]], rule_of: Callable[[Any], Any], levels: int
+    ) -> dict[Any, Any]:
+        """Return those of *items*, by their keys, that are other values by the rules for them."""
+        changed = {}
+        for key, item in items:
+            if type(item) not in _PLAIN:
+                new = self.value(item, rule_of(key), levels - 1)
+                if new is not item:
+                    changed[key] = new
+        return changed
 
     def _text(self, text: str, schema: Any, levels: int) -> Any:
         if schema is True or (isinstance(schema, Mapping) and schema.get("type") == "string"):

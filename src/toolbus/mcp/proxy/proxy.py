@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from toolbus.components.components import AgentComponent
+    from toolbus.mcp.proxy.request_log import RequestLog
     from toolbus.store.protocol import Store
 
 
@@ -26,6 +27,7 @@ class Proxy(Participant):
         bus: where they are subscribed; its other handlers are at work as well.
         store: keeps transcripts and ledgers; without one nothing is kept.
         timeout: seconds that a tool call may take; None: as long as it takes.
+        log: gets a line for each request of a client.
     """
 
     def __init__(
@@ -35,8 +37,11 @@ class Proxy(Participant):
         bus: EventBus | None = None,
         store: Store | None = None,
         timeout: float | None = None,
+        log: RequestLog | None = None,
     ) -> None:
+        self.log = log
         self._own_bus = bus is None
+        self.successor: Proxy | None = None
         self.store, self.timeout = store, timeout
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id="proxy"), tuple(components))
 
@@ -54,11 +59,24 @@ class Proxy(Participant):
             await self.bus.aclose()
 
     def _state_place(self) -> tuple[Store, str]:
-        return self._memory if self.store is None else self.store, ""
+        return self._states.memory if self.store is None else self.store, ""
 
     def discard_session(self, session_id: str) -> None:
         """Forget what components keep in memory for a session that is over."""
-        self._memory.discard_session(session_id)
+        self._states.memory.discard_session(session_id)
+
+    @property
+    def latest(self) -> Proxy:
+        """The one for new sessions: itself, or what succeeded it."""
+        proxy = self
+        while proxy.successor is not None:
+            proxy = proxy.successor
+        return proxy
+
+    @property
+    def shares_bus(self) -> bool:
+        """Whether its bus is somebody else's."""
+        return not self._own_bus
 
     @property
     def judging(self) -> bool:

@@ -13,7 +13,7 @@ from toolbus.store.write_behind import MAX_WAITING, WriteBehind
 from toolbus.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.bus.bus import EventBus
     from toolbus.messages.records import Message
@@ -26,10 +26,19 @@ _SOON = 0.005
 
 
 class SessionLog:
-    """Writes the session *session_id* to *store*; without one it keeps nothing."""
+    """Writes the session *session_id* to *store*; without one it keeps nothing.
 
-    def __init__(self, bus: EventBus, session_id: str, store: Store | None) -> None:
-        self.session_id = session_id
+    *discard* is told at its end which session is over, for what components keep in memory.
+    """
+
+    def __init__(
+        self,
+        bus: EventBus,
+        session_id: str,
+        store: Store | None,
+        discard: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self.session_id, self._discard = session_id, discard
         self._bus, self._store = bus, store
         # Whether a call may go to the server before it is written: if the last write was good.
         self.works = False
@@ -60,6 +69,7 @@ class SessionLog:
 
     async def close(self) -> None:
         """Write what waits, and the last records."""
+        self._discard(self.session_id)
         if self._end_tap is None:
             return
         self._end_tap()

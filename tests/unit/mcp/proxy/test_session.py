@@ -87,6 +87,17 @@ async def test_a_call_waits_for_one_list_and_goes_on():
         assert [one["id"] for one in wires.server] == [0, 1]
 
 
+async def test_what_components_keep_in_memory_ends_with_the_session():
+    proxy = Proxy([Watcher()])
+    async with proxy:
+        wires = Wires(proxy)
+        state = proxy.state("n", wires.session.scope)
+        await state.update(lambda _: 1)
+        await wires.session.close()
+
+        assert await state.read() is None
+
+
 async def test_the_list_is_asked_page_by_page_with_the_calls_metadata():
     async with wired(Watcher()) as wires:
         wires.call(1, _meta={"version": "2026-07-28", "progressToken": 1})

@@ -46,7 +46,7 @@ class Relay:
         frame = read_frame(request.body) if request.method == "POST" else None
         self._clients.shrink(self._limit)
         known = self._clients.get(request.headers.get(SESSION))
-        if self._proxy.judging if known is None else known.session.judging:
+        if self._proxy.latest.judging if known is None else known.session.judging:
             check_judged(request, frame)
         if known is not None:
             await self._pass_on(request, frame, known)
@@ -55,7 +55,7 @@ class Relay:
         if not (is_stateless(request.headers) and client.session.judging):
             await self._pass_on(request, frame, client)
             return
-        key = identity(request.fields)
+        key = identity(request.fields), self._proxy.latest
         self._listings.get(key, client.session)
         try:
             await self._pass_on(request, frame, client)

@@ -116,11 +116,13 @@ class SharedProcess:
         pending = PendingRequest(self, process, request, frame)
         # Known from here on, since its own tasks have perhaps not begun when the process dies.
         self._requests.add(pending)
-        self._listings.get(None, pending.session)
+        # As handlers left them: those of another configuration leave others.
+        key = self.proxy.latest
+        self._listings.get(key, pending.session)
         try:
             await pending.run()
         finally:
-            self._listings.put(None, pending.session)
+            self._listings.put(key, pending.session)
             self._requests.discard(pending)
             for alias in pending.aliases:
                 del self._open[alias]

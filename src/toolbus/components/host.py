@@ -1,4 +1,4 @@
-"""What a component needs of whom it is installed on."""
+"""What a component is installed on, as a protocol."""
 
 from __future__ import annotations
 
