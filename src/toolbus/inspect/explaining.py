@@ -117,6 +117,8 @@ class _HistoryWriter:
         self._screen.line(*describe_call(call), right=right, indent=2)
 
     def _dispatch(self, dispatch: DispatchView) -> None:
+        if not dispatch.handlers:
+            return
         self._section(
             f"{dispatch.event}: {dispatch.outcome}", f"all {duration_of(dispatch.duration_ns)}"
         )
