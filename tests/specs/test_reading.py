@@ -441,11 +441,11 @@ async def test_who_did_not_run_is_told(path, run):
     assert life[""][1] == "answers call call-1: denied"
     assert life["as it ran"] == ["it did not run"]
     passage = life["tool:call:before: denied"]
-    assert passage[2:4] == [
+    assert passage[1:3] == [
         "· never  transformer  100  skipped",
         "another sender, its `when` said no, or it was disabled",
     ]
-    assert passage[4:] == [
+    assert passage[3:] == [
         "✗ inside  guard  100  denied",
         "only inside the project",
         "· late  guard  7  not run",
