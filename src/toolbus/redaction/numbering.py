@@ -42,9 +42,9 @@ async def agree(registry: Numbered, work: Callable[[], T], state: State | None) 
             if state is None or registry.numbers == before:
                 return result
 
-            def claim(kept: Any) -> dict[str, Any]:
+            def claim(state: Any) -> dict[str, Any]:
                 nonlocal before, result
-                theirs = _numbers_in(kept)
+                theirs = _numbers_in(state)
                 if _is_claimed(registry.numbers, before, theirs):
                     registry.undo(before)
                     before = _highest(before, theirs)
@@ -76,8 +76,8 @@ def _highest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, in
     return {kind: max(some.get(kind, 0), others.get(kind, 0)) for kind in kinds}
 
 
-def _numbers_in(kept: Any) -> dict[str, int]:
+def _numbers_in(state: Any) -> dict[str, int]:
     """Return the numbers in what is kept, as far as they are some."""
-    numbers = kept.get("numbers") if isinstance(kept, Mapping) else None
+    numbers = state.get("numbers") if isinstance(state, Mapping) else None
     items = numbers.items() if isinstance(numbers, Mapping) else ()
     return {kind: number for kind, number in items if type(number) is int and number > 0}
