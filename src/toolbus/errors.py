@@ -11,6 +11,7 @@ ToolbusError
 │   └── HandlerContractError a handler gave back what it must not
 ├── DeadlineError         a handler or a tool took longer than it may
 ├── ToolNotRunError       a tool was executed without a runner
+├── RunStatusError        a run ended otherwise than "ok"
 ├── MessageDenied         a message was refused on its way into the transcript
 ├── AppendError           a message cannot enter the transcript now
 │   └── SessionBusyError  somebody else writes the session
@@ -145,6 +146,17 @@ class ToolNotRunError(ToolbusError):
             f"tool {self.name!r} is not executed directly: no guard would see the call; "
             "use `await ToolRunner(bus, toolset, scope).call(name, arguments)`"
         )
+
+
+class RunStatusError(ToolbusError):
+    """A run ended as *status*, which is not "ok"; see `RunResult.raise_for_status`."""
+
+    def __init__(self, status: str, reason: str | None) -> None:
+        self.status, self.reason = status, reason
+        super().__init__(status, reason)
+
+    def __str__(self) -> str:
+        return f"the run ended as {self.status!r}: {self.reason or 'no reason was given'}"
 
 
 class MessageDenied(ToolbusError):

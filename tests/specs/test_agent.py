@@ -37,6 +37,7 @@ from toolbus.errors import (
     MessageDenied,
     ModelError,
     RegistrationError,
+    RunStatusError,
     StoreError,
 )
 from toolbus.events import (
@@ -375,6 +376,31 @@ async def test_a_denied_run_reaches_no_model():
     assert (model.requests, list(agent.messages)) == ([], [])
     assert recorder.names == ["run:before", "run:after"]
     assert recorder.values(RUN_AFTER) == [result]
+
+
+async def test_a_result_tells_why_it_ended():
+    agent = agent_for("done", asks("1"), max_turns=1)
+    denying = agent_for()
+    denying.guard(RUN_BEFORE, lambda ctx: Deny("not today"))
+
+    fine, late = await agent.run("go"), await agent.run("go")
+    denied = await denying.run("go")
+    errors = []
+    for result in (denied, late):
+        with pytest.raises(RunStatusError) as caught:
+            result.raise_for_status()
+        errors.append((str(caught.value), caught.value.status))
+
+    assert fine.raise_for_status() is fine
+    assert [str(one) for one in (fine, denied, late)] == [
+        "done",
+        "denied: not today",
+        "max_turns: no final answer after 1 turns",
+    ]
+    assert errors == [
+        ("the run ended as 'denied': not today", "denied"),
+        ("the run ended as 'max_turns': no final answer after 1 turns", "max_turns"),
+    ]
 
 
 async def test_a_run_may_need_approval():

@@ -93,7 +93,7 @@ def kill(child: subprocess.Popen) -> list[str]:
     return lines
 
 
-async def test_a_session_goes_on(tmp_path):
+async def test_a_session_goes_on(tmp_path, caplog):
     path = tmp_path / "store.db"
     first = ScriptedModel([ASKING, "done"])
     async with SqliteStore(path) as store:
@@ -111,6 +111,11 @@ async def test_a_session_goes_on(tmp_path):
         assert texts(result.messages) == ["go on", "and on"]
         assert await store.read("s") == tuple(agent.messages) == (*before, *result.messages)
         assert [one.text for one in agent.messages if isinstance(one, SystemMessage)] == ["old"]
+        told = "session 's' goes on as it began, with another system message: "
+        assert caplog.messages == [f"{told}`system=` is that of a new session"]
+        again = Agent(ScriptedModel(["3"]), store=store, session_id="s", system="old")
+        await again.run("once more")
+        assert len(caplog.messages) == 1
 
 
 async def test_a_started_agent_has_the_messages():

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
-    from toolbus.components.participants import BeforeToolCallback
     from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
@@ -59,7 +59,8 @@ class Agent(LivingAgent):
         store: where messages are kept; in memory, if none is given.
         session_id: fresh, if none is given.
         agent_id: who it is in every scope, alone on its bus; fresh, if none is given.
-        system: the system message of a new session.
+        system: the system message of a new session; one that is resumed keeps its own, and if
+            that is another one, a warning is logged.
         approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`.
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
         before_tool_callback: see `set_before_tool_callback`.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.callables import takes
-from toolbus.components.participants import check_no_class
+from toolbus.components.checks import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object

@@ -78,8 +78,23 @@ class AgentSession:
     async def open(self) -> None:
         """Read what a former process left in the store, and begin the ledger."""
         await self._read()
+        self._compare_system()
         self._opened = True
         self._tap()
+
+    def _compare_system(self) -> None:
+        """Tell who gave a system message that a session with another one does not take."""
+        system, messages = self.config.system, self.transcript.messages
+        if system is None or not messages:
+            return
+        first = messages[0]
+        if not isinstance(first, SystemMessage) or first.content != system:
+            has = "another system message" if isinstance(first, SystemMessage) else "none"
+            logger.warning(
+                "session %r goes on as it began, with %s: `system=` is that of a new session",
+                self.scope.session_id,
+                has,
+            )
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:

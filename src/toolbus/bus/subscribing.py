@@ -145,7 +145,9 @@ class Subscribing:
 
         A handler fails open: what it raises is logged, and all goes on as if it were not there,
         whatever it would have refused. What must hold is a `guard`, or has `on_error="closed"`.
-        Raises `RegistrationError` for what could never work.
+        A sync one runs in the event loop, which stands still meanwhile, and all agents with it:
+        one that reads files or asks servers is async, or has `thread=True`. Raises
+        `RegistrationError` for what could never work.
 
         Args:
             event: what to handle.

@@ -131,10 +131,9 @@ class AgentComponent:
         return self
 
     def stand_behind(self) -> Self:
-        """Let handlers of components that do not stand behind come first; return it itself.
+        """Let handlers of others come first; arguments pass its adapters first all the same.
 
-        Arguments still pass its adapters first, as those of every later component. Raises
-        `RegistrationError` if it has a `setup` of its own: nobody knows what that subscribes.
+        Returns it itself; raises `RegistrationError` if it has a `setup` of its own.
         """
         if type(self).setup is not AgentComponent.setup:
             reason = "it has a `setup` of its own, which could come before your own components"

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from inspect import isawaitable
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
-from toolbus.components.adapters import ToolAdapter
-from toolbus.components.components import AgentComponent
+from toolbus.components.callbacks import BeforeToolCallback, before_tool
+from toolbus.components.checks import check_components, check_requires
 from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
 from toolbus.components.state import StateSource
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
-from toolbus.messages.immutable import thaw
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
+    from toolbus.components.components import AgentComponent
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
-    from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
 
 _NOBODY = Scope(agent_id="agent")
-Changed: TypeAlias = Mapping[str, Any] | None
-BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
-"""Gets a tool's name and a copy of the arguments; what it returns is laid over them."""
 
 
 class Participant(Subscribing):
@@ -54,8 +46,8 @@ class Participant(Subscribing):
         # The buses of its callers, on which it is heard, too.
         self._joined: WeakKeyDictionary[EventBus, JoinedBus] = WeakKeyDictionary()
         self._callback: Subscription | None = None
-        self._components, self._installed = _check_components(components), False
-        _check_requires(self._components)
+        self._components, self._installed = check_components(components), False
+        check_requires(self._components)
         number_components(self._components)
         self._states = StateSource()
         try:
@@ -89,8 +81,8 @@ class Participant(Subscribing):
         If it cannot be installed, nothing of it stays. Raises `RegistrationError`, and whatever
         its `install` raises.
         """
-        _check_components([component])
-        _check_requires((*self._components, component))
+        check_components([component])
+        check_requires((*self._components, component))
         number_components((*self._components, component))
         undo = self._set_up(component)
         self._components = (*self._components, component)
@@ -149,7 +141,7 @@ class Participant(Subscribing):
         others = self._without(component)
         if len(others) == len(self._components):
             raise RegistrationError(f"component {component.name!r}", "it is not installed here")
-        _check_requires(others)
+        check_requires(others)
         component.teardown()
         self._components = others
         if self._installed:
@@ -162,7 +154,8 @@ class Participant(Subscribing):
         and handlers of a higher priority, or of the same that were there before, made of the call,
         and guards judge what it makes of it. It gets the tool's name and a copy of the arguments,
         also in sub-agents; a dict that it returns is laid over the arguments. If it raises, that
-        is logged and the call goes on. Raises `RegistrationError` for what cannot be called so.
+        is logged and the call goes on. A sync one holds up the event loop while it runs. Raises
+        `RegistrationError` for what cannot be called so.
         """
         handler = None if callback is None else before_tool(callback)
         if self._callback is not None:
@@ -274,60 +267,3 @@ def number_components(components: Sequence[AgentComponent]) -> None:
             numbers = (number for number in count(1) if (component.name, number) not in taken)
             component.number = next(numbers)
             taken.add((component.name, component.number))
-
-
-def before_tool(
-    callback: BeforeToolCallback,
-) -> Callable[[EventContext[ToolCall]], Coroutine[Any, Any, ToolCall | None]]:
-    """Return *callback* as a handler of `TOOL_CALL_BEFORE`.
-
-    Raises `RegistrationError` for what cannot take a name and arguments.
-    """
-    if not callable(callback) or isinstance(callback, type) or not takes(callback, 2):
-        reason = (
-            "it must be callable with the tool's name and the arguments, `callback(name, args)`"
-        )
-        raise RegistrationError(f"before_tool_callback {callback!r}", reason)
-
-    async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:
-        changed = callback(ctx.value.name, thaw(ctx.value.arguments))
-        if isawaitable(changed):
-            changed = await changed
-        return None if changed is None else ctx.value.merge_arguments(changed)
-
-    return before_tool_callback
-
-
-def check_no_class(kind: str, candidate: Any) -> None:
-    """Raise `RegistrationError` for a class in place of an instance, a *kind* of thing."""
-    if isinstance(candidate, type):
-        reason = f"it is a class; give an instance, `{candidate.__name__}(…)`"
-        raise RegistrationError(f"{kind} {candidate.__name__!r}", reason)
-
-
-def _check_components(components: Any) -> tuple[AgentComponent, ...]:
-    """Return *components*; raises `RegistrationError` for what is none among them."""
-    if not isinstance(components, Iterable) or isinstance(components, str):
-        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
-    checked = tuple(components)
-    for component in checked:
-        check_no_class("component", component)
-        if isinstance(component, ToolAdapter):
-            way_out = "give a component on which `register_tool_adapter` was called"
-            raise RegistrationError(f"component {component.name!r}", f"it is an adapter; {way_out}")
-        if not isinstance(component, AgentComponent):
-            raise RegistrationError(f"component {component!r}", "expected an AgentComponent")
-    return checked
-
-
-def _check_requires(components: tuple[AgentComponent, ...]) -> None:
-    """Raise `RegistrationError` if one of *components* requires what is not among them."""
-    for component in components:
-        missing = [
-            wanted.__name__
-            for wanted in component.requires
-            if not any(isinstance(other, wanted) for other in components)
-        ]
-        if missing:
-            reason = f"it requires {', '.join(missing)}; install that too"
-            raise RegistrationError(f"component {component.name!r}", reason)

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from toolbus.errors import RunStatusError
 from toolbus.messages.fields import Record, check_texts, freeze_items, freeze_objects
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
 from toolbus.messages.parts import freeze_parts, join_text
@@ -65,7 +66,8 @@ class RunStart(Record, frozen=True, kw_only=True):
 class RunResult(Record, frozen=True, kw_only=True):
     """How a run ended: *message* is the model's last answer, *reason* says why if not "ok".
 
-    *usage* sums the counts of all answers, *messages* are those that the run appended.
+    *usage* sums the counts of all answers, *messages* are those that the run appended. Printed, it
+    is its text, or how and why it ended otherwise; `raise_for_status` raises that.
     """
 
     status: RunStatus
@@ -83,6 +85,15 @@ class RunResult(Record, frozen=True, kw_only=True):
     def text(self) -> str:
         """The text of the last answer, empty if there is none."""
         return "" if self.message is None else self.message.text
+
+    def __str__(self) -> str:
+        return self.text if self.status == "ok" else f"{self.status}: {self.reason}"
+
+    def raise_for_status(self) -> RunResult:
+        """Return it itself if the run ended as "ok"; else raise `RunStatusError`."""
+        if self.status != "ok":
+            raise RunStatusError(self.status, self.reason)
+        return self
 
 
 class ModelRequest(Record, frozen=True, kw_only=True):

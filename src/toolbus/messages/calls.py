@@ -17,7 +17,7 @@ from toolbus.messages.fields import (
 )
 from toolbus.messages.ids import MISSING_ID, fill_id
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
-from toolbus.messages.parts import Part, TextPart, freeze_content, join_text
+from toolbus.messages.parts import Part, TextPart, freeze_content, freeze_parts, join_text
 from toolbus.messages.text_walker import TextMapper, rewrite_parts
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class ToolResponse(Content, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.content != ():
-            freeze_content(self)
+            # Without the detour for texts, which costs a sixth.
+            (freeze_parts if type(self.content) is tuple else freeze_content)(self, "content")
         if self.structured is not None:
             freeze_json(self, "structured")
         if self.is_error is not False:

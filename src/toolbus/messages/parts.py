@@ -78,14 +78,13 @@ def freeze_parts(record: Struct, field: str) -> None:
     freeze_items(record, field, _KINDS)
 
 
-def freeze_content(record: Struct) -> None:
-    """Make a tuple of parts of the `content` of *record*, which may be a text."""
-    content = getattr(record, "content")  # noqa: B009 - no struct has it in general
-    if isinstance(content, str):
-        check_texts(record, "content")
-        force_setattr(record, "content", (TextPart(content),))
+def freeze_content(record: Struct, field: str) -> None:
+    """Make a tuple of parts of *field*, which may hold a text or a sequence of parts."""
+    if isinstance(getattr(record, field), str):
+        check_texts(record, field)
+        force_setattr(record, field, (TextPart(getattr(record, field)),))
     else:
-        freeze_parts(record, "content")
+        freeze_parts(record, field)
 
 
 def join_text(parts: tuple[Part, ...]) -> str:

@@ -22,7 +22,7 @@ class SessionPlaceholders:
     """Numbers the values of one session, by kind, without keeping any of them."""
 
     def __init__(self, key: bytes) -> None:
-        self._key, self._numbers = key, dict[tuple[str, bytes], int]()
+        self._key, self._numbered = key, dict[tuple[str, bytes], int]()
         self.numbers: dict[str, int] = {}
         self.lock, self._counting = LoopLock(), Lock()
 
@@ -30,18 +30,18 @@ class SessionPlaceholders:
         """Return what stands for *value*: `[email-1]`."""
         digest = blake2b(value.encode(errors="replace"), key=self._key, digest_size=16).digest()
         with self._counting:
-            number = self._numbers.get((kind, digest))
+            number = self._numbered.get((kind, digest))
             if number is None:
                 number = self.numbers.get(kind, 0) + 1
-                self.numbers[kind] = self._numbers[kind, digest] = number
+                self.numbers[kind] = self._numbered[kind, digest] = number
         return f"[{kind}-{number}]"
 
     def undo(self, numbers: Mapping[str, int]) -> None:
         """Forget the values whose numbers are higher than *numbers* say."""
         with self._counting:
-            for (kind, digest), number in tuple(self._numbers.items()):
+            for (kind, digest), number in tuple(self._numbered.items()):
                 if number > numbers.get(kind, 0):
-                    del self._numbers[kind, digest]
+                    del self._numbered[kind, digest]
             self.numbers = dict(numbers)
 
     def resume(self, texts: Iterable[str]) -> None:
