@@ -42,15 +42,9 @@ async def agree(registry: Numbered, work: Callable[[], T], state: State | None) 
             if state is None or registry.numbers == before:
                 return result
 
-<<<<<<< HEAD
-            def claim(state: Any) -> dict[str, Any]:
-                nonlocal before, result
-                theirs = _numbers_in(state)
-=======
             def claim(stored: Any) -> dict[str, Any]:
                 nonlocal before, result
                 theirs = _numbers_in(stored)
->>>>>>> main
                 if _is_claimed(registry.numbers, before, theirs):
                     registry.undo(before)
                     before = _highest(before, theirs)
@@ -82,14 +76,8 @@ def _highest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, in
     return {kind: max(some.get(kind, 0), others.get(kind, 0)) for kind in kinds}
 
 
-<<<<<<< HEAD
-def _numbers_in(state: Any) -> dict[str, int]:
-    """Return the numbers in what is kept, as far as they are some."""
-    numbers = state.get("numbers") if isinstance(state, Mapping) else None
-=======
 def _numbers_in(stored: Any) -> dict[str, int]:
     """Return the numbers in what is kept, as far as they are some."""
     numbers = stored.get("numbers") if isinstance(stored, Mapping) else None
->>>>>>> main
     items = numbers.items() if isinstance(numbers, Mapping) else ()
     return {kind: number for kind, number in items if type(number) is int and number > 0}
