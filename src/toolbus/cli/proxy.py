@@ -77,6 +77,7 @@ def command() -> Command:
             config=parsed.config,
             search=not parsed.no_config,
             store=parsed.store,
+            log=parsed.log,
             timeout=parsed.timeout,
             frame=parsed.max_frame * 2**20,
             grace=parsed.grace,
@@ -110,6 +111,13 @@ def _add_arguments(parser: Parser) -> None:
         "--no-config", action="store_true", help="look for no toolbus.toml, not even your own"
     )
     parser.add_argument("--store", type=Path, metavar="FILE.db", help="keep sessions and ledgers")
+    parser.add_argument(
+        "--log",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="a line for each request, without arguments, on standard error or in FILE",
+    )
     parser.add_argument(
         "--timeout", type=_seconds, metavar="S", help="seconds a tool call may take (no limit)"
     )

@@ -5,6 +5,7 @@ Only the revision of 2025-03-26 has batches: its basic/index, "Batching"; JSON-R
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.mcp.proxy.request_table import Send
+
+logger = logging.getLogger("toolbus")
 
 MOST_IN_BATCH = 1_000
 """How many frames a batch may hold: each is judged, and is a request to the server by itself."""
@@ -48,6 +51,7 @@ def refused_batch(batch: Sequence[bytes]) -> bytes | None:
         return error_frame(None, INVALID_REQUEST, "a batch holds at least one frame")
     if len(batch) <= MOST_IN_BATCH:
         return None
+    logger.warning("a batch of %d frames is refused", len(batch))
     reason = f"a batch holds at most {MOST_IN_BATCH} frames, not {len(batch)}; send several"
     errors = [error_frame(_id_of(part), INVALID_REQUEST, reason) for part in batch if _asks(part)]
     return b"[" + b",".join([error.strip() for error in errors]) + b"]\n" if errors else b""

@@ -132,10 +132,16 @@ class ProxiedCall:
                 return None
             for outcome in outcomes:
                 if outcome.requested.id == self.request.call.id:
+                    self._settle(outcome.status)
                     return await self._line_of(outcome, toolset)
             return self.request.line_of(refusal("a handler took the call away"))
         except (Refused, MessageDenied) as error:
+            self._settle("denied")
             return self.request.line_of(refusal(error.reason))
+
+    def _settle(self, status: str) -> None:
+        if (settle := self.request.directions.settle) is not None:
+            settle(self.request.id, status)
 
     async def _run_all(
         self, runner: ToolRunner, calls: Sequence[ToolCall], advertised: AdvertisedTools

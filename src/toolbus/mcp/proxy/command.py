@@ -9,6 +9,7 @@ import shutil
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
@@ -20,13 +21,13 @@ from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
-    from pathlib import Path
     from urllib.parse import SplitResult
 
     from toolbus.bus.bus import EventBus
     from toolbus.mcp.proxy.addresses import Listening
     from toolbus.mcp.proxy.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.launching import Launched
+    from toolbus.mcp.proxy.request_log import RequestLog
     from toolbus.mcp.proxy.stdio import ProxyLimits
 
 
@@ -55,6 +56,8 @@ class ProxyOptions(NamedTuple):
     search: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     """Names, in lower case, and values that a server at an address gets with each request."""
+    log: str | None = None
+    """A file that gets a line for each request, "-" for standard error."""
 
 
 def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
@@ -67,8 +70,9 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     stdout = sys.stdout
     servers = _read_servers(command, options)
     _check_headers(command, options)
+    log = _open_log(options.log, None if servers else command[0])
     with redirect_stdout(sys.stderr):
-        proxy = _make_proxy(options)
+        proxy = _make_proxy(options, log)
         launched = None if servers else _launch(command, proxy, options)
         # Not before the server starts: it does so while all this is loaded.
         import asyncio  # noqa: PLC0415
@@ -88,9 +92,11 @@ class _Ready(NamedTuple):
 
 
 def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
-    from toolbus.mcp.proxy.group.configured import read_settings  # noqa: PLC0415 - not for all
+    servers: Sequence[ServerSettings] = ()
+    if options.config is not None:
+        from toolbus.mcp.proxy.group.configured import read_settings  # noqa: PLC0415 - not for all
 
-    servers = read_settings(options.config)
+        servers = read_settings(options.config)
     if command and servers:
         raise UsageError(f"{options.config} names servers already; leave out {command[0]!r}")
     if not (command or servers):
@@ -107,12 +113,28 @@ def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
         raise UsageError(f"--header 'Authorization' and {TOKEN} say the same thing; give one")
 
 
-def _make_proxy(options: ProxyOptions, *, changed: bool = False) -> Proxy:
+def _open_log(file: str | None, program: str | None) -> RequestLog | None:
+    """Return the log in *file*, "-" for standard error, of requests to *program* or to several."""
+    if file is None:
+        return None
+    from toolbus.mcp.proxy.request_log import RequestLog, open_log  # noqa: PLC0415 - not for all
+
+    url = None if program is None else _url_of([program])
+    server = program if url is None else url.hostname
+    try:
+        return RequestLog(open_log(None if file == "-" else Path(file)), server)
+    except OSError as error:
+        raise UsageError(f"cannot log to {file!r}: {error.strerror}") from error
+
+
+def _make_proxy(
+    options: ProxyOptions, log: RequestLog | None = None, *, changed: bool = False
+) -> Proxy:
     bus, components = load_components(
         options.targets, options.config, search=options.search, changed=changed
     )
     try:
-        return Proxy(components, bus=bus, timeout=options.timeout)
+        return Proxy(components, bus=bus, timeout=options.timeout, log=log)
     except RegistrationError as error:
         raise UsageError(str(error)) from error
 
@@ -209,7 +231,7 @@ async def _following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncI
     # A bus that a module made is one for all: there is no other one for new sessions.
     many = options.listening is not None and not proxy.shares_bus
     async with AsyncExitStack() as made:
-        make = partial(_make_proxy, options, changed=True) if many else None
+        make = partial(_make_proxy, options, proxy.log, changed=True) if many else None
         following = asyncio.create_task(follow(config, proxy, make, made))
         try:
             yield

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from toolbus.components.components import AgentComponent
+    from toolbus.mcp.proxy.request_log import RequestLog
     from toolbus.store.protocol import Store
 
 
@@ -26,6 +27,7 @@ class Proxy(Participant):
         bus: where they are subscribed; its other handlers are at work as well.
         store: keeps transcripts and ledgers; without one nothing is kept.
         timeout: seconds that a tool call may take; None: as long as it takes.
+        log: gets a line for each request of a client.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class Proxy(Participant):
         bus: EventBus | None = None,
         store: Store | None = None,
         timeout: float | None = None,
+        log: RequestLog | None = None,
     ) -> None:
+        self.log = log
         self._own_bus = bus is None
         self.successor: Proxy | None = None
         self.store, self.timeout = store, timeout

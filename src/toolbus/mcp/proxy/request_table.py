@@ -38,6 +38,8 @@ class Directions(NamedTuple):
     to_client: Send
     to_server: Send
     answer: Send | None = None
+    settle: Callable[[Any, str], object] | None = None
+    """Takes the id of a tool call and how it ended, for who keeps a log of that."""
 
     def reply(self, line: bytes) -> None:
         """Send the client the answer to what it asked."""

@@ -13,14 +13,7 @@ from msgspec.structs import replace
 from toolbus.mcp.proxy.batches import BatchResponse, refused_batch, wants_answer
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
 from toolbus.mcp.proxy.client_requests import ClientRequests
-from toolbus.mcp.proxy.jsonrpc import (
-    SERVER_GONE,
-    Frame,
-    error_frame,
-    outline,
-    read_batch,
-    read_frame,
-)
+from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, outline, read_batch, read_frame
 from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give
 from toolbus.mcp.proxy.request_table import OpenRequest, ProgressTokens
 from toolbus.mcp.proxy.response_filter import ResponseFilter
@@ -35,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
     from toolbus.events.catalogue import Scope
+    from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.request_table import Directions
 
@@ -71,10 +65,13 @@ class ProxySession:
         self._requests = ClientRequests(proxy.bus, self.scope, self._forward)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
+        self._logged = proxy.log.session(self.scope.session_id) if proxy.log else None
 
     def from_client(self, line: bytes, directions: Directions | None = None) -> None:
         """Take a line of the client."""
         directions = directions or self._directions
+        if self._logged is not None:
+            directions = self._logged.begin(line, directions)
         if (batch := read_batch(line)) is not None:
             self._take_batch(batch, line, directions)
         elif self.judging and line.strip():
@@ -151,6 +148,8 @@ class ProxySession:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if self._logged is not None:
+            self._logged.close()
         await self._log.close()
 
     @property
@@ -205,7 +204,6 @@ class ProxySession:
     def _take_batch(self, batch: list[bytes], line: bytes, directions: Directions) -> None:
         """Take a batch apart if its frames are judged: each may be answered at another time."""
         if self.judging and (refusal := refused_batch(batch)) is not None:
-            logger.warning("a batch of %d frames is refused", len(batch))
             if refusal:
                 directions.reply(refusal)
             return
@@ -250,8 +248,7 @@ class ProxySession:
             await self._take_parts(batch, directions)
         else:
             answers = [frame for frame in frames if frame is not None and frame.is_answer]
-            requests = [self._asked.take(answer.id) for answer in answers]
-            sends = [request.send for request in requests if request is not None]
+            sends = [asked.send for each in answers if (asked := self._asked.take(each.id))]
             (sends[0] if sends else directions.to_client)(line)
 
     async def _take_parts(self, batch: list[bytes], directions: Directions) -> None:
