@@ -17,7 +17,7 @@ examples:
   toolbus forget agent.db 3f9a           the session whose id begins so
   toolbus forget agent.db "$SESSION"     by its whole id, in a script
   toolbus forget agent.db 3f9a --json    say how many as JSON
-  toolbus forget agent.db 3f9a --state       what components keep instead
+  toolbus forget agent.db 3f9a --state   what components keep, instead
 
 A session of `Agent(keep_originals=True)` keeps the values that handlers changed
 or refused, and so the secrets that were taken out; `toolbus sessions` marks it.

@@ -25,7 +25,7 @@ examples:
   toolbus proxy --with policy.py:Strict --store calls.db -- ./server
   toolbus proxy --with policy.py -- https://example.com/mcp      at an address
   toolbus proxy --listen 8000 --with policy.py -- ./server      for HTTP clients
-  toolbus proxy --config toolbus.toml           its servers, as one
+  toolbus proxy --config toolbus.toml         the servers that it names, as one
 
 It stands where the settings of an MCP client named the server. Calls pass
 TOOL_CALL_BEFORE, results TOOL_CALL_AFTER and MESSAGE_APPEND_BEFORE, the list of
