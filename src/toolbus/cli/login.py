@@ -92,7 +92,7 @@ def _list(output: Output, *, as_json: bool) -> int:
 
     logins = Logins().all()
     if as_json:
-        said = [
+        logins_json = [
             {
                 "address": login.server,
                 "issuer": login.issuer,
@@ -102,7 +102,7 @@ def _list(output: Output, *, as_json: bool) -> int:
             }
             for login in logins
         ]
-        output.write(json.dumps(said, indent=2) + "\n")
+        output.write(json.dumps(logins_json, indent=2) + "\n")
         return 0
     for login in logins:
         output.write(f"{login.server}  of {login.issuer}, {_state(login)}\n")

@@ -88,44 +88,44 @@ class Logins:
     def read(self, address: str) -> Login | None:
         """Return the login at *address*, None without one; raises `LoadError`."""
         try:
-            with self._opened(create=False) as at:
-                return self._read(at, f"{_digest(address)}.json", address)
+            with self._opened(create=False) as descriptor:
+                return self._read(descriptor, f"{_digest(address)}.json", address)
         except FileNotFoundError:
             return None
 
     def all(self) -> list[Login]:
         """Return all logins, by address; raises `LoadError`."""
         try:
-            with self._opened(create=False) as at:
-                names = [name for name in os.listdir(at) if name.endswith(".json")]  # noqa: PTH208 - of what is open
-                found = [self._read(at, name, None) for name in names]
+            with self._opened(create=False) as descriptor:
+                names = [name for name in os.listdir(descriptor) if name.endswith(".json")]  # noqa: PTH208 - of what is open
+                logins = [self._read(descriptor, name, None) for name in names]
         except FileNotFoundError:
             return []
-        return sorted(filter(None, found), key=lambda login: login.server)
+        return sorted(filter(None, logins), key=lambda login: login.server)
 
     def write(self, login: Login) -> None:
         """Keep *login* in the place of the one before, whole or not at all; raises `LoadError`."""
         name = f"{_digest(login.server)}.json"
-        begun = f".{name}.{secrets.token_hex(8)}"
+        temporary = f".{name}.{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._opened(create=True) as at:
+        with self._opened(create=True) as descriptor:
             try:
-                with os.fdopen(os.open(begun, flags, 0o600, dir_fd=at), "wb") as file:
+                with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=descriptor), "wb") as file:
                     file.write(msgspec.json.encode(login))
                     file.flush()
                     os.fsync(file.fileno())
-                os.replace(begun, name, src_dir_fd=at, dst_dir_fd=at)
-                os.fsync(at)
+                os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+                os.fsync(descriptor)
             except BaseException:
                 with suppress(FileNotFoundError):
-                    os.unlink(begun, dir_fd=at)
+                    os.unlink(temporary, dir_fd=descriptor)
                 raise
 
     def remove(self, address: str) -> bool:
         """Forget the login at *address*; tell whether there was one. Raises `LoadError`."""
         try:
-            with self._opened(create=False) as at:
-                os.unlink(f"{_digest(address)}.json", dir_fd=at)
+            with self._opened(create=False) as descriptor:
+                os.unlink(f"{_digest(address)}.json", dir_fd=descriptor)
         except FileNotFoundError:
             return False
         return True
@@ -137,8 +137,8 @@ class Logins:
         A refresh token may be good for one use: RFC 9700, 4.14.2.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._opened(create=True) as at:
-            lock = os.open(f"{_digest(address)}.lock", flags, 0o600, dir_fd=at)
+        with self._opened(create=True) as descriptor:
+            lock = os.open(f"{_digest(address)}.lock", flags, 0o600, dir_fd=descriptor)
         try:
             async with asyncio.timeout(_LONGEST):
                 while not _try_lock(lock):  # noqa: ASYNC110 - other processes have no event for us
@@ -147,11 +147,11 @@ class Logins:
         finally:
             os.close(lock)
 
-    def _read(self, at: int, name: str, address: str | None) -> Login | None:
+    def _read(self, descriptor: int, name: str, address: str | None) -> Login | None:
         """Return the login in the file *name*, None if it is for another address."""
         place = self.folder / name
         try:
-            opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -182,10 +182,12 @@ class Logins:
 class _Folder:
     """An open folder that is its owner's, and no link; raises `LoadError`, `FileNotFoundError`."""
 
-    def __init__(self, path: Path, at: int | None, mask: int, place: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, descriptor: int | None, mask: int, place: Path | None = None
+    ) -> None:
         place = place or path
         try:
-            self.number = os.open(path, _DIRECTORY, dir_fd=at)
+            self.number = os.open(path, _DIRECTORY, dir_fd=descriptor)
         except FileNotFoundError:
             raise
         except OSError as error:

@@ -158,13 +158,13 @@ class _Flow:
 
     async def _callback(self) -> AuthorizationCodeResult:
         async with asyncio.timeout(self._seconds):
-            said = await self._loopback.answer()
-        if "code" not in said:
-            code = said.get("error", "")
+            query = await self._loopback.answer()
+        if "code" not in query:
+            code = query.get("error", "")
             reason = code if _PLAIN.fullmatch(code) else "no reason"
             raise _failed(self._address, f"its authorization server refused: {reason}")
         return AuthorizationCodeResult(
-            code=said["code"], state=said.get("state"), iss=said.get("iss")
+            code=query["code"], state=query.get("state"), iss=query.get("iss")
         )
 
     # --- the SDK's storage ---------------------------------------------------------------------

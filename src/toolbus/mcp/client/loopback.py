@@ -62,9 +62,9 @@ class Loopback:
             async with asyncio.timeout(_SECONDS):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             query = self._query_of(head)
-            said = _DONE if query is not None else _NO
+            text = _DONE if query is not None else _NO
             status = "200 OK" if query is not None else "400 Bad Request"
-            body = f"<!doctype html><title>toolbus</title><p>{said}</p>"
+            body = f"<!doctype html><title>toolbus</title><p>{text}</p>"
             size = f"content-length: {len(body)}\r\n\r\n"
             writer.write(f"HTTP/1.1 {status}\r\n{_SAFE}{size}{body}".encode())
             await writer.drain()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
 METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
 CALL, LIST, CANCELLED = "tools/call", "tools/list", "notifications/cancelled"
+PROGRESS = "notifications/progress"
 ERROR = "error"
 """Stands for the method of what a server says in the place of a result."""
 VERSION = "io.modelcontextprotocol/protocolVersion"

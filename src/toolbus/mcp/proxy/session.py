@@ -17,7 +17,7 @@ from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, outline, read_ba
 from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give
 from toolbus.mcp.proxy.request_table import OpenRequest, ProgressTokens
 from toolbus.mcp.proxy.response_filter import ResponseFilter
-from toolbus.mcp.proxy.revisions import CALL, CANCELLED, ERROR, cancelled_id, params_of
+from toolbus.mcp.proxy.revisions import CALL, CANCELLED, ERROR, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.proxy.running_calls import RunningCalls
 from toolbus.mcp.proxy.server_messages import ServerMessageFilter
 from toolbus.mcp.proxy.session_log import SessionLog
@@ -110,7 +110,7 @@ class ProxySession:
             return self._take_answer(frame, line, directions)
         if not self.judging:
             directions.to_client(line)
-        elif frame.method != "notifications/progress" or self._tokens.holds(frame.params):
+        elif frame.method != PROGRESS or self._tokens.holds(frame.params):
             return self._server_messages.pass_on(frame, line, directions)
         else:
             logger.warning("the server told of progress by a token that nobody gave; dropped")

@@ -103,11 +103,11 @@ class StoredLogin:
         """Return a new token by the refresh token: RFC 6749, 6."""
         if login.refresh_token is None:
             return None
-        said = await self._ask(login)
-        token, lasts = said.get("access_token"), said.get("expires_in")
-        if not isinstance(token, str) or str(said.get("token_type", "")).lower() != "bearer":
+        answer = await self._ask(login)
+        token, lasts = answer.get("access_token"), answer.get("expires_in")
+        if not isinstance(token, str) or str(answer.get("token_type", "")).lower() != "bearer":
             return None
-        refresh = said.get("refresh_token")
+        refresh = answer.get("refresh_token")
         changed = msgspec.structs.replace(
             login,
             access_token=token,
@@ -143,10 +143,10 @@ class StoredLogin:
         if status >= _BROKEN:
             raise TransportError(_NO_ANSWER)
         try:
-            said = msgspec.json.decode(data) if status == _OK else {}
+            answer = msgspec.json.decode(data) if status == _OK else {}
         except (msgspec.DecodeError, UnicodeDecodeError):
-            said = {}
-        return said if isinstance(said, dict) else {}
+            answer = {}
+        return answer if isinstance(answer, dict) else {}
 
 
 def _bearer(token: str | None) -> list[tuple[str, str]]:

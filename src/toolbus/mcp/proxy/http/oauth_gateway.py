@@ -177,18 +177,18 @@ class OAuthGateway:
             reply = await self._wire.send(
                 urlsplit(known.token_endpoint), "POST", [*asks, *shown], body, _TIMEOUTS
             )
-            status, said = reply.status, await _object(reply)
+            status, document = reply.status, await _object(reply)
         except (TransportError, FrameTooLongError):
             # What it said may hold a token.
             raise HttpError(502, "the authorization server gave no answer") from None
-        await _say(request, *self._answer(status, said))
+        await _say(request, *self._answer(status, document))
 
-    def _answer(self, status: int, said: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        if status == _OK and isinstance(said.get("access_token"), str):
-            kept = {name: said[name] for name in _TOKEN_MEMBERS if name in said}
-            return kept | {"access_token": self._mark + said["access_token"]}, _OK
+    def _answer(self, status: int, document: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        if status == _OK and isinstance(document.get("access_token"), str):
+            members = {name: document[name] for name in _TOKEN_MEMBERS if name in document}
+            return members | {"access_token": self._mark + document["access_token"]}, _OK
         # No text for people: nobody has judged it.
-        code = said.get("error")
+        code = document.get("error")
         known = isinstance(code, str) and _CODE.fullmatch(code)
         refused = 400 <= status < 500  # noqa: PLR2004 - HTTP's
         return {"error": code if known else "server_error"}, status if refused else 502
@@ -237,17 +237,17 @@ def _for_resource(text: str, known: Authorization, view: _View) -> list[tuple[st
 async def _object(reply: HttpReply) -> dict[str, Any]:
     """Return the JSON object that *reply* holds, empty if it holds none."""
     try:
-        said = msgspec.json.decode(await reply.body(_SIZE))
+        document = msgspec.json.decode(await reply.body(_SIZE))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     finally:
         reply.close()
-    return said if isinstance(said, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-async def _say(request: HttpRequest, said: dict[str, Any], status: int = _OK) -> None:
+async def _say(request: HttpRequest, document: dict[str, Any], status: int = _OK) -> None:
     fields = [("content-type", JSON), *_NO_STORE, *_cors(request)]
-    await request.answer(status, fields, msgspec.json.encode(said))
+    await request.answer(status, fields, msgspec.json.encode(document))
 
 
 def _cors(request: HttpRequest) -> Fields:

@@ -64,10 +64,10 @@ class Authorization(NamedTuple):
     described: Mapping[str, Any]
     metadata: Mapping[str, Any]
 
-    def resource_metadata(self, own: str, issuer: str) -> dict[str, Any]:
+    def resource_metadata(self, address: str, issuer: str) -> dict[str, Any]:
         """Return RFC 9728's metadata for *own*, the relay's address, with its *issuer*."""
-        kept = _kept(self.described, _RESOURCE_MEMBERS)
-        return {"resource": own, "authorization_servers": [issuer], **kept}
+        members = _allowed_members(self.described, _RESOURCE_MEMBERS)
+        return {"resource": address, "authorization_servers": [issuer], **members}
 
     def server_metadata(self, issuer: str) -> dict[str, Any]:
         """Return RFC 8414's metadata for *issuer*, an address of the relay."""
@@ -82,7 +82,7 @@ class Authorization(NamedTuple):
             "token_endpoint_auth_methods_supported": [
                 method for method in _texts(methods) if method in _METHODS
             ],
-            **_kept(known, _SERVER_MEMBERS),
+            **_allowed_members(known, _SERVER_MEMBERS),
         }
 
 
@@ -128,20 +128,23 @@ async def _resource_of(
     bare = url._replace(query="", fragment="")
     inserted = [bare._replace(path=RESOURCE + url.path)] if url.path not in {"", "/"} else []
     for place in [*([named] if named else []), *inserted, bare._replace(path=RESOURCE)]:
-        if (found := await _get(wire, place)) is not None:
-            return found
+        if (document := await _get(wire, place)) is not None:
+            return document
     return None
 
 
 async def _server_of(wire: HttpClient, issuer: str, url: SplitResult) -> dict[str, Any] | None:
     _check_secure(issuer, url)
     for place in _places(urlsplit(issuer)):
-        if (found := await _get(wire, place)) is not None:
-            said = str(found.get("issuer"))
+        if (document := await _get(wire, place)) is not None:
+            stated = str(document.get("issuer"))
             # RFC 8414, 3.3; a root is the same with and without its slash.
-            if said != issuer and {said, issuer} != {issuer.rstrip("/"), f"{issuer.rstrip('/')}/"}:
+            if stated != issuer and {stated, issuer} != {
+                issuer.rstrip("/"),
+                f"{issuer.rstrip('/')}/",
+            }:
                 raise _bad(f"the metadata of {issuer!r} are those of another issuer")
-            return found
+            return document
     return None
 
 
@@ -167,17 +170,17 @@ async def _get(wire: HttpClient, url: SplitResult) -> dict[str, Any] | None:
         # That it cannot say it now is not that it has none.
         raise _bad(f"its metadata have HTTP status {reply.status}")
     try:
-        found = msgspec.json.decode(body) if reply.status == _OK else None
+        document = msgspec.json.decode(body) if reply.status == _OK else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _check_resource(resource: str, url: SplitResult) -> None:
     """Raise `HttpError` unless *resource* is *url*, or above it on its origin, as clients check."""
-    said = urlsplit(resource)
-    same = (said.scheme.lower(), said.netloc.lower()) == (url.scheme, authority(url).lower())
-    if not same or not f"{url.path.rstrip('/')}/".startswith(f"{said.path.rstrip('/')}/"):
+    stated = urlsplit(resource)
+    same = (stated.scheme.lower(), stated.netloc.lower()) == (url.scheme, authority(url).lower())
+    if not same or not f"{url.path.rstrip('/')}/".startswith(f"{stated.path.rstrip('/')}/"):
         raise _bad("its metadata are those of another resource")
 
 
@@ -189,18 +192,18 @@ def _check_secure(text: object, url: SplitResult) -> None:
         raise _bad("an address in its metadata is no https one")
 
 
-def _kept(said: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _allowed_members(stated: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return of *said* what *names* name, where it is words, lists of them, or true or false."""
-    kept: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name in names:
-        match said.get(name):
+        match stated.get(name):
             case bool() as value:
-                kept[name] = value
+                members[name] = value
             case str() as value if _WORD.fullmatch(value):
-                kept[name] = value
+                members[name] = value
             case list() as value:
-                kept[name] = [item for item in _texts(value) if _WORD.fullmatch(item)]
-    return kept
+                members[name] = [item for item in _texts(value) if _WORD.fullmatch(item)]
+    return members
 
 
 def _texts(value: object) -> list[str]:
