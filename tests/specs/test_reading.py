@@ -576,10 +576,13 @@ async def test_a_repeated_call_is_told_apart(path, run):
 
     await talk(path, [*map(asks, range(1, 31)), "done"], wire=wire)
 
+    async with SqliteStore(path, read_only=True) as store:
+        answers = [each for each in await store.read("s-1") if each.role == "tool"]
     first, last = (
-        told(run("explain", "agent.db", name, "--session", "s-1")) for name in ("id-4", "id-33")
+        told(run("explain", "agent.db", answer.id, "--session", "s-1"))
+        for answer in (answers[0], answers[-1])
     )
-    same = told(run("explain", "agent.db", "--call", "same"))
+    same = told(run("explain", "agent.db", "--call", answers[-1].tool_call_id))
 
     assert first["as the model asked"] == ['read {"path":"./1"}  in message ask-1']
     assert last["as the model asked"] == ['read {"path":"./30"}  in message ask-30']

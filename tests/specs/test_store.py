@@ -614,7 +614,7 @@ async def test_an_older_file_is_brought_up_to_date(path):
         assert await store.read("s") == (user("1").message, user("2").message)
         assert await store.records("s") == (record("1"), record("2"))
     with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA user_version").fetchone() == (4,)
+        assert other.execute("PRAGMA user_version").fetchone() == (5,)
         for table in ("messages", "ledger"):
             sums = other.execute(f"SELECT checksum IS NULL FROM {table} ORDER BY seq").fetchall()
             assert sums == [(1,), (0,)]

@@ -64,7 +64,6 @@ __all__ = [
     "ToolStatus",
     "TransformEvent",
     "by_name",
-    "check_event",
 ]
 
 # Beside each event: when it fires, what a denial does, and what a failure does. On all of them a

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from contextvars import copy_context
 from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from toolbus.components.state import rehearsal, rehearse
-from toolbus.tasks.loops import holding
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -76,14 +76,18 @@ class Stopwatch:
                 signal.setitimer(signal.ITIMER_REAL, remaining, every)
 
     def _settle(self, function: Callable[[], Any]) -> Any:
+        # A copy of the context needs no resetting, which an alarm could leave out.
+        return copy_context().run(self._rehearsed, function)
+
+    def _rehearsed(self, function: Callable[[], Any]) -> Any:
         # Each call finds nothing kept, so what it makes of a value depends on nothing before.
-        with holding(rehearsal, rehearse("checked")):
-            result = function()
-            if not isawaitable(result):
-                return result
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-            return self._loop.run_until_complete(self._awaited(result))
+        rehearsal.set(rehearse("checked"))
+        result = function()
+        if not isawaitable(result):
+            return result
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(self._awaited(result))
 
     async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
         limit = asyncio.timeout(self.limit)
