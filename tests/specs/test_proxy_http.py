@@ -418,6 +418,11 @@ BODIES = [
 ]
 
 
+def metadata_of(web):
+    """Return where a relay has the metadata that a client needs for a login through it."""
+    return web.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+
+
 async def test_requests_and_answers_keep_their_bytes(raw, listening):
     said = [ODDITIES[0]]
     own = {"mcp-session-id": "s-1", "x-odd": "caf\u00e9".encode("latin-1"), "cookie": "a=b"}
@@ -447,7 +452,10 @@ async def test_requests_and_answers_keep_their_bytes(raw, listening):
         assert kept == passed
     for one, other in zip(got[: len(kinds)], got[len(kinds) :], strict=True):
         assert (one[0], one[2]) == (other[0], other[2])
-        assert [p for p in one[1] if p[0] != "content-length"] == [
+        expected = [
+            (name, value.replace("https://x/y", metadata_of(web))) for name, value in one[1]
+        ]
+        assert [p for p in expected if p[0] != "content-length"] == [
             p for p in other[1] if p[0] not in {"content-length", "transfer-encoding"}
         ]
 
@@ -937,7 +945,7 @@ async def test_only_known_headers_come_back(raw, listening, policy):
     kinds = [one.headers["content-type"] for one in got]
     assert kinds == ["application/json", "text/event-stream", "application/json"]
     assert got[2].headers["www-authenticate"] == (
-        'Bearer error="invalid_token", resource_metadata="https://x.example/y", scope="a b"'
+        f'Bearer error="invalid_token", resource_metadata="{metadata_of(web)}", scope="a b"'
     )
 
 
