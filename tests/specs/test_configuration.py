@@ -826,7 +826,7 @@ class Strict(AgentComponent):
 
     assert (trust.returncode, done.returncode, done.stderr) == (0, 0, "")
     lines = done.stdout.splitlines()
-    assert re.fullmatch(r"configuration  toolbus\.toml +7 handlers on 3 events", lines[0])
+    assert re.fullmatch(r"configuration  toolbus\.toml +1 handler on 1 event", lines[0])
     assert [re.split(r"  +", line.strip()) for line in lines[2:8]] == [
         ["components", "as installed"],
         ["1", "strict", "policy.py:Strict · only git_*, rm · priority 300"],

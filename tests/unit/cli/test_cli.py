@@ -34,7 +34,7 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
     monkeypatch.setattr(toolbus.demo.demo, "run_demo", run_demo)
 
     assert cli.main(["demo"]) == 1
-    assert capsys.readouterr() == ("", f"toolbus: {error}\n")
+    assert capsys.readouterr() == ("", f"toolbus: {getattr(error, 'strerror', error)}\n")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")

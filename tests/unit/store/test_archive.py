@@ -270,7 +270,8 @@ async def test_a_file_of_version_1_is_shown(path):
         old.execute("INSERT INTO messages VALUES (1, 1, 1, 'm', 1, ?)", (body,))
         body = (
             '{"event":"e","scope":{},"started_ns":1,"duration_ns":2,"outcome":"observed",'
-            '"original":"d","subject":"m"}'
+            '"original":"d","subject":"m","entries":[{"name":"h","kind":"observer","priority":1,'
+            '"status":"ran","reason":null,"duration_ns":1}]}'
         )
         old.execute("INSERT INTO records VALUES (1, 1, 1, 1, 'm', '', 1, ?)", (body,))
     before = path.read_bytes()

@@ -164,7 +164,7 @@ def test_a_poor_encoding_gets_plain_signs():
 
     output.write("a → b │ 5 µs…\n")
 
-    assert raw.getvalue() == b"a -> b | 5 ?s~\n"
+    assert raw.getvalue() == b"a -> b | 5 us~\n"
 
 
 @pytest.mark.parametrize(("columns", "width"), [("10", 40), ("80", 80), ("500", 110)])
