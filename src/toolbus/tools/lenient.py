@@ -40,6 +40,8 @@ def converted(arguments: JsonObject, schema: JsonObject) -> JsonObject:
 
     The same object if there are none. Beyond 100 values inside each other nothing is converted.
     """
+    if all(type(value) in _PLAIN for value in arguments.values()):
+        return arguments
     try:
         result: JsonObject = _Conversion(schema).value(arguments, schema, _MAX_LEVELS)
     except (RecursionError, AttributeError, LookupError, TypeError, ValueError):
