@@ -56,6 +56,8 @@ def run():
 POLICY = """\
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard
 
+pytestmark = pytest.mark.full  # Processes, a second each.
+
 class Redact(ToolAdapter):
     def adapt_response(self, response, call):
         return response.map_text(lambda text: text.replace("secret", "[redacted]"))

@@ -12,6 +12,8 @@ import pytest
 
 from wires import PROXY, wired
 
+pytestmark = pytest.mark.full  # Processes, a second each.
+
 SECRET = "sk-canary-4242"
 SERVER = """\
 import json, sys
