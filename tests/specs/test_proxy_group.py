@@ -14,6 +14,8 @@ from conversations import SERVERS
 from http_stubs import http, http_stub, listening
 from wires import PROXY, wired
 
+pytestmark = pytest.mark.full  # Processes, a second each.
+
 SERVER = """\
 import json, os, sys
 name = sys.argv[1]
@@ -55,8 +57,6 @@ def run():
 
 POLICY = """\
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard
-
-pytestmark = pytest.mark.full  # Processes, a second each.
 
 class Redact(ToolAdapter):
     def adapt_response(self, response, call):
