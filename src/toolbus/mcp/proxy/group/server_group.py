@@ -33,7 +33,7 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pending_requests import give
 from toolbus.mcp.proxy.processes import FAILED, start
-from toolbus.mcp.proxy.revisions import CANCELLED, cancelled_id
+from toolbus.mcp.proxy.revisions import CANCELLED, PROGRESS, cancelled_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -159,7 +159,7 @@ class ServerGroup:
         elif frame.method == CANCELLED:
             if (under_way := self._answering.get(cancelled_id(frame))) is not None:
                 under_way.cancel()
-        elif frame.method == "notifications/progress":
+        elif frame.method == PROGRESS:
             self._asked.progress(frame)
         elif frame.method == "notifications/initialized":
             self._requests.initialized()
@@ -226,7 +226,7 @@ class ServerGroup:
         elif frame.method == CANCELLED:
             if (notice := self._asked.cancelled(server, cancelled_id(frame))) is not None:
                 self._outbox.put_nowait(notice)
-        elif frame.method == "notifications/progress" and not server.owes_progress(frame):
+        elif frame.method == PROGRESS and not server.owes_progress(frame):
             logger.warning("server %r told of progress that nobody asked for; dropped", server.name)
         elif frame.method is not UNSET:
             self._outbox.put_nowait(_notification(server, frame))

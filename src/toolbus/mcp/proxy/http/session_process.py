@@ -17,7 +17,7 @@ from toolbus.mcp.proxy.http.session_table import ClientSession
 from toolbus.mcp.proxy.jsonrpc import REFUSED, error_frame, read_frame, read_json
 from toolbus.mcp.proxy.processes import explain_end
 from toolbus.mcp.proxy.request_table import Directions
-from toolbus.mcp.proxy.revisions import HANDSHAKE, cancelled_id, params_of
+from toolbus.mcp.proxy.revisions import HANDSHAKE, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.sse import on_one_line
 
@@ -169,7 +169,7 @@ class SessionProcess(ClientSession):
         MCP 2025-11-25, Transports, "Multiple Connections": on one stream alone.
         """
         method = "" if frame is None or frame.method is UNSET else frame.method
-        if method == "notifications/progress":
+        if method == PROGRESS:
             stream = self._by_token.get(params_of(frame).get("progressToken"))
             if stream is not None and _is_open(stream):
                 return stream
