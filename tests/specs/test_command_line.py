@@ -39,8 +39,9 @@ def unprivileged():
     if os.geteuid():
         yield
         return
-    # Loaded late by what is tested, from where only root may read.
-    importlib.import_module("grp")
+    # What is loaded late by what is tested may lie where only root may read.
+    for name in ("grp", *(f"toolbus.cli.{command}" for command in COMMANDS)):
+        importlib.import_module(name)
     os.seteuid(65534)
     try:
         yield
