@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+import pkgutil
 import pty
 import re
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import toolbus
 from toolbus import UserMessage
 from toolbus.cli.command_line import main
 from toolbus.store import Stored
@@ -40,7 +42,8 @@ def unprivileged():
         yield
         return
     # What is loaded late by what is tested may lie where only root may read.
-    for name in ("grp", *(f"toolbus.cli.{command}" for command in COMMANDS)):
+    ours = pkgutil.walk_packages(toolbus.__path__, "toolbus.")
+    for name in ("grp", *(module.name for module in ours if "__main__" not in module.name)):
         importlib.import_module(name)
     os.seteuid(65534)
     try:
