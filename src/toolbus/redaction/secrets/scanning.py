@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,7 @@ from toolbus.messages.codec import encode
 from toolbus.messages.text_walker import TextVisitor, rewrite_json
 from toolbus.redaction.secrets.heuristics import is_plausible
 from toolbus.redaction.secrets.secret_registry import without_placeholders
+from toolbus.redaction.views import views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,15 @@ class Edit(Struct, frozen=True):
     start: int
     end: int
     placeholder: str
+
+
+class _Place(NamedTuple):
+    """Bytes of a text from *start* to *end*, where *hit* found *value* in a view of it."""
+
+    start: int
+    end: int
+    value: str
+    hit: Hit
 
 
 class SecretVisitor(TextVisitor):
@@ -134,20 +144,27 @@ class Scanner(SecretVisitor):
 
     def _find(self, text: str, *, is_json: bool = False) -> Iterator[tuple[Edit, str]]:
         """Give what is to be edited in *text*, each with what stands there."""
-        data = text.encode()
-        hits: list[Hit] = []
-        for hit in self._engine.find(data, self.check):
-            hits.append(hit)
-            if len(hits) > _MOST_HITS:
-                raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end, hit.number)):
-            start, end = _whole(data, hit)
-            value = data[start:end].decode()
+        places = self._places(text.encode())
+        for start, end, value, hit in sorted(
+            places, key=lambda place: (place.start, -place.end, place.hit.number)
+        ):
             if self._is_secret(value, loose=hit.rule.loose):
                 self._secrets.add(value)
                 if len(self._secrets) > MOST_SECRETS:
                     raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
                 yield Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)), value
+
+    def _places(self, data: bytes) -> list[_Place]:
+        """Return where the rules found something in *data*, in any view of it."""
+        places: list[_Place] = []
+        for view in views(data):
+            for hit in self._engine.find(view.data, self.check):
+                first, last = _whole(view.data, hit)
+                value = view.data[first:last].decode()
+                places.append(_Place(*view.span(first, last), value, hit))
+                if len(places) > _MOST_HITS:
+                    raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
+        return places
 
     def _named(self, value: str, rule: str, *, is_json: bool) -> str:
         plain = _unescaped(value)
