@@ -77,10 +77,10 @@ class View:
         What was left out inside of them is in it, and what was left out around them is not.
         """
         first = bisect_right(self._starts, start) - 1
-        last = max(bisect_left(self._starts, end) - 1, first)
+        final = max(bisect_left(self._starts, end) - 1, first)
         return (
             self._origins[first] + start - self._starts[first],
-            self._origins[last] + end - self._starts[last],
+            self._origins[final] + end - self._starts[final],
         )
 
 

@@ -161,9 +161,9 @@ class Scanner(SecretVisitor):
         places: list[_Place] = []
         for view in views(data):
             for hit in self._engine.find(view.data, self.check):
-                first, last = _whole(view.data, hit)
-                value = view.data[first:last].decode()
-                places.append(_Place(*view.span(first, last), value, view.data, hit))
+                begin, stop = _whole(view.data, hit)
+                value = view.data[begin:stop].decode()
+                places.append(_Place(*view.span(begin, stop), value, view.data, hit))
                 if len(places) > _MOST_HITS:
                     raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
         return places
