@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from toolbus.messages.codec import encode
 from toolbus.messages.text_walker import TextVisitor, rewrite_json
-from toolbus.redaction.secrets.heuristics import is_plausible
+from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
+from toolbus.redaction.secrets.names import name_at, name_kind
 from toolbus.redaction.secrets.placeholders import without_placeholders
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Scanner(SecretVisitor):
         for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end, hit.number)):
             start, end = _whole(data, hit)
             value = data[start:end].decode()
-            if self._is_secret(value, loose=hit.rule.loose):
+            if self._is_secret(value) and _is_likely(value, data, hit):
                 self._secrets.add(value)
                 if len(self._secrets) > MOST_SECRETS:
                     raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
@@ -158,8 +159,8 @@ class Scanner(SecretVisitor):
             plain if is_json else value, rule, None if is_json else plain
         )
 
-    def _is_secret(self, value: str, *, loose: bool) -> bool:
-        if len(value) < _SHORTEST or not is_plausible(value, loose=loose):
+    def _is_secret(self, value: str) -> bool:
+        if len(value) < _SHORTEST:
             return False
         rest = without_placeholders(value)
         if rest is not value and len(rest) < _REST:
@@ -257,6 +258,14 @@ def _goes_on(previous: Edit, edit: Edit) -> bool:
         return False
     # In base64 the letters between two pieces belong to neither.
     return previous.placeholder == edit.placeholder and edit.start - previous.end <= _GAP
+
+
+def _is_likely(value: str, data: bytes, hit: Hit) -> bool:
+    """Tell whether *value*, found by *hit* in *data*, can be a secret of the kind of its name."""
+    if hit.name is None or not hit.rule.loose:
+        return is_plausible(value, loose=hit.rule.loose)
+    kind = name_kind(name_at(data, *hit.name))
+    return kind is not None and is_assigned_secret(value, kind)
 
 
 def _unlimited() -> None:
