@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,7 @@ from toolbus.messages.text_walker import TextVisitor, rewrite_json
 from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
 from toolbus.redaction.secrets.names import name_at, name_kind
 from toolbus.redaction.secrets.placeholders import without_placeholders
-from toolbus.redaction.views import views
+from toolbus.redaction.secrets.places import Place, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,16 +54,6 @@ class Edit(Struct, frozen=True):
     start: int
     end: int
     placeholder: str
-
-
-class _Place(NamedTuple):
-    """Bytes of a text from *start* to *end*, where *hit* found *value* in *data*, a view of it."""
-
-    start: int
-    end: int
-    value: str
-    data: bytes
-    hit: Hit
 
 
 class SecretVisitor(TextVisitor):
@@ -146,27 +136,21 @@ class Scanner(SecretVisitor):
 
     def _find(self, text: str, *, is_json: bool = False) -> Iterator[tuple[Edit, str]]:
         """Give what is to be edited in *text*, each with what stands there."""
-        places = self._places(text.encode())
-        for start, end, value, data, hit in sorted(
-            places, key=lambda place: (place.start, -place.end, place.hit.number)
-        ):
+        for start, end, value, data, hit in self._places(text.encode()):
             if self._is_secret(value) and _is_likely(value, data, hit):
                 self._secrets.add(value)
                 if len(self._secrets) > MOST_SECRETS:
                     raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
                 yield Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)), value
 
-    def _places(self, data: bytes) -> list[_Place]:
-        """Return where the rules found something in *data*, in any view of it."""
-        places: list[_Place] = []
-        for view in views(data):
-            for hit in self._engine.find(view.data, self.check):
-                begin, stop = _whole(view.data, hit)
-                value = view.data[begin:stop].decode()
-                places.append(_Place(*view.span(begin, stop), value, view.data, hit))
-                if len(places) > _MOST_HITS:
-                    raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        return places
+    def _places(self, data: bytes) -> list[Place]:
+        """Return where the rules found something in *data*, in any view of it, in order."""
+        found: list[Place] = []
+        for place in places(self._engine, data, self.check):
+            found.append(place)
+            if len(found) > _MOST_HITS:
+                raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
+        return sorted(found, key=lambda place: (place.start, -place.end, place.hit.number))
 
     def _named(self, value: str, rule: str, *, is_json: bool) -> str:
         plain = _unescaped(value)
@@ -288,16 +272,6 @@ def _is_likely(value: str, data: bytes, hit: Hit) -> bool:
 
 def _unlimited() -> None:
     """Look at no clock."""
-
-
-def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
-    """Return the bytes of *hit*, and the rest of a letter that it begins or ends in."""
-    start, end = hit.start, hit.end
-    while start and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        start -= 1
-    while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        end += 1
-    return start, end
 
 
 def _unescaped(text: str) -> str:
