@@ -145,12 +145,12 @@ class Scanner(SecretVisitor):
 
     def _places(self, data: bytes) -> list[Place]:
         """Return where the rules found something in *data*, in any view of it, in order."""
-        found: list[Place] = []
+        collected: list[Place] = []
         for place in places(self._engine, data, self.check):
-            found.append(place)
-            if len(found) > _MOST_HITS:
+            collected.append(place)
+            if len(collected) > _MOST_HITS:
                 raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        return sorted(found, key=lambda place: (place.start, -place.end, place.hit.number))
+        return sorted(collected, key=lambda place: (place.start, -place.end, place.hit.number))
 
     def _named(self, value: str, rule: str, *, is_json: bool) -> str:
         plain = _unescaped(value)
