@@ -61,7 +61,7 @@ _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\
 _FOLD = re.compile(rb"(?:>[0-9+-]{0,2}[ \t]*)?\r?\n[ \t]+")
 
 
-class View:
+class TextView:
     """A text as it is seen in one way: *data*, in UTF-8.
 
     *starts* are the offsets in it where a piece begins, in order, and *origins* where each of
@@ -84,21 +84,21 @@ class View:
         )
 
 
-def views(data: bytes) -> Iterator[View]:
+def views(data: bytes) -> Iterator[TextView]:
     """Give views of the text *data*, in UTF-8: itself, and others if there is something to see.
 
     One other is without escape sequences of terminals (also as they are written in logs and JSON),
     without invisible letters, and with lines joined that end in a backslash. One is of the folded
     scalars of YAML, as if they were not folded.
     """
-    yield View(data, array("Q", [0]), array("Q", [0]))
+    yield TextView(data, array("Q", [0]), array("Q", [0]))
     if _is_hinted(data) and (view := _without(data, _spans(_STRIPPED, data))) is not None:
         yield view
     if (view := _unfolded(data)) is not None:
         yield view
 
 
-def joined(data: bytes) -> View | None:
+def joined(data: bytes) -> TextView | None:
     """Return the text *data* with all its lines joined, or None if it has one line only.
 
     This is where to look for what is known: of what is not, a line may be the whole.
@@ -116,7 +116,7 @@ def _spans(pattern: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]
     return (match.span() for match in pattern.finditer(data))
 
 
-def _unfolded(data: bytes) -> View | None:
+def _unfolded(data: bytes) -> TextView | None:
     """Return the folded scalars of *data*, each behind its key, or None if there are none."""
     left_out: list[tuple[int, int]] = []
     position = 0
@@ -128,7 +128,7 @@ def _unfolded(data: bytes) -> View | None:
     return _without(data, [*left_out, (position, len(data))]) if left_out else None
 
 
-def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> View | None:
+def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> TextView | None:
     """Return *data* without *spans*, which are in order, or None if there are none."""
     pieces, starts, origins = list[bytes](), array("Q"), array("Q")
     size = position = 0
@@ -139,4 +139,4 @@ def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> View | None:
             pieces.append(data[position:start])
             size += start - position
         position = end
-    return View(b"".join(pieces), starts, origins) if size < len(data) else None
+    return TextView(b"".join(pieces), starts, origins) if size < len(data) else None
