@@ -18,7 +18,7 @@ except ImportError:
     re2 = None  # Documentation can be read without it.
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from toolbus.redaction.secrets.rules import Rule
@@ -41,12 +41,17 @@ _SAMPLES = (
 
 
 class Hit(NamedTuple):
-    """What *rule*, the one with *number*, found from byte *start* to byte *end*."""
+    """What *rule*, the one with *number*, found from byte *start* to byte *end*.
+
+    *name* has the first and the last byte but one of the name that the value was assigned to, if
+    the rule's pattern has a group `name`.
+    """
 
     start: int
     end: int
     number: int
     rule: Rule
+    name: tuple[int, int] | None = None
 
 
 class Engine:
@@ -65,7 +70,7 @@ class Engine:
         self._usual = list(self._gathered())
         self._expressions = [self._filter.re(index) for index in range(len(rules))]
         self._groups = [
-            expression.groupindex[rule.group] if isinstance(rule.group, str) else rule.group
+            _group_of(expression, rule)
             for expression, rule in zip(self._expressions, rules, strict=True)
         ]
 
@@ -116,13 +121,15 @@ class Engine:
 
     def _hits(self, index: int, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit]:
         rule, (begin, end, reach) = self.rules[index], window
+        names = self._expressions[index].groupindex.get("name")
         for match in self._expressions[index].finditer(data, begin, reach):
             # The next window has it whole.
             if match.start() >= end:
                 break
             start, stop = _secret_of(match, self._groups[index])
             if start < stop:
-                yield Hit(start, stop, index, rule)
+                name = match.span(names) if names else None
+                yield Hit(start, stop, index, rule, name)
 
 
 @lru_cache(maxsize=8)
@@ -154,6 +161,14 @@ def _add(into: re2.Filter, rule: Rule) -> None:
 def _text(error: Exception) -> str:
     reason = error.args[0] if error.args else "no regular expression"
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _group_of(expression: re2.Pattern, rule: Rule) -> int | None:
+    """Return the number of the group that holds the secret: *rule* says it, or it is `value`."""
+    groups: Mapping[str, int] = expression.groupindex
+    if rule.group is None:
+        return groups.get("value")
+    return groups[rule.group] if isinstance(rule.group, str) else rule.group
 
 
 def _secret_of(match: re2.Match, group: int | None) -> tuple[int, int]:

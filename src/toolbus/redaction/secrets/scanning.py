@@ -10,8 +10,9 @@ import msgspec
 
 from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.engine import REACH
-from toolbus.redaction.secrets.heuristics import is_plausible
+from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
 from toolbus.redaction.secrets.limits import UnexaminedError
+from toolbus.redaction.secrets.names import name_at, name_kind
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.rewriting import Edit
 
@@ -140,7 +141,7 @@ class Scanner:
             yield
             start, end = _whole(data, hit)
             value = data[start:end].decode()
-            if self._is_secret(value, hit):
+            if self._is_secret(value) and _is_likely(value, data, hit):
                 self._secrets.add(value)
                 if len(self._secrets) > MOST_SECRETS:
                     raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
@@ -179,14 +180,21 @@ class Scanner:
             plain if is_json else value, rule, None if is_json else plain
         )
 
-    def _is_secret(self, value: str, hit: Hit) -> bool:
-        """Tell whether *value*, which *hit* found, is to be taken out."""
-        if len(value) < _SHORTEST or not is_plausible(value, loose=hit.rule.loose):
+    def _is_secret(self, value: str) -> bool:
+        if len(value) < _SHORTEST:
             return False
         rest = without_placeholders(value)
         if rest is not value and len(rest) < _REST:
             return False
         return not any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow)
+
+
+def _is_likely(value: str, data: bytes, hit: Hit) -> bool:
+    """Tell whether *value*, found by *hit* in *data*, can be a secret of the kind of its name."""
+    if hit.name is None or not hit.rule.loose:
+        return is_plausible(value, loose=hit.rule.loose)
+    kind = name_kind(name_at(data, *hit.name))
+    return kind is not None and is_assigned_secret(value, kind)
 
 
 def _joints(group: tuple[str, ...]) -> list[int]:
