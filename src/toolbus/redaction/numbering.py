@@ -48,13 +48,13 @@ async def agree(registry: Numbered, work: Callable[[], Awaitable[T]], state: Sta
             before = dict(registry.numbers)
             try:
                 result = await work()
-                given = _given(registry.numbers, before)
+                counts = _counts_since(registry.numbers, before)
                 if state is None or all(
-                    registry.numbers[kind] <= aside.get(kind, 0) for kind in given
+                    registry.numbers[kind] <= aside.get(kind, 0) for kind in counts
                 ):
                     registry.numbers = _highest(registry.numbers, aside)
                     return result
-                claim = _Claim(before, given, registry.suffix)
+                claim = _Claim(before, counts, registry.suffix)
                 await state.update(claim)
             except BaseException:
                 # What was written meanwhile is a number that nobody will have.
@@ -68,14 +68,14 @@ async def agree(registry: Numbered, work: Callable[[], Awaitable[T]], state: Sta
 
 
 class _Claim:
-    """Has the numbers after *before* be ours in what is kept for a session: so many as are *given*.
+    """Has the numbers after *before* be ours in what is kept for a session: one of each kind for each of *counts*.
 
     If somebody else has them, others are put *aside* for us: the work is done once more, and not
     as often as others are faster.
     """
 
-    def __init__(self, before: Mapping[str, int], given: Mapping[str, int], suffix: str) -> None:
-        self._before, self._given, self._suffix = before, given, suffix
+    def __init__(self, before: Mapping[str, int], counts: Mapping[str, int], suffix: str) -> None:
+        self._before, self._counts, self._suffix = before, counts, suffix
         self.theirs, self.aside = dict[str, int](), dict[str, int]()
         self.suffix, self.is_refused = suffix, False
 
@@ -83,16 +83,16 @@ class _Claim:
         """Return what is to be kept in place of *stored*."""
         self.theirs, self.suffix = _numbers_in(stored), _agreed_suffix(stored, self._suffix)
         self.is_refused = self.suffix != self._suffix or any(
-            self.theirs.get(kind, 0) > self._before.get(kind, 0) for kind in self._given
+            self.theirs.get(kind, 0) > self._before.get(kind, 0) for kind in self._counts
         )
         behind = _highest(self._before, self.theirs)
-        self.aside = {kind: behind.get(kind, 0) + count for kind, count in self._given.items()}
-        kept = {"numbers": _highest(behind, self.aside)}
-        return {**kept, "suffix": self.suffix} if self.suffix else kept
+        self.aside = {kind: behind.get(kind, 0) + count for kind, count in self._counts.items()}
+        stored_anew = {"numbers": _highest(behind, self.aside)}
+        return {**stored_anew, "suffix": self.suffix} if self.suffix else stored_anew
 
 
-def _given(numbers: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """Return how many numbers of each kind were given since *before*."""
+def _counts_since(numbers: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """Return how many numbers of each kind there are since *before*."""
     return {
         kind: number - before.get(kind, 0)
         for kind, number in numbers.items()

@@ -84,7 +84,7 @@ class Scanner:
         if (encoded,) in self._seen_by_rules:
             return
         self._seen_by_rules.add((encoded,))
-        edits = yield from self._found(encoded, _spans((encoded,), again=again), is_json=True)
+        edits = yield from self._edits_of(encoded, _spans((encoded,), again=again), is_json=True)
         data = encoded.encode()
         for edit in edits:
             self.exact[_unescaped(data[edit.start : edit.end].decode())] = edit.placeholder
@@ -113,7 +113,7 @@ class Scanner:
     def _by_rules(self, group: tuple[str, ...], *, again: bool) -> Iterator[None]:
         if group not in self._seen_by_rules:
             self._seen_by_rules.add(group)
-            edits = yield from self._found("".join(group), _spans(group, again=again))
+            edits = yield from self._edits_of("".join(group), _spans(group, again=again))
             self._enter(group, edits)
 
     def _by_registry(self, group: tuple[str, ...], *, again: bool) -> Iterator[None]:
@@ -126,11 +126,13 @@ class Scanner:
         """Enter the *edits* of a text; of adjoining ones those of what stands where they meet."""
         if len(group) > 1:
             joints = _joints(group)
-            edits = [edit for edit in edits if any(edit.start < at < edit.end for at in joints)]
+            edits = [
+                edit for edit in edits if any(edit.start < joint < edit.end for joint in joints)
+            ]
         if edits:
             self.edits.setdefault(group, []).extend(edits)
 
-    def _found(
+    def _edits_of(
         self, text: str, spans: Spans | None, *, is_json: bool = False
     ) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text*, which rules ask for."""
@@ -212,7 +214,9 @@ def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
     if len(group) == 1 and not again:
         return None
     data = "".join(group).encode()
-    places: Iterable[tuple[int, int]] = [(at, at) for at in (0, *_joints(group), len(data))]
+    places: Iterable[tuple[int, int]] = [
+        (place, place) for place in (0, *_joints(group), len(data))
+    ]
     if again:
         places = [*places, *placeholder_spans(data)]
     return _merged([(max(0, start - REACH), end + REACH) for start, end in places])
