@@ -68,7 +68,7 @@ async def agree(registry: Numbered, work: Callable[[], Awaitable[T]], state: Sta
 
 
 class _Claim:
-    """Has the numbers after *before* be ours in what is kept for a session: one of each kind for each of *counts*.
+    """Has the numbers after *before* be ours in what is kept for a session: *counts* of each kind.
 
     If somebody else has them, others are put *aside* for us: the work is done once more, and not
     as often as others are faster.
