@@ -71,6 +71,16 @@ class TextView:
     def __init__(self, data: bytes, starts: array[int], origins: array[int]) -> None:
         self.data, self._starts, self._origins = data, starts, origins
 
+    @classmethod
+    def of(cls, data: bytes) -> TextView:
+        """Return the view of a text that is the text *data* itself."""
+        return cls(data, array("Q", [0]), array("Q", [0]))
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is another than the text itself."""
+        return len(self._starts) > 1 or self._origins[0] > 0
+
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
 
@@ -91,19 +101,21 @@ def views(data: bytes) -> Iterator[TextView]:
     without invisible letters, and with lines joined that end in a backslash. One is of the folded
     scalars of YAML, as if they were not folded.
     """
-    yield TextView(data, array("Q", [0]), array("Q", [0]))
+    yield TextView.of(data)
     if _is_hinted(data) and (view := _without(data, _spans(_STRIPPED, data))) is not None:
         yield view
     if (view := _unfolded(data)) is not None:
         yield view
 
 
-def joined(data: bytes) -> TextView | None:
-    """Return the text *data* with all its lines joined, or None if it has one line only.
+def all_views(data: bytes) -> Iterator[TextView]:
+    """Give what `views` gives, and the text with all its lines joined, if it has several.
 
-    This is where to look for what is known: of what is not, a line may be the whole.
+    That is where to look for what is known: of what is not, a line may be the whole.
     """
-    return _without(data, _spans(_LINE_BREAK, data)) if b"\n" in data else None
+    yield from views(data)
+    if b"\n" in data and (view := _without(data, _spans(_LINE_BREAK, data))) is not None:
+        yield view
 
 
 def _is_hinted(data: bytes) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.redaction.views import views
+from toolbus.redaction.views import TextView, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from toolbus.redaction.secrets.engine import Engine, Hit
+    from toolbus.redaction.secrets.engine import Hit, Spans
 
 
 class Place(NamedTuple):
@@ -22,20 +22,41 @@ class Place(NamedTuple):
     hit: Hit
 
 
-def places(engine: Engine, data: bytes, check: Callable[[], None]) -> Iterator[Place]:
-    """Give where the rules of *engine* match in *data*; *check* is called often, and may raise."""
-    for view in views(data):
-        for hit in engine.find(view.data, check):
-            start, end = _whole(view.data, hit)
-            value = view.data[start:end].decode()
-            yield Place(*view.span(start, end), value, view.data, hit)
+def places(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+    see: Callable[[bytes], Iterator[TextView]] = views,
+) -> Iterator[Place | None]:
+    """Give where *find* finds something in *data*, or in another view of it, as *see* gives them.
+
+    With *spans* only there. None is given between, as in `Engine.find`.
+    """
+    for hit in find(data, spans):
+        yield None if hit is None else _place(TextView.of(data), hit)
+    for start, end in spans or ((0, len(data)),):
+        begin = _letter(data, start)
+        for view in see(data if spans is None else data[begin:end]):
+            for hit in find(view.data, None) if view.differs else ():
+                yield None if hit is None else _place(view, hit, begin)
 
 
-def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
-    """Return the bytes of *hit*, and the rest of a letter that it begins or ends in."""
-    start, end = hit.start, hit.end
-    while start and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        start -= 1
-    while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
+def _place(view: TextView, hit: Hit, offset: int = 0) -> Place:
+    """Return where *hit* is, with the rest of a letter that it begins or ends in."""
+    start, end = _letter(view.data, hit.start), hit.end
+    while end < len(view.data) and _goes_on(view.data[end]):
         end += 1
-    return start, end
+    value = view.data[start:end].decode()
+    begin, stop = view.span(start, end)
+    return Place(begin + offset, stop + offset, value, view.data, hit)
+
+
+def _letter(data: bytes, index: int) -> int:
+    """Return where the letter begins in *data* that has the byte at *index*."""
+    while 0 < index < len(data) and _goes_on(data[index]):
+        index -= 1
+    return index
+
+
+def _goes_on(byte: int) -> bool:
+    return byte & 0xC0 == 0x80  # noqa: PLR2004 - RFC 3629, section 3
