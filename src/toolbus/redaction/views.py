@@ -141,7 +141,7 @@ def _unfolded(data: bytes) -> TextView | None:
 
 
 def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> TextView | None:
-    """Return *data* without *spans*, which are in order, or None if there are none."""
+    """Return *data* without *spans*, which are in order, or None if that is all or nothing of it."""
     pieces, starts, origins = list[bytes](), array("Q"), array("Q")
     size = position = 0
     for start, end in [*spans, (len(data), len(data))]:
@@ -151,4 +151,4 @@ def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> TextView | None:
             pieces.append(data[position:start])
             size += start - position
         position = end
-    return TextView(b"".join(pieces), starts, origins) if size < len(data) else None
+    return TextView(b"".join(pieces), starts, origins) if 0 < size < len(data) else None
