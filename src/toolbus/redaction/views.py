@@ -141,7 +141,7 @@ def _unfolded(data: bytes) -> TextView | None:
 
 
 def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> TextView | None:
-    """Return *data* without *spans*, which are in order, or None if that is all or nothing of it."""
+    """Return *data* without *spans*, in order, or None if that is all or nothing of it."""
     pieces, starts, origins = list[bytes](), array("Q"), array("Q")
     size = position = 0
     for start, end in [*spans, (len(data), len(data))]:
