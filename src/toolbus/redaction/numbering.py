@@ -1,14 +1,16 @@
 """The numbers of placeholders, on which all processes of a session agree before one is shown.
 
 If two processes, one after the other or at once, gave one placeholder to two values, a vault would
-put the one where the other is meant. What is kept for a session is the highest number of each kind:
-no value, and nothing that is made of one.
+put the one where the other is meant. What is kept for a session is the highest number of each kind
+and the suffix of all, if they have one: no value, and nothing that is made of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from toolbus.redaction.secrets.placeholders import is_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +22,13 @@ T = TypeVar("T")
 
 
 class Numbered(Protocol):
-    """The placeholders of one session; *numbers* has the highest of each kind."""
+    """The placeholders of one session; *numbers* has the highest of each kind.
+
+    *suffix* is at the end of each, and empty if they have none.
+    """
 
     numbers: dict[str, int]
+    suffix: str
     lock: LoopLock
 
     def undo(self, numbers: Mapping[str, int]) -> None:
@@ -32,8 +38,9 @@ class Numbered(Protocol):
 async def agree(registry: Numbered, work: Callable[[], T], state: State | None) -> T:
     """Return what *work* returns, once the numbers that it gave are the session's in *state*.
 
-    If another process gave them meanwhile, what *work* numbered is forgotten and it does it again,
-    behind those. Raises what *work* or the store raises, and has given no number then.
+    If another process gave them meanwhile, or began with a suffix of its own, what *work* numbered
+    is forgotten and it does it again, behind those. Raises what *work* or the store raises, and has
+    given no number then.
     """
     async with registry.lock.here():
         before = dict(registry.numbers)
@@ -44,13 +51,14 @@ async def agree(registry: Numbered, work: Callable[[], T], state: State | None) 
 
             def claim(stored: Any) -> dict[str, Any]:
                 nonlocal before, result
-                theirs = _numbers_in(stored)
-                if _is_claimed(registry.numbers, before, theirs):
+                theirs, suffix = _numbers_in(stored), _agreed_suffix(stored, registry.suffix)
+                if suffix != registry.suffix or _is_claimed(registry.numbers, before, theirs):
                     registry.undo(before)
                     before = _highest(before, theirs)
-                    registry.numbers = dict(before)
+                    registry.numbers, registry.suffix = dict(before), suffix
                     result = work()
-                return {"numbers": _highest(theirs, registry.numbers)}
+                numbers = _highest(theirs, registry.numbers)
+                return {"numbers": numbers, **({"suffix": suffix} if suffix else {})}
 
             await state.update(claim)
         except BaseException:
@@ -81,3 +89,9 @@ def _numbers_in(stored: Any) -> dict[str, int]:
     numbers = stored.get("numbers") if isinstance(stored, Mapping) else None
     items = numbers.items() if isinstance(numbers, Mapping) else ()
     return {kind: number for kind, number in items if type(number) is int and number > 0}
+
+
+def _agreed_suffix(stored: Any, suffix: str) -> str:
+    """Return the suffix in what is kept, or else *suffix*, which is empty for those without."""
+    theirs = stored.get("suffix") if isinstance(stored, Mapping) else None
+    return str(theirs) if suffix and is_suffix(theirs) else suffix

@@ -63,7 +63,7 @@ from toolbus.messages.records import ToolMessage, UserMessage, encode
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.numbering import agree
 from toolbus.redaction.personal.matches import MAX_EFFORT, Effort
-from toolbus.redaction.personal.placeholders import Placeholders, SessionPlaceholders
+from toolbus.redaction.personal.session_placeholders import Placeholders, SessionPlaceholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from toolbus.messages.codec import encode
 from toolbus.messages.text_walker import TextVisitor, rewrite_json
 from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
 from toolbus.redaction.secrets.names import name_at, name_kind
-from toolbus.redaction.secrets.secret_registry import without_placeholders
+from toolbus.redaction.secrets.placeholders import without_placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from stdnum import luhn
 
 from toolbus.redaction.personal.detector import Detector
 from toolbus.redaction.personal.matches import Effort, EffortExceededError
-from toolbus.redaction.personal.placeholders import Placeholders
+from toolbus.redaction.personal.session_placeholders import Placeholders
 
 KINDS = ("email", "phone", "card", "iban", "national-id")
 CARD = "4242 4242 4242 4242"
