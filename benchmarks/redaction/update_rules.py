@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from toolbus.redaction.secrets.edges import AFTER, AFTER_VALUE, BEFORE, after
+
 TARGET = Path(__file__).parents[2] / "src/toolbus/redaction/secrets/rules.json"
 
 # Kingfisher hides what is only one half of a pair. These halves are secrets, or name an account.
@@ -42,6 +44,38 @@ GROUPS: dict[str, int | str] = {
     "mongodb-connection-string": "password",
     "sonar-api-token": 2,
 }
+# What is wrong in a published pattern, and what is right.
+CORRECTIONS: dict[str, tuple[str, str]] = {
+    # A key of anybody is none of Alibaba's.
+    "alibaba-secret-key": (r"(?:alibaba|aliyun|secret|key)", r"(?:alibaba|aliyun)"),
+    "alibaba-sts-access-key-secret": (r"(?:alibaba|aliyun|secret|key)", r"(?:alibaba|aliyun)"),
+    # The old form is that of a member as well, `s.name`: ours looks at it more strictly.
+    "vault-service-token": (r"(?:hvs\.[\w-]{90,120}|s\.(?i:[a-z0-9]{24}))", r"hvs\.[\w-]{90,120}"),
+    # A long-lived secret may end in "-", and may stand in a sentence.
+    "openai-api-key": (r"[A-Za-z0-9_-]{20})\b|sk-", r"[A-Za-z0-9_-]{20})|sk-"),
+    # Base64 for URLs, and a backslash is none of it: it begins what a language escapes.
+    "jwt": (
+        r"ey[a-zA-Z0-9]{17,}\.ey[a-zA-Z0-9\/\\_-]{17,}\.(?:[a-zA-Z0-9\/\\_-]{10,}={0,2})?",
+        r"ey[a-zA-Z0-9_-]{17,}\.ey[a-zA-Z0-9_-]{17,}\.(?:[a-zA-Z0-9_-]{10,}={0,2})?",
+    ),
+    "azure-ad-client-secret": (
+        r"""(?:^|[\\'"\x60\s>=:(,)])([a-zA-Z0-9_~.]{3}\dQ~[a-zA-Z0-9_~.-]{31,34})(?:$|[\\'"\x60\s<),])""",
+        r"\b([a-zA-Z0-9_~.]{3}\dQ~[a-zA-Z0-9_~.-]{31,34})\b",
+    ),
+}
+
+# The ends that the published patterns have: of Betterleaks, of Veles, and a word's.
+_ENDS = (
+    r"""(?:\\?['"\x60]|[\s;]|\\[nr]|$)""",
+    r"""(?:(?:\\?(?:["'`]))|(?:[\x09-\x0D\x20;])|(?:\\(?:[NRnr]))|\z))""",
+    r"""(?:(?:\\?(?:["'`]))|(?:[\x09-\x0D\x20;])|(?:\\(?:[nr]))|\z))""",
+    r"\b",
+)
+_VELES_BEGINNING = r"(?:(?:\A|(?:[\x00-,\./:-@\[-\^`\{-\xFF]))"
+# Letters that begin a token are told by so many.
+_DISTINCT = 4
+_LITERAL = re.compile(r"(?:\(\?i:|\()*((?:[A-Za-z0-9_-]|\\\.)*)(?![{?*+|])")
+_LAST_CLASS = re.compile(r"\[([^\]]*)\](?:\{[\d,]+\}|[+*])?[^\[]*$")
 
 
 def main(kingfisher: str) -> None:
@@ -77,8 +111,41 @@ def _translated(listed: dict[str, Any]) -> dict[str, Any] | None:
             raise SystemExit(f"{name}: a verbose pattern; translate it by hand")
     # RE2 counts to 1,000; what may be longer may have any length.
     pattern = re.sub(r"\{(\d+),\d{4,}\}", r"{\1,}", pattern)
-    rule = {"name": name, "pattern": pattern}
+    if name in CORRECTIONS:
+        wrong, right = CORRECTIONS[name]
+        if wrong not in pattern:
+            raise SystemExit(f"{name}: the pattern is another now; see what is to be corrected")
+        pattern = pattern.replace(wrong, right)
+    rule = {"name": name, "pattern": _freed(pattern)}
     return {**rule, "group": GROUPS[name]} if name in GROUPS else rule
+
+
+def _freed(pattern: str) -> str:
+    """Return *pattern* so that it finds its token wherever that stands; see `edges`."""
+    flags = "(?i)" if pattern.startswith("(?i)") else ""
+    body = pattern.removeprefix(flags)
+    end = next((end for end in _ENDS if body.endswith(end)), "")
+    token = body.removesuffix(end)
+    if end == r"\b" and re.match(r"\\b\w", token) and not re.search(r"\((?!\?)", token):
+        # Without a group all that matched would be the secret, and what stands before it.
+        token = rf"\b({token[2:]})"
+    if token.startswith(_VELES_BEGINNING):
+        token = r"\b" + token.removeprefix(_VELES_BEGINNING)
+    if re.match(r"\\b\((?!\?)", token):
+        return flags + BEFORE + token[2:] + (_behind(token[2:]) if end else "")
+    if end in {"", r"\b"}:
+        return pattern
+    return flags + token + AFTER_VALUE
+
+
+def _behind(token: str) -> str:
+    """Return what may stand behind *token*, by its beginning and by the letters of its end."""
+    literal = _LITERAL.match(token)
+    if literal is not None and len(literal[1].replace("\\", "")) >= _DISTINCT:
+        return AFTER
+    letters = _LAST_CLASS.search(token)
+    signs = "" if letters is None else letters[1].replace(r"\w", "_")
+    return after("".join([sign for sign in "_-+/=." if sign in re.sub(r"\w-\w", "", signs)]))
 
 
 if __name__ == "__main__":

@@ -219,6 +219,21 @@ async def test_look_alikes_are_left_alone():
     assert response.text == text
 
 
+BESIDE = ("my key is {}, keep it", "it is {}. Next", "({})", "<t>{}</t>", "_{}_", "钥{}是", "…{}…")
+ESCAPED = ("line\\n{}\\nline", "\\u003e{}\\u003c", "%22{}%22", "=3D{}=")
+
+
+@pytest.mark.parametrize("beside", [*BESIDE, *ESCAPED])
+async def test_punctuation_and_tags_hide_nothing(beside):
+    key = "sk-ant-api03-" + letters(11, 93) + "AA"
+
+    (response,) = await given_by(RedactSecrets(), beside.format(key))
+
+    before, after = beside.split("{}")
+    assert response.text.startswith(f"{before}[anthropic-api-key-1")
+    assert response.text.endswith(f"]{after}")
+
+
 UNSEEN = ("\x1b[31m", "\x1b[1;31m\x1b[K", "\\u001b[0m", "\\x1b[32m", "\u200b", "\u00ad", "\\\n")
 
 
