@@ -92,10 +92,9 @@ def _searching(name: str, find: Find, text: str) -> Contender:
 def _finders(kind: str | None) -> Iterator[tuple[str, Find]]:
     """Give whoever counts what it finds of *kind*, or of all."""
     from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415 - an extra
-    from toolbus.redaction.personal.matches import Effort  # noqa: PLC0415
 
     examiner = Detector(_PLAIN if kind is None else [kind], None, ())
-    yield "toolbus", lambda text: len(examiner.find(text, Effort()))
+    yield "toolbus", lambda text: len(examiner.find(text))
     patterns = list(_PLAIN.values()) if kind is None else [_PLAIN[kind]]
     yield PLAIN, lambda text: sum(len(one.findall(text)) for one in patterns)
 

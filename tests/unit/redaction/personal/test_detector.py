@@ -4,7 +4,6 @@ import pytest
 from stdnum import luhn
 
 from toolbus.redaction.personal.detector import Detector
-from toolbus.redaction.personal.matches import Effort, EffortExceededError
 from toolbus.redaction.personal.placeholders import Placeholders
 
 KINDS = ("email", "phone", "card", "iban", "national-id")
@@ -24,7 +23,7 @@ def test_a_number_is_found_wherever_it_stands_in_a_long_line(examiner):
     for at in (0, 1, 65_270, 65_279, 65_280, 65_300, 65_536, 65_790, 130_000):
         for filler in ("x ", "1 2-"):
             text = (filler * 40_000)[:at] + f" {CARD} " + filler * 100
-            left = examiner.replace(text, named, Effort())
+            left = examiner.replace(text, named)
             assert "[card]" in left, (at, filler)
             assert CARD not in left
 
@@ -32,7 +31,7 @@ def test_a_number_is_found_wherever_it_stands_in_a_long_line(examiner):
 def test_a_number_is_not_cut_at_the_edge_of_a_piece(examiner):
     for at in range(65_200, 65_600, 7):
         text = "1 " + "x" * at + f" {CARD} " + "x" * 70_000
-        assert examiner.replace(text, named, Effort()) == text.replace(CARD, "[card]")
+        assert examiner.replace(text, named) == text.replace(CARD, "[card]")
 
 
 def test_half_a_card_is_no_card(examiner):
@@ -41,26 +40,16 @@ def test_half_a_card_is_no_card(examiner):
     start = len("1 2 3 4 5 6") + (1 << 16) - 13
     text = f"{'1 2 3 4 5 6 ':x<{start - 1}} {card} " + "x" * 1000
 
-    assert examiner.replace(text, named, Effort()) == text.replace(card, "[card]")
+    assert examiner.replace(text, named) == text.replace(card, "[card]")
 
 
 def test_many_lines_are_all_searched(examiner):
     text = "".join([f"line {n}\nmail{n}@example.com pays with {CARD}\n\n" for n in range(500)])
 
-    left = examiner.replace(text, named, Effort())
+    left = examiner.replace(text, named)
 
     assert left.count("[card]") == left.count("[email]") == 500
     assert "@" not in left
-
-
-def test_effort_ends(examiner):
-    with pytest.raises(EffortExceededError, match="cannot be examined"):
-        examiner.find("+49 30 901820 " * 100, Effort(1000))
-
-
-def test_hostile_words_take_linear_effort(examiner):
-    for text in ("1" * 200_000, "a@" * 50_000, "x" * 200_000 + "kimlik 1", "steuer" * 30_000):
-        examiner.find(text, Effort(10**9))
 
 
 def test_placeholders_keep_no_value():
@@ -94,7 +83,7 @@ def test_the_oldest_session_is_forgotten():
     ],
 )
 def test_what_stands_around_a_number_does_not_hide_it(examiner, text):
-    left = examiner.replace(text, named, Effort())
+    left = examiner.replace(text, named)
 
     assert "[" in left
     assert len(left) < len(text)

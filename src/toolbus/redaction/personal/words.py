@@ -1,0 +1,166 @@
+"""Words that say what the number behind them is, and where they stand in a line."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_GAP = 16
+"""How many signs, none of them a digit, stand between a word and the number that it announces."""
+
+_BEFORE, _BEHIND = 120, 40
+"""How far from a number a word of the same line may stand that tells what the line is about."""
+
+_HEADING = 1_000
+
+_NOTHING = frozenset[str]()
+
+PERSON = "person"
+"""The topic of words for any country's identity number."""
+
+_PERSON_WORDS = (
+    r"national[ _-]?(?:id|identity|identification|insurance)\w{0,12}", r"social[ _-]?security",
+    r"identity[ _-]?(?:card|no|nr|number)", r"id[ _-]?card", r"citizen\w{0,8}",
+    r"personal[ _-]?(?:id|code|number|identity)\w{0,12}", r"tax[ _-]?(?:id|payer|number)\w{0,6}",
+    "passports?", "passport[ _-]?(?:no|nr|number)", "ssn", "reisepass", "passeport", "pasaporte",
+)  # fmt: skip
+
+# These words mean other things as well: they count right before a number only.
+_AMBIGUOUS = re.compile(
+    r"sin|tin|nas|pin|uid|inn|nik|rrn|nir|rut|tel|cell|handy|mobile?|mobil|portable|fax|sms|cc|pan"
+    r"|id[ _-]?nr?|id[ _-]?(?:no|number)|identity|contact.*|from|to"
+)
+
+
+class Mention(Struct, frozen=True):
+    """A word for *topics*, from *start* to *end* of a text."""
+
+    start: int
+    end: int
+    topics: frozenset[str]
+    ambiguous: bool
+
+
+class Vocabulary:
+    """Knows the words of each topic, as patterns in small letters; the first one is a letter."""
+
+    def __init__(self, topics: Mapping[str, Iterable[str]]) -> None:
+        known = {PERSON: _PERSON_WORDS, **topics}
+        self._topics = {
+            topic: re.compile("|".join(words)) for topic, words in known.items() if words
+        }
+        by_initial: dict[str, list[str]] = {}
+        for word in dict.fromkeys(word for words in known.values() for word in words):
+            by_initial.setdefault(word[0], []).append(word)
+        # Most words begin with a letter that tells that they are none of these.
+        self._initial = re.compile(rf"(?<![^\W\d_])[{''.join(by_initial)}]")
+        # A placeholder, such as [phone-1], says nothing of the numbers around it.
+        self._words = {
+            initial: re.compile(rf"(?:{'|'.join(words)})(?![^\W\d_]|-[0-9]{{1,9}}\])")
+            for initial, words in by_initial.items()
+        }
+        self._topics_of = lru_cache(4096)(self._find_topics)
+
+    def mentions(self, text: str, start: int, end: int) -> list[Mention]:
+        """Return the words in *text* from *start* to *end*, in order."""
+        excerpt = text[start:end]
+        lower = excerpt.lower()
+        if len(lower) != len(excerpt):  # A few capital letters are two small ones.
+            lower = excerpt
+        return [
+            Mention(
+                start + match.start(),
+                start + match.end(),
+                self._topics_of(match[0]),
+                _AMBIGUOUS.fullmatch(match[0]) is not None,
+            )
+            for initial in self._initial.finditer(lower)
+            if (match := self._words[initial[0]].match(lower, initial.start())) is not None
+        ]
+
+    def topics_in(self, text: str) -> frozenset[str]:
+        """Return what the words in the short *text* are about, those that mean it always."""
+        mentions = self.mentions(text, 0, min(len(text), _HEADING))
+        return frozenset().union(*[mention.topics for mention in mentions if not mention.ambiguous])
+
+    def _find_topics(self, word: str) -> frozenset[str]:
+        return frozenset(
+            topic for topic, pattern in self._topics.items() if pattern.fullmatch(word)
+        )
+
+
+class TextTopics:
+    """What the whole of a *text* is about: the key that it stands under, and its first line."""
+
+    def __init__(self, vocabulary: Vocabulary, text: str, key: str) -> None:
+        self.vocabulary, self._text, self._key = vocabulary, text, key
+
+    @cached_property
+    def key_mentions(self) -> list[Mention]:
+        """The words in the key."""
+        return self.vocabulary.mentions(self._key, 0, min(len(self._key), _HEADING))
+
+    @cached_property
+    def topics(self) -> frozenset[str]:
+        """What the key and the heading of a table tell."""
+        heading, line_break, _ = self._text[:_HEADING].partition("\n")
+        key_topics = self.vocabulary.topics_in(self._key) if self._key else frozenset[str]()
+        return key_topics | (self.vocabulary.topics_in(heading) if line_break else frozenset())
+
+
+class Line:
+    """An excerpt of *text*, from *start* to *end*, that is searched at once.
+
+    What ends after *sure* may go on behind it; the next one has it.
+    """
+
+    def __init__(self, text: str, start: int, end: int, sure: int, topics: TextTopics) -> None:
+        self.text, self.start, self.end, self.sure = text, start, end, sure
+        self._text_topics = topics
+
+    def announced(self, position: int) -> frozenset[str]:
+        """Return what the words right before *position* are for, with no other number between."""
+        if position > _GAP and not self._mentions:
+            return _NOTHING
+        topics = _NOTHING
+        for index in range(bisect_right(self._ends, position) - 1, -1, -1):
+            mention = self._mentions[index]
+            if position - mention.end > _GAP or _has_digit(self.text[mention.end : position]):
+                break
+            topics |= mention.topics
+        if position <= _GAP and not _has_digit(self.text[:position]):
+            for mention in self._text_topics.key_mentions:
+                topics |= mention.topics
+        return topics
+
+    def about(self, start: int, end: int) -> frozenset[str]:
+        """Return what the words around *start* to *end* are for, the key and the heading's too."""
+        if start > _GAP and not self._mentions:
+            return self._text_topics.topics
+        first = bisect_right(self._ends, start - _BEFORE)
+        stop = bisect_right(self._starts, end + _BEHIND)
+        around = [mention.topics for mention in self._mentions[first:stop] if not mention.ambiguous]
+        return self._text_topics.topics.union(*around, self.announced(start))
+
+    @cached_property
+    def _mentions(self) -> list[Mention]:
+        return self._text_topics.vocabulary.mentions(self.text, self.start, self.end)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [mention.end for mention in self._mentions]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [mention.start for mention in self._mentions]
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
