@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ABSENT = {"betterleaks": "a Go program; no registry of Python, Node or Debian has it"}
 
-_PLACEHOLDER = re.compile(r"\[[a-z0-9-]+-\d+\]")
+_PLACEHOLDER = re.compile(r"\[[a-z0-9-]+-\d+(?:-[a-z2-7]{6})?\]")
 
 
 class Scanner(Protocol):
@@ -56,12 +56,15 @@ class Ours:
     def __init__(self, name: str = "toolbus", *, published_only: bool = False) -> None:
         self.name, self._published_only = name, published_only
 
+    def cleaned(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts as they come out, each in a session of its own."""
+        return [self._cleaned(text) for text in texts]
+
     def flags(self, texts: Sequence[str], secrets: Sequence[str]) -> list[bool]:
         """Tell of each text whether its secret is gone; "" stands for any."""
-        cleaned = [self._cleaned(text) for text in texts]
         return [
             (secret not in clean) if secret else clean != text
-            for clean, text, secret in zip(cleaned, texts, secrets, strict=True)
+            for clean, text, secret in zip(self.cleaned(texts), texts, secrets, strict=True)
         ]
 
     def count(self, files: Sequence[Path]) -> int:
@@ -166,6 +169,9 @@ class Kingfisher:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         return [Path(one["finding"]["path"]).name for one in lines if "finding" in one]
+
+
+BUILDS = {"toolbus": Ours}
 
 
 def _spent(work: Callable[[], object]) -> float:

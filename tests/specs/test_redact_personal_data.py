@@ -481,6 +481,23 @@ async def test_too_much_is_not_stored(tmp_path):
     assert b"done" in rows
 
 
+async def test_other_tasks_go_on_meanwhile():
+    turns, text = 0, "".join([f"call +49 30 9{number:05}\n" for number in range(2_000)])
+
+    async def beat():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    heart = asyncio.create_task(beat())
+    left = await read(RedactPersonalData(), text)
+    heart.cancel()
+
+    assert turns > 5
+    assert "+49" not in left
+
+
 async def test_a_failure_withholds(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError(JANE)

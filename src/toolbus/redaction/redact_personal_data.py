@@ -51,8 +51,9 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
-from functools import cache
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import cache, partial
+from time import monotonic
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
@@ -69,25 +70,25 @@ from toolbus.messages.records import (
 )
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.numbering import agree
-from toolbus.redaction.personal.examination import (
-    MAX_CHARS,
-    MAX_SECONDS,
-    Examination,
-    ExaminationLimits,
-    PersonalDataUnexaminedError,
-)
-from toolbus.redaction.personal.placeholders import Placeholders, SessionPlaceholders
+from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Appraisal
+from toolbus.redaction.personal.record_examination import redact_record
+from toolbus.redaction.personal.session_placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
+from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
     from toolbus.components.state import State
     from toolbus.events.catalogue import RunStart, Scope
     from toolbus.messages.records import Message, ToolCall
+    from toolbus.messages.text_walker import TextVisitor
 
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+T = TypeVar("T")
 
 
 class RedactPersonalData(AgentComponent):
@@ -131,7 +132,7 @@ class RedactPersonalData(AgentComponent):
             if limit <= 0:
                 reason = f"{name} must be above 0, not {limit!r}"
                 raise RegistrationError("RedactPersonalData", reason)
-        self._limits = ExaminationLimits(max_chars, max_seconds)
+        self._limits = ScanLimits(max_chars, max_seconds, monotonic)
         self._keep_binary = binary == "keep"
         allowed = tuple(allow)
 
@@ -148,16 +149,11 @@ class RedactPersonalData(AgentComponent):
     async def redacted(self, response: ToolResponse, scope: Scope) -> ToolResponse:
         """Return *response* without personal data, as the model of a session reads it.
 
-        All processes of the session agree on the numbers. Raises `PersonalDataUnexaminedError`.
+        All processes of the session agree on the numbers. Raises `UnexaminedError`.
         """
-        session = self._placeholders.session(scope.session_id)
-
-        def redact() -> ToolResponse:
-            visitor = self._visitor(session, scope, keep_binary=self._keep_binary)
-            # What the tool ran with is for programs, until it is stored.
-            return rewrite_response(response, visitor, parameters=False)
-
-        return await agree(session, redact, self._numbers(scope))
+        # What the tool ran with is for programs, until it is stored.
+        walk = partial(rewrite_response, parameters=False)
+        return await self._redact(response, walk, scope, keep_binary=self._keep_binary)
 
     def _numbers(self, scope: Scope) -> State | None:
         """Return where numbers are kept; all components of its kind share them."""
@@ -178,32 +174,43 @@ class RedactPersonalData(AgentComponent):
         if isinstance(message, ToolMessage) and not self._covers(message.tool_name):
             return None
         keep_binary = self._keep_binary or isinstance(message, UserMessage)
-        session = self._placeholders.session(ctx.scope.session_id)
-
-        def redact() -> Message:
-            visitor = self._visitor(session, ctx.scope, keep_binary=keep_binary)
-            return rewrite_message(message, visitor)
-
         try:
-            changed = await agree(session, redact, self._numbers(ctx.scope))
-        except PersonalDataUnexaminedError as error:
+            changed = await self._redact(
+                message, rewrite_message, ctx.scope, keep_binary=keep_binary
+            )
+        except UnexaminedError as error:
             return Deny(_withheld(error))
         return None if changed is message else changed
 
     def _covers(self, tool_name: str) -> bool:
         return self.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
-    def _visitor(
-        self, session: SessionPlaceholders, scope: Scope, *, keep_binary: bool
-    ) -> PersonalDataVisitor:
-        examination, region = Examination(self._limits), scope.context.get("region")
-        known = isinstance(region, str) and region in self._known
-        detector = self._detector(region if known else "")
+    async def _redact(
+        self,
+        record: T,
+        walk: Callable[[T, TextVisitor], T],
+        scope: Scope,
+        *,
+        keep_binary: bool,
+    ) -> T:
+        session = self._placeholders.session(scope.session_id)
+        detector = self._detector(self._region(scope))
+        visitor = partial(PersonalDataVisitor, covers=self._covers, keep_binary=keep_binary)
 
-        def change(text: str, key: str) -> str:
-            return detector.replace(text, session.of, examination, key)
+        async def redact() -> T:
+            appraisal = Appraisal(self._limits)
 
-        return PersonalDataVisitor(change, self._covers, keep_binary=keep_binary)
+            def replace(text: str, key: str) -> Generator[None, None, str]:
+                return detector.replace(text, session.of, appraisal, key)
+
+            return await redact_record(record, walk, visitor, replace, appraisal)
+
+        return await agree(session, redact, self._numbers(scope))
+
+    def _region(self, scope: Scope) -> str:
+        """Return the country that the caller of the run named, or "" for none that is known."""
+        region = scope.context.get("region")
+        return region if isinstance(region, str) and region in self._known else ""
 
 
 class _Redaction(ToolAdapter):
@@ -223,7 +230,7 @@ class _Redaction(ToolAdapter):
     ) -> ToolResponse:
         try:
             return await self._component.redacted(response, ctx.scope)
-        except PersonalDataUnexaminedError as error:
+        except UnexaminedError as error:
             return _stand_in(response, _withheld(error))
 
 
@@ -239,7 +246,7 @@ def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
     )
 
 
-def _withheld(error: PersonalDataUnexaminedError) -> str:
+def _withheld(error: UnexaminedError) -> str:
     return f"withheld, for it was not examined for personal data: {error.reason}"
 
 

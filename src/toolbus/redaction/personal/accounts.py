@@ -22,9 +22,9 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.examination import Examination
+    from toolbus.redaction.personal.appraisal import Appraisal
+    from toolbus.redaction.personal.lines import Line
     from toolbus.redaction.personal.matches import PersonalDataMatch
-    from toolbus.redaction.personal.words import Line
 
 CARD = "card"
 CARD_WORDS = (
@@ -68,17 +68,17 @@ _IBAN = re.compile(
 )
 
 
-def find_cards(line: Line, examination: Examination) -> Iterator[PersonalDataMatch]:
+def find_cards(line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
     """Give the numbers of payment cards in *line*."""
-    return scan(_CARD, line, CARD, partial(_card, examination))
+    return scan(_CARD, line, CARD, partial(_card, appraisal))
 
 
-def find_ibans(line: Line, examination: Examination) -> Iterator[PersonalDataMatch]:
+def find_ibans(line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
     """Give the IBANs in *line*."""
-    return scan(_IBAN, line, "iban", partial(_iban, examination))
+    return scan(_IBAN, line, "iban", partial(_iban, appraisal))
 
 
-def _card(examination: Examination, match: re.Match[str], line: Line) -> tuple[str, int] | None:
+def _card(appraisal: Appraisal, match: re.Match[str], line: Line) -> tuple[str, int] | None:
     for end in ends_of(match):
         written = match.string[match.start() : end]
         digits = written.replace(" ", "").replace("-", "")
@@ -92,7 +92,7 @@ def _card(examination: Examination, match: re.Match[str], line: Line) -> tuple[s
             possible = known or (size <= _MOST and _ISSUED.match(digits))
             if not possible or CARD not in line.about(match.start(), end):
                 continue
-        if examination.ask(_is_card, digits):
+        if appraisal.ask(_is_card, digits):
             return digits, end
     return None
 
@@ -102,10 +102,10 @@ def _is_card(digits: str) -> bool:
     return len(set(digits)) > 1 and luhn.is_valid(digits)
 
 
-def _iban(examination: Examination, match: re.Match[str], _: Line) -> tuple[str, int] | None:
+def _iban(appraisal: Appraisal, match: re.Match[str], _: Line) -> tuple[str, int] | None:
     for end in ends_of(match):
         number = match.string[match.start() : end].replace(" ", "").replace("-", "").upper()
-        if _SHORTEST <= len(number) <= _LONGEST and examination.ask(_is_iban, number):
+        if _SHORTEST <= len(number) <= _LONGEST and appraisal.ask(_is_iban, number):
             return number, end
     return None
 

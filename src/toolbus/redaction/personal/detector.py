@@ -6,27 +6,30 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.redaction.personal.accounts import CARD, CARD_WORDS, find_cards, find_ibans
+from toolbus.redaction.personal.appraisal import Appraisal
 from toolbus.redaction.personal.emails import EMAIL, EMAIL_WORDS, find_emails
-from toolbus.redaction.personal.examination import Examination
 from toolbus.redaction.personal.identities import Identities, words
 from toolbus.redaction.personal.identity_forms import COUNTRIES
+from toolbus.redaction.personal.lines import lines_with
+from toolbus.redaction.personal.matches import merged
 from toolbus.redaction.personal.phones import PHONE, PHONE_WORDS, Phones
-from toolbus.redaction.personal.words import Line, TextTopics, Vocabulary
+from toolbus.redaction.personal.words import TextTopics, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from typing import TypeAlias
 
+    from toolbus.redaction.personal.lines import Line
     from toolbus.redaction.personal.matches import PersonalDataMatch
 
-    Find: TypeAlias = Callable[[Line, Examination], Iterator[PersonalDataMatch]]
+    Find: TypeAlias = Callable[[Line, Appraisal], Iterator[PersonalDataMatch]]
 
 REGIONS = ("US", "GB", "DE", "FR")
 """Whose phone numbers are known in national form when no countries are asked for, in this order."""
 
 # All that is no address has six digits near each other.
 _SPOT = re.compile(r"[0-9](?:[^0-9\n]{0,3}[0-9]){5}")
-_WINDOW, _OVERLAP = 1 << 16, 256
+_SIGN = re.compile("@")
 
 # What was taken out may have stood beside something else, which is plainer without it.
 _ROUNDS = 3
@@ -53,8 +56,11 @@ class Detector:
             "national-id": Identities((*(countries or COUNTRIES), *here), named).find,
             "phone": Phones((*here, *(countries or REGIONS)), named).find,
         }
-        self._numbers = [find for kind, find in finders.items() if kind in wanted]
-        self._emails = "email" in wanted
+        numbers = [find for kind, find in finders.items() if kind in wanted]
+        emails = [find_emails] if EMAIL in wanted else []
+        self._finders = [
+            (spot, chosen) for spot, chosen in ((_SPOT, numbers), (_SIGN, emails)) if chosen
+        ]
         self._allowed = frozenset([value.lower().removeprefix("@") for value in allow])
         vocabulary = {CARD: CARD_WORDS, PHONE: PHONE_WORDS, EMAIL: EMAIL_WORDS, **words()}
         self._vocabulary = Vocabulary(vocabulary)
@@ -63,16 +69,17 @@ class Detector:
         self,
         text: str,
         name: Callable[[str, str], str],
-        examination: Examination | None = None,
-        hint: str = "",
-    ) -> str:
+        appraisal: Appraisal | None = None,
+        key: str = "",
+    ) -> Generator[None, None, str]:
         """Return *text* with *name* of kind and value in place of what was found.
 
-        *hint* is what stands before it, such as its key. Raises `PersonalDataUnexaminedError`.
+        *key* is the name of the member that it is the value of. A generator of slices of work:
+        between two of them others may have their turn. Raises `UnexaminedError`.
         """
-        examination = examination or Examination()
+        appraisal = appraisal or Appraisal()
         for _ in range(_ROUNDS):
-            matches = self.find(text, examination, hint)
+            matches = yield from self.find(text, appraisal, key)
             if not matches:
                 return text
             pieces, end = [], 0
@@ -83,23 +90,23 @@ class Detector:
         return text
 
     def find(
-        self, text: str, examination: Examination | None = None, hint: str = ""
-    ) -> list[PersonalDataMatch]:
-        """Return what is in *text*, in order, of two that overlap the first kind."""
-        examination = examination or Examination()
-        examination.read(text)
+        self, text: str, appraisal: Appraisal | None = None, key: str = ""
+    ) -> Generator[None, None, list[PersonalDataMatch]]:
+        """Return what is in *text*, in order; of what overlaps, the whole. In slices, as above."""
+        appraisal = appraisal or Appraisal()
         matches: list[PersonalDataMatch] = []
-        topics = TextTopics(self._vocabulary, text, hint)
-        if self._numbers and _SPOT.search(text) is not None:
-            for line in _lines(text, topics):
-                examination.check()
-                for find in self._numbers:
-                    candidates = find(line, examination)
-                    matches += [match for match in candidates if match.end <= line.sure]
-        if self._emails and "@" in text:
-            whole = Line(text, 0, len(text), len(text), topics)
-            matches += find_emails(whole, examination)
-        return _apart([match for match in matches if not self._allows(text, match)])
+        topics = TextTopics(self._vocabulary, text, key)
+        for spot, finders in self._finders:
+            for line in lines_with(spot, text, topics):
+                for find in finders:
+                    matches += [
+                        match
+                        for match in find(line, appraisal)
+                        if match.end <= line.sure and not self._allows(text, match)
+                    ]
+                appraisal.check()
+                yield
+        return merged(matches)
 
     def _allows(self, text: str, match: PersonalDataMatch) -> bool:
         if not self._allowed:
@@ -111,31 +118,3 @@ class Detector:
             return False
         labels = match.value.rpartition("@")[2].split(".")
         return any(".".join(labels[index:]) in self._allowed for index in range(len(labels)))
-
-
-def _lines(text: str, topics: TextTopics) -> Iterator[Line]:
-    """Give the lines that may have a number; of a long one pieces that overlap."""
-    position, size = 0, len(text)
-    while (spot := _SPOT.search(text, position)) is not None:
-        earliest = max(position, spot.start() - _OVERLAP)
-        start = text.rfind("\n", earliest, spot.start()) + 1 or earliest
-        limit = min(spot.end() + _WINDOW, size)
-        end = text.find("\n", spot.end(), limit)
-        if end >= 0 or limit == size:
-            end = position = size if end < 0 else end
-            yield Line(text, start, end, end, topics)
-        else:
-            position = limit - _OVERLAP
-            yield Line(text, start, limit, limit - _OVERLAP // 2, topics)
-
-
-def _apart(matches: list[PersonalDataMatch]) -> list[PersonalDataMatch]:
-    """Return *matches* in order of place, without what overlaps an earlier one of the list."""
-    remaining: list[PersonalDataMatch] = []
-    taken: set[int] = set()
-    for match in matches:
-        places = range(match.start, match.end)
-        if taken.isdisjoint(places):
-            taken.update(places)
-            remaining.append(match)
-    return sorted(remaining, key=lambda match: match.start)

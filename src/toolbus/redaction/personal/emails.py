@@ -24,8 +24,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.examination import Examination
-    from toolbus.redaction.personal.words import Line
+    from toolbus.redaction.personal.appraisal import Appraisal
+    from toolbus.redaction.personal.lines import Line
 
 EMAIL = "email"
 EMAIL_WORDS = (
@@ -51,18 +51,18 @@ _RESERVED = frozenset(
 )
 
 
-def find_emails(line: Line, examination: Examination) -> Iterator[PersonalDataMatch]:
+def find_emails(line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
     """Give the addresses in *line*."""
     position = line.start
     for domain_match in _DOMAIN.finditer(line.text, line.start, line.end):
-        examination.check()
+        appraisal.check()
         local = _local(line, position, domain_match.start())
         if local is None or (
             local == "git" and line.text[domain_match.end() : domain_match.end() + 1] in _REMOTE
         ):
             continue
         start = domain_match.start() - len(local)
-        domain = _domain(line, start, domain_match[1], examination)
+        domain = _domain(line, start, domain_match[1], appraisal)
         if domain is not None:
             position = domain_match.start() + 1 + len(domain)
             value = f"{local}@{domain}".replace("\\", "").lower()
@@ -79,14 +79,14 @@ def _local(line: Line, earliest: int, sign: int) -> str | None:
     return None if not name or name.endswith(".") else name
 
 
-def _domain(line: Line, start: int, written: str, examination: Examination) -> str | None:
+def _domain(line: Line, start: int, written: str, appraisal: Appraisal) -> str | None:
     """Return the domain that *written* begins with, of the address from *start* of *line*."""
     written = written.rstrip("-_")
     for domain in dict.fromkeys((written, _BEYOND_ASCII.split(written, 1)[0].rstrip(".-"))):
         top = domain.rpartition(".")[2].lower()
         if len(domain) > _LONGEST_DOMAIN or "." not in domain:
             continue
-        if examination.ask(_is_known, top):
+        if appraisal.ask(_is_known, top):
             return domain
         # One that nobody knows is an address if it is called one.
         called = line.text[start - 1 : start] == "<" or EMAIL in line.announced(start)

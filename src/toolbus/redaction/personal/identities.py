@@ -30,8 +30,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from toolbus.redaction.personal.examination import Examination
-    from toolbus.redaction.personal.words import Line
+    from toolbus.redaction.personal.appraisal import Appraisal
+    from toolbus.redaction.personal.lines import Line
 
 KIND = "national-id"
 
@@ -60,13 +60,13 @@ class Identities:
         self._anywhere = _forms([*shapes, *at_home])
         self._near_words = _forms([*bare, *weak])
 
-    def find(self, line: Line, examination: Examination) -> Iterator[PersonalDataMatch]:
+    def find(self, line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
         """Give the numbers in *line*."""
-        yield from self._find(line, examination, self._anywhere, need_word=False)
-        yield from self._find(line, examination, self._near_words, need_word=True)
+        yield from self._find(line, appraisal, self._anywhere, need_word=False)
+        yield from self._find(line, appraisal, self._near_words, need_word=True)
 
     def _find(
-        self, line: Line, examination: Examination, among: _Forms, *, need_word: bool
+        self, line: Line, appraisal: Appraisal, among: _Forms, *, need_word: bool
     ) -> Iterator[PersonalDataMatch]:
         sieve, forms = among
         position = line.start
@@ -82,7 +82,7 @@ class Identities:
                 match = form.pattern.match(line.text, start, line.end)
                 if match is None:
                     continue
-                value = examination.ask(form.value, match[0])
+                value = appraisal.ask(form.value, match[0])
                 if value is not None:
                     position = match.end()
                     yield PersonalDataMatch(start, position, KIND, value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from toolbus.redaction.personal.words import Line
+from toolbus.redaction.personal.lines import Line
 
 
 class PersonalDataMatch(Struct, frozen=True):
@@ -49,3 +49,23 @@ def ends_of(match: re.Match[str]) -> Iterator[int]:
         if cut < 0:
             return
         end = cut
+
+
+def merged(matches: Iterable[PersonalDataMatch]) -> list[PersonalDataMatch]:
+    """Return *matches* in order of place; of those that overlap one, which covers them all.
+
+    It is what the longest of them is, of two as long the first of *matches*.
+    """
+    chosen: list[PersonalDataMatch] = []
+    longest = 0
+    for match in sorted(matches, key=lambda match: (match.start, match.start - match.end)):
+        size = match.end - match.start
+        if not chosen or match.start >= chosen[-1].end:
+            chosen.append(match)
+            longest = size
+            continue
+        widest = match if size > longest else chosen[-1]
+        start, end = chosen[-1].start, max(chosen[-1].end, match.end)
+        chosen[-1] = PersonalDataMatch(start, end, widest.kind, widest.value)
+        longest = max(longest, size)
+    return chosen

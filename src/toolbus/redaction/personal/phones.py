@@ -25,9 +25,9 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
-    from toolbus.redaction.personal.examination import Examination
+    from toolbus.redaction.personal.appraisal import Appraisal
+    from toolbus.redaction.personal.lines import Line
     from toolbus.redaction.personal.matches import PersonalDataMatch
-    from toolbus.redaction.personal.words import Line
 
 PHONE = "phone"
 PHONE_WORDS = (
@@ -69,12 +69,12 @@ class Phones:
         }
         self._named = [plan for region, plan in self._plans.items() if region in named]
 
-    def find(self, line: Line, examination: Examination) -> Iterator[PersonalDataMatch]:
+    def find(self, line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
         """Give the phone numbers in *line*."""
-        return scan(_PHONE, line, PHONE, partial(self._phone, examination))
+        return scan(_PHONE, line, PHONE, partial(self._phone, appraisal))
 
     def _phone(
-        self, examination: Examination, match: re.Match[str], line: Line
+        self, appraisal: Appraisal, match: re.Match[str], line: Line
     ) -> tuple[str, int] | None:
         start = match.start()
         shaped = match[0][0] in "+(0" or _AMERICAN.match(match[0]) is not None
@@ -88,7 +88,7 @@ class Phones:
                 return None
             number = None
             if digits <= _LONGEST and not _DATE.search(text):
-                number = examination.ask(self._question(text, start, line), text)
+                number = appraisal.ask(self._question(text, start, line), text)
             if number is not None:
                 return number, start + len(text)
         return None

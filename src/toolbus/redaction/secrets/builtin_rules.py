@@ -12,13 +12,15 @@ _IS = r"""["'\x60)\]]{0,2}[ \t]{0,8}(?:=>|:=|\|\||=|:|,)\s{0,8}["'\x60(]{0,2}"""
 _END = r"""(?:\\?["'\x60]|[\s;,)<}\]&]|\\[nr]|$)"""
 _NAMED = (
     r"(?:api|access|account|auth|private|shared|signing|encryption)[ _.-]?key"
-    r"|secret|token|passw(?:or)?d|passwd|passphrase|credential|[_ .-]pat|[a-z][_-]key"
+    r"|secret|token|pass|pwd|credential|[_ .-]pat\b|[a-z][_-]key"
 )
 # RFC 9110, section 11.6.2: a scheme and credentials.
 _AUTHORIZATION = (
     rf"(?i)\bauthorization{_Q}?[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_Q}?"
     r"[a-z][a-z0-9-]{2,15}[ \t]{1,4}([\w.~+/-]{8,}=*)"
 )
+_FLAG = rf"(?P<name>[\w-]{{0,24}}(?:{_NAMED})[\w-]{{0,12}})"
+_CHOSEN = r"[\w!#$%&*+/=?@^~.-]{8,128}"
 _VALUE = r"[A-Za-z0-9_+/=.~:-]{16,512}"
 
 BUILTIN_RULES: tuple[tuple[str, str, bool], ...] = (
@@ -66,18 +68,18 @@ BUILTIN_RULES: tuple[tuple[str, str, bool], ...] = (
     # Whatever is assigned to a name that says "secret".
     (
         "assigned-secret",
-        rf"(?i)(?:{_NAMED})[\w.-]{{0,24}}{_IS}({_VALUE}){_END}",
+        rf"(?i)(?P<name>(?:{_NAMED})[\w.-]{{0,24}}){_IS}(?P<value>{_VALUE}){_END}",
         True,
     ),
     # What people choose themselves is shorter, and has other signs.
     (
         "assigned-password",
-        rf"(?i)(?:passw(?:or)?d|passwd|passphrase|\bpwd)[\w.-]{{0,24}}{_IS}([\w!#$%&*+/=?@^~.-]{{8,128}}){_END}",
+        rf"(?i)(?P<name>(?:pass|pwd)[\w.-]{{0,24}}){_IS}(?P<value>{_CHOSEN}){_END}",
         True,
     ),
     (
         "flagged-secret",
-        rf"(?i)--?[\w-]{{0,24}}(?:{_NAMED})[\w-]{{0,12}}[ =]{{1,4}}[\"'\x60]?({_VALUE}){_END}",
+        rf"(?i)--?{_FLAG}[ =]{{1,4}}{_Q}?(?P<value>{_VALUE}){_END}",
         True,
     ),
 )

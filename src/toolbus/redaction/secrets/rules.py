@@ -21,10 +21,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
 
 class Rule(Struct, frozen=True):
-    """A *pattern* in RE2's syntax; what *group* holds is the secret, else its first group.
+    """A *pattern* in RE2's syntax; what *group* or the group `value` holds is the secret.
 
-    A *loose* one goes by what stands around a value, so the value itself is judged more strictly.
-    A *foreign* one is a user's.
+    Without both it is what its first group holds. A *loose* one goes by what stands around a value,
+    so the value itself is judged more strictly, and only *assumed* to be a secret. If its pattern
+    has a group `name`, that is the name which the value is assigned to, or the end of it, from a
+    word on that tells: `names` judges it, so the pattern may be broad. A *foreign* one is a user's.
     """
 
     name: str

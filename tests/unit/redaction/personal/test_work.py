@@ -8,12 +8,9 @@ import pytest
 from stdnum import iban, luhn
 
 from toolbus.redaction.personal import identities
+from toolbus.redaction.personal.appraisal import Appraisal
 from toolbus.redaction.personal.detector import Detector
-from toolbus.redaction.personal.examination import (
-    Examination,
-    ExaminationLimits,
-    PersonalDataUnexaminedError,
-)
+from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
 
 KINDS = ("email", "phone", "card", "iban", "national-id")
 SIZE = 2_000
@@ -63,7 +60,9 @@ def asked(monkeypatch):
 def work(asked, text):
     """Return how often *text* has libraries asked."""
     asked.clear()
-    Detector(KINDS, None, ()).find(text, Examination(ExaminationLimits(clock=lambda: 0.0)))
+    appraisal = Appraisal(ScanLimits(len(text), 1.0, lambda: 0.0))
+    for _ in Detector(KINDS, None, ()).find(text, appraisal):
+        pass
     return asked.total()
 
 
@@ -90,16 +89,29 @@ def test_work_grows_with_the_text(asked, name):
 
 def test_the_clock_ends_an_examination():
     ticks = iter(range(1_000_000))
-    limits = ExaminationLimits(seconds=100, clock=lambda: float(next(ticks)))
+    appraisal = Appraisal(ScanLimits(100_000, 100.0, lambda: float(next(ticks))))
     text = "".join([f"+49 30 9{number:05}\n" for number in range(1_000)])
 
-    with pytest.raises(PersonalDataUnexaminedError, match="longer than 100 seconds"):
-        Detector(KINDS, None, ()).find(text, Examination(limits))
+    with pytest.raises(UnexaminedError, match="longer than 100 seconds"):
+        list(Detector(KINDS, None, ()).find(text, appraisal))
+
+
+def test_the_turns_of_others_do_not_count():
+    now = [0.0]
+    appraisal = Appraisal(ScanLimits(10, 1.0, lambda: now[0]))
+
+    with appraisal.pause():
+        now[0] += 100
+    appraisal.check()
+    now[0] += 2
+
+    with pytest.raises(UnexaminedError):
+        appraisal.check()
 
 
 def test_answers_that_are_remembered_are_bounded():
-    examination = Examination()
+    appraisal = Appraisal()
     for number in range(100_001):
-        examination.ask(str.isdigit, f"{number}x")
+        appraisal.ask(str.isdigit, f"{number}x")
 
-    assert len(examination._answers) <= 50_000
+    assert len(appraisal._answers) <= 50_000
