@@ -27,9 +27,9 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask
 from toolbus.tools import tool
-from toolbus.workspace.working_folder import FileToolError, WorkingFolder
 from toolbus.workspace.processes import run_process
 from toolbus.workspace.text_files import difference, page, read_text, replaced, write_text
+from toolbus.workspace.working_folder import FileToolError, WorkingFolder
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext

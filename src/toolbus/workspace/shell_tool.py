@@ -27,8 +27,8 @@ from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import ToolResponse
 from toolbus.tools import tool
-from toolbus.workspace.working_folder import WorkingFolder
 from toolbus.workspace.processes import run_process
+from toolbus.workspace.working_folder import WorkingFolder
 
 SECRET_VARIABLES = ("*_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD", "*_PASS", "*_CREDENTIALS")
 """Patterns of variables that a command does not get, unless they are named."""
