@@ -11,6 +11,7 @@ from toolbus.events.catalogue import (
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
     Ask,
+    Deny,
     Retry,
     ToolCallFailure,
     ToolCallOutcome,
@@ -19,6 +20,7 @@ from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
 from toolbus.tools.calls.execution import execute, failure
+from toolbus.tools.calls.filling import fillers_of
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.environment import CallEnvironment
+    from toolbus.tools.calls.filling import ArgumentsFiller
     from toolbus.tools.calls.table import Signal, State
     from toolbus.tools.definitions import Tool
 
@@ -64,6 +67,7 @@ class CallInProgress:
         self._ask = _NO_QUESTION
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
+        self._fillers: tuple[ArgumentsFiller, ...] = ()
         self._attempts, self._started = 0, environment.clock()
         self._walker: asyncio.Task[Any] | None = None
         self._stopped = self._again = False
@@ -164,6 +168,7 @@ class CallInProgress:
             signatures=advertised.spec_for if advertised else None,
         )
         self.call, self._answer = context.value, context.answer
+        self._fillers = fillers_of(context) if context.steps else ()
         if context.rejected:
             blame, reason = context.rejected.handler, context.rejected.reason
             self._fail(f"handler {blame!r} broke the arguments: {reason}", "invalid_arguments")
@@ -204,10 +209,28 @@ class CallInProgress:
         self._fail(text, "unknown_tool")
         return "unknown"
 
-    def _validate(self) -> Signal:
-        self._values, problem = self._environment.check.fit(self.call)
+    def _validate(self) -> Signal | Awaitable[Signal]:
+        return self._fill() if self._fillers else self._fit(self.call)
+
+    async def _fill(self) -> Signal:
+        """Let fillers put in what the tool alone gets, and validate that."""
+        call, spec = self.call, cast("Tool", self._tool).spec
+        for filler in self._fillers:
+            filled = await filler.fill(call, self._environment.scope, spec)
+            if isinstance(filled, Deny):
+                self._fail(filled.reason, "denied")
+                return "denied"
+            call = filled
+        return self._fit(call)
+
+    def _fit(self, call: ToolCall) -> Signal:
+        check = self._environment.check
+        self._values, problem = check.fit(call)
         if problem is None:
             return "valid"
+        if call is not self.call:
+            # It may quote what was filled in.
+            problem = check.fit(self.call)[1] or "they do not fit with what was filled in"
         self._fail(f"invalid arguments: {problem}", "invalid_arguments")
         return "invalid"
 
@@ -216,7 +239,7 @@ class CallInProgress:
         self._attempts += 1
         self.executed = self.call
         # What it got the first time it may have changed.
-        if self._attempts > 1 and self._validate() != "valid":
+        if self._attempts > 1 and not await self._is_still_valid():
             return "failed"
         context = self._environment.context_of(self.call)
         try:
@@ -232,6 +255,10 @@ class CallInProgress:
             return "timed_out"
         self._response = ending.response
         return "failed" if self._response.is_error else "returned"
+
+    async def _is_still_valid(self) -> bool:
+        signal = self._validate()
+        return (signal if isinstance(signal, str) else await signal) == "valid"
 
     async def _recover(self) -> Signal:
         tool, environment = cast("Tool", self._tool), self._environment
