@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from toolbus.errors import DeadlineError, HandlerError
@@ -13,14 +12,14 @@ from toolbus.events.catalogue import (
     Ask,
     Deny,
     Retry,
-    ToolCallFailure,
     ToolCallOutcome,
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
 from toolbus.tools.calls.execution import execute, failure
-from toolbus.tools.calls.filling import fillers_of
+from toolbus.tools.calls.filling import fill, fillers_of, fit_filled
+from toolbus.tools.calls.recovery import failure_of, may_retry
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.filling import ArgumentsFiller
     from toolbus.tools.calls.table import Signal, State
     from toolbus.tools.definitions import Tool
-
-logger = logging.getLogger("toolbus")
 
 _NO_RESPONSE, _NO_QUESTION = ToolResponse(), Ask("")
 
@@ -214,23 +211,17 @@ class CallInProgress:
 
     async def _fill(self) -> Signal:
         """Let fillers put in what the tool alone gets, and validate that."""
-        call, spec = self.call, cast("Tool", self._tool).spec
-        for filler in self._fillers:
-            filled = await filler.fill(call, self._environment.scope, spec)
-            if isinstance(filled, Deny):
-                self._fail(filled.reason, "denied")
-                return "denied"
-            call = filled
-        return self._fit(call)
+        spec = cast("Tool", self._tool).spec
+        filled = await fill(self._fillers, self.call, self._environment.scope, spec)
+        if not isinstance(filled, Deny):
+            return self._fit(filled)
+        self._fail(filled.reason, "denied")
+        return "denied"
 
     def _fit(self, call: ToolCall) -> Signal:
-        check = self._environment.check
-        self._values, problem = check.fit(call)
+        self._values, problem = fit_filled(self._environment.check, call, self.call)
         if problem is None:
             return "valid"
-        if call is not self.call:
-            # It may quote what was filled in.
-            problem = check.fit(self.call)[1] or "they do not fit with what was filled in"
         self._fail(f"invalid arguments: {problem}", "invalid_arguments")
         return "invalid"
 
@@ -262,7 +253,7 @@ class CallInProgress:
 
     async def _recover(self) -> Signal:
         tool, environment = cast("Tool", self._tool), self._environment
-        failed = _failure_of(self.outcome)
+        failed = failure_of(self.outcome)
         bus, scope = environment.bus, environment.scope
         context = await bus.apply(TOOL_CALL_ERROR, failed, scope=scope, tool=tool.spec)
         if context.denied is not None:
@@ -270,7 +261,7 @@ class CallInProgress:
         match context.answer:
             case ToolResponse() as fallback:
                 self._response = fallback
-            case Retry(delay=delay) if _may_retry(tool, self._attempts, environment.max_attempts):
+            case Retry(delay=delay) if may_retry(tool, self._attempts, environment.max_attempts):
                 await asyncio.sleep(delay)
                 return "again"
             case _:
@@ -304,24 +295,3 @@ class CallInProgress:
         "failed": _recover,
         "overdue": _recover,
     }
-
-
-def _failure_of(outcome: ToolCallOutcome) -> ToolCallFailure:
-    return ToolCallFailure(
-        call=outcome.executed or outcome.requested,
-        response=outcome.response,
-        error_type=outcome.response.error_type or "error",
-        error_text=outcome.response.text,
-        attempts=outcome.attempts,
-    )
-
-
-def _may_retry(tool: Tool, attempts: int, max_attempts: int) -> bool:
-    """Tell whether *tool* may run again; why not is logged."""
-    reason = f"{attempts} attempts were made"
-    if not tool.idempotent:
-        reason = "it is not marked idempotent"
-    elif attempts < max_attempts:
-        return True
-    logger.warning("no retry of tool %r: %s", tool.spec.name, reason)
-    return False
