@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.errors import DecodeError
 from toolbus.events.values import ModelDelta
 from toolbus.formats.answers import TextJoints
 from toolbus.formats.parsing import unexpected
@@ -22,7 +21,10 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 
 class ResponsesStream:
-    """Takes events; when it *is_whole*, `answer` is the response as if it had not been streamed."""
+    """Takes events; when it *is_whole*, `answer` is the response as if it had not been streamed.
+
+    An error in mid-stream is the error of the response, as of one that failed.
+    """
 
     def __init__(self) -> None:
         self.is_whole = False
@@ -43,8 +45,7 @@ class ResponsesStream:
             case {"type": str(kind), "response": dict(response)} if kind in _ENDS:
                 self._response, self.is_whole = response, True
             case {"type": "error"}:
-                message = event.get("message")
-                raise DecodeError(message if isinstance(message, str) else "an error in the stream")
+                self._response, self.is_whole = {"status": "failed", "error": event}, True
             case {"type": str()}:
                 pass
             case _:
