@@ -55,16 +55,13 @@ class AnthropicModel(RemoteModel):
 
     def _connect(self) -> anthropic.AsyncAnthropic:
         key = self._server.key
-        without_key: dict[str, Any] = {}
-        if key is None:
-            without_key = dict.fromkeys(("Authorization", "X-Api-Key"), anthropic.Omit())
         return anthropic.AsyncAnthropic(
-            # The SDK wants one; without a key the header is left out below.
+            # The SDK wants one; without a key its header is left out of the requests.
             api_key="none" if key is None else key.reveal(),
             base_url=self._server.base_url,
             timeout=self._timeout,
             max_retries=self._max_retries,
-            default_headers=without_key | self._headers,
+            default_headers=self._headers,
             # A server that redirects would get what was meant for another.
             http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
         )
@@ -78,7 +75,14 @@ class AnthropicModel(RemoteModel):
             messages=[],
             stream=streamed,
             extra_body=dict(body),
+            extra_headers=self._omitted(),
         )
+
+    def _omitted(self) -> dict[str, Any]:
+        """Return the headers that are not sent without a key, unless they were given."""
+        present = {name.lower() for name in self._headers}
+        absent = ("Authorization", "X-Api-Key") if self._server.key is None else ()
+        return {name: anthropic.Omit() for name in absent if name.lower() not in present}
 
     async def _read(self, raw: Any) -> bytes:
         data: bytes = await raw.read()

@@ -62,17 +62,14 @@ class OpenAIModel(RemoteModel):
 
     def _connect(self) -> openai.AsyncOpenAI:
         key = self._server.key
-        without_key: dict[str, Any] = {}
-        if key is None:
-            without_key = dict.fromkeys(("Authorization",), openai.Omit())
         return openai.AsyncOpenAI(
-            # The SDK wants one; without a key the header is left out below.
+            # The SDK wants one; without a key its header is left out of the requests.
             api_key="none" if key is None else key.reveal(),
             admin_api_key="",
             base_url=self._server.base_url,
             timeout=self._timeout,
             max_retries=self._max_retries,
-            default_headers=without_key | self._headers,
+            default_headers=self._headers,
             # A server that redirects would get what was meant for another.
             http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
         )
@@ -83,11 +80,21 @@ class OpenAIModel(RemoteModel):
         extra, model = dict(body), body["model"]
         if self._wire is RESPONSES:
             return await client.responses.with_raw_response.create(
-                model=model, stream=streamed, extra_body=extra
+                model=model, stream=streamed, extra_body=extra, extra_headers=self._omitted()
             )
         return await client.chat.completions.with_raw_response.create(
-            model=model, messages=[], stream=streamed, extra_body=extra
+            model=model,
+            messages=[],
+            stream=streamed,
+            extra_body=extra,
+            extra_headers=self._omitted(),
         )
+
+    def _omitted(self) -> dict[str, Any]:
+        """Return the headers that are not sent without a key, unless they were given."""
+        present = {name.lower() for name in self._headers}
+        absent = ("Authorization",) if self._server.key is None else ()
+        return {name: openai.Omit() for name in absent if name.lower() not in present}
 
     async def _read(self, raw: Any) -> bytes:
         data: bytes = raw.content

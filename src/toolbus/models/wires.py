@@ -12,6 +12,7 @@ from toolbus.formats.blocks import answer_items, answer_message
 from toolbus.formats.chat_stream import ChatStream
 from toolbus.formats.names import names_on_the_wire
 from toolbus.formats.openai import completion_of
+from toolbus.formats.parsing import unexpected
 from toolbus.formats.responses import response_message
 from toolbus.formats.responses_stream import ResponsesStream
 from toolbus.messages.immutable import mend
@@ -80,9 +81,11 @@ def _response(answer: Any, message_id: str) -> AssistantMessage:
 
 
 def _anthropic(answer: Any, message_id: str) -> AssistantMessage:
-    facts = answer if isinstance(answer, dict) else {}
-    items = answer_items(facts.get("content"), "$.content", given_call)
-    return answer_message(items, message_id, facts)
+    match answer:
+        case {"content": list(content)}:
+            items = answer_items(content, "$.content", given_call)
+            return answer_message(items, message_id, answer)
+    raise unexpected("a message with content", answer, "$")
 
 
 CHAT = ModelWire(
