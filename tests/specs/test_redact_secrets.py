@@ -4,10 +4,12 @@ import asyncio
 import hashlib
 import json
 import logging
+import re
 import sqlite3
 import subprocess
 import sys
 from base64 import b64decode, b64encode, urlsafe_b64encode
+from functools import partial
 from textwrap import dedent
 from urllib.parse import quote, quote_plus
 
@@ -32,9 +34,10 @@ from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
-from toolbus.messages import ImagePart, Resource, ResourcePart, encode
+from toolbus.messages import ImagePart, Resource, ResourcePart, decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
@@ -54,19 +57,34 @@ def webhook(number=0):
     return "T0AB12CD3/B0EF45GH6/" + letters(number, 24)
 
 
+PLACEHOLDER = re.compile(r"\[[a-z-]+-\d+-[a-z2-7]{6}\]")
 HOOKS = "https://hooks.slack.com/services/"
 PASSWORD = "correct-horse-" + letters(7, 12)
 
 
 def calling(*calls, last="done"):
-    """Return a model that makes *calls*, one an answer: a name and arguments."""
+    """Return a model that makes *calls*, one an answer: a name and arguments.
+
+    Where its script says `[github-pat-1]`, it quotes that placeholder as it has read it.
+    """
     answers = [
         AssistantMessage(
             id=f"m-{at}", tool_calls=(ToolCall(id=f"c-{at}", name=name, arguments=arguments),)
         )
         for at, (name, arguments) in enumerate(calls)
     ]
-    return ScriptedModel([*answers, last])
+    last = AssistantMessage(id="last", content=last, stop_reason="stop")
+    return ScriptedModel([partial(quoting, answer) for answer in (*answers, last)])
+
+
+def quoting(answer, request):
+    """Return *answer* with the placeholders that *request* shows, each with its suffix."""
+    read = set(PLACEHOLDER.findall(encode(request.messages).decode()))
+    shown = {evened(placeholder): placeholder for placeholder in read}
+    text = re.sub(
+        r"\[[a-z-]+-\d+\]", lambda name: shown.get(name[0], name[0]), encode(answer).decode()
+    )
+    return decode(text)
 
 
 def giving(*results):
@@ -115,7 +133,7 @@ async def test_text_of_a_result_is_cleaned():
     (response,) = await given_by(RedactSecrets(), text)
 
     clean = "export TOKEN=[github-pat-1]\ncurl [slack-webhook-url-1]\n# [github-pat-1]"
-    assert response.text in {clean, clean.replace("[slack", f"{HOOKS}[slack")}
+    assert evened(response.text) in {clean, clean.replace("[slack", f"{HOOKS}[slack")}
 
 
 async def test_structured_values_and_keys_are_cleaned():
@@ -126,10 +144,11 @@ async def test_structured_values_and_keys_are_cleaned():
 
     left = encode(response.structured).decode()
     assert not any(one in left for one in (pat(1), pat(2), webhook(), PASSWORD))
-    assert response.structured["a"] == "[github-pat-1]"
-    assert response.structured["[github-pat-2]"]["deep"][0] == 1
-    assert response.structured["database_password"].startswith("[assigned-secret-")
-    assert (response.structured["size"], response.structured["none"]) == (3, None)
+    even = json.loads(evened(left))
+    assert even["a"] == "[github-pat-1]"
+    assert even["[github-pat-2]"]["deep"][0] == 1
+    assert even["database_password"].startswith("[assigned-secret-")
+    assert (even["size"], even["none"]) == (3, None)
 
 
 async def test_resources_and_errors_are_cleaned():
@@ -160,8 +179,8 @@ async def test_pictures_that_are_text_are_cleaned():
     (response,) = await given_by(RedactSecrets(), ToolResponse(content=parts))
 
     left, file = response.content
-    assert b64decode(left.data) == b"<svg><text>[github-pat-1]</text></svg>"
-    assert b64decode(file.resource.blob) == b"[github-pat-2]"
+    assert evened(b64decode(left.data).decode()) == "<svg><text>[github-pat-1]</text></svg>"
+    assert evened(b64decode(file.resource.blob).decode()) == "[github-pat-2]"
 
 
 async def test_a_tool_that_raises_is_cleaned(caplog):
@@ -170,7 +189,7 @@ async def test_a_tool_that_raises_is_cleaned(caplog):
     (response,) = await given_by(RedactSecrets(), ValueError(f"bad token {pat()} for user"))
 
     assert response.is_error
-    assert response.text == "bad token [github-pat-1] for user"
+    assert evened(response.text) == "bad token [github-pat-1] for user"
     assert pat() not in caplog.text
 
 
@@ -200,13 +219,28 @@ async def test_look_alikes_are_left_alone():
     assert response.text == text
 
 
+UNSEEN = ("\x1b[31m", "\x1b[1;31m\x1b[K", "\\u001b[0m", "\\x1b[32m", "\u200b", "\u00ad", "\\\n")
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
+async def test_colours_and_invisible_letters_hide_nothing(unseen):
+    secret = unseen.join([pat()[:9], pat()[9:20], pat()[20:]])
+    text = f"é the key: {unseen}{secret}{unseen} is here"
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    before, after = text.split(secret)
+    assert response.text.startswith(f"{before}[github-pat-1")
+    assert response.text.endswith(f"]{after}")
+
+
 async def test_the_same_secret_the_same_placeholder():
     results = f"{pat(1)} {pat(2)}", f"again {pat(2)}"
 
     first, second = await given_by(RedactSecrets(), *results)
 
-    assert first.text == "[github-pat-1] [github-pat-2]"
-    assert second.text == "again [github-pat-2]"
+    assert evened(first.text) == "[github-pat-1] [github-pat-2]"
+    assert evened(second.text) == "again [github-pat-2]"
 
 
 async def test_a_placeholder_never_collides():
@@ -215,7 +249,7 @@ async def test_a_placeholder_never_collides():
     first, second = await given_by(RedactSecrets(), *results)
 
     assert first.text == "a log says [github-pat-1]"
-    assert second.text == "and here is [github-pat-2]"
+    assert re.fullmatch(r"and here is \[github-pat-1-[a-z][a-z2-7]{5}\]", second.text)
 
 
 async def test_a_resumed_session_keeps_its_names():
@@ -240,7 +274,8 @@ async def test_a_resumed_session_keeps_its_names():
     await second.run("go on")
 
     said = [one.text for one in second.messages if isinstance(one, ToolMessage)]
-    assert said == ["[github-pat-1]", "[github-pat-2]"]
+    assert [evened(text) for text in said] == ["[github-pat-1]", "[github-pat-2]"]
+    assert len({text[-8:] for text in said}) == 1
 
 
 async def test_a_direct_call_keeps_the_names(tmp_path):
@@ -254,7 +289,7 @@ async def test_a_direct_call_keeps_the_names(tmp_path):
                     agent.guard(MESSAGE_APPEND_BEFORE, refuse_results)
                 read.append((await agent.call_tool("give")).response.text)
 
-    assert read == ["not for you", "[github-pat-2]"]
+    assert [evened(text) for text in read] == ["not for you", "[github-pat-2]"]
 
 
 def refuse_results(ctx):
@@ -298,7 +333,9 @@ async def test_no_secret_is_kept(tmp_path):
                 await agent.call_tool("give")
         kept = await store.read_state("s", "redact-secrets")
 
-    assert json.loads(kept) == {"numbers": {"github-pat": 2}}
+    suffix = json.loads(kept).pop("suffix")
+    assert json.loads(kept) == {"numbers": {"github-pat": 2}, "suffix": suffix}
+    assert len(suffix) == 6
     files = b"".join([one.read_bytes() for one in tmp_path.glob("store.db*")])
     for secret in (pat(1), pat(2)):
         assert secret.encode() not in files
@@ -367,7 +404,7 @@ def test_adjoining_parts_are_read_together(data):
 
     joined = "".join([part.text for part in message.tool_response.content])
     assert len(message.tool_response.content) == len(pieces)
-    assert "[github-pat-1]" in joined
+    assert "[github-pat-1]" in evened(joined)
     assert not any(one in joined for one in (pat(), pat()[8:], webhook(), webhook()[8:]))
 
 
@@ -456,8 +493,8 @@ async def test_what_was_found_is_remembered():
 
     first, second = await given_by(RedactSecrets(), *results)
 
-    assert first.text == "db_password: [assigned-secret-1]"
-    assert second.text == "it said [assigned-secret-1] and ended"
+    assert evened(first.text) == "db_password: [assigned-secret-1]"
+    assert evened(second.text) == "it said [assigned-secret-1] and ended"
 
 
 async def test_every_role_is_stored_without_secrets(tmp_path):
@@ -489,7 +526,7 @@ async def test_the_model_reads_what_users_write():
     await Agent(closed_model, components=[RedactSecrets(prompts=True)]).run(f"use {pat()}")
 
     assert open_model.requests[0].messages[-1].text == f"use {pat()}"
-    assert closed_model.requests[0].messages[-1].text == "use [github-pat-1]"
+    assert evened(closed_model.requests[0].messages[-1].text) == "use [github-pat-1]"
 
 
 async def test_what_the_tool_runs_with_stays():
@@ -504,7 +541,7 @@ async def test_what_the_tool_runs_with_stays():
     await agent.run("go")
 
     assert got == [pat()]
-    assert agent.messages[2].tool_response.parameters == {"key": "[github-pat-1]"}
+    assert evened(agent.messages[2].tool_response.parameters["key"]) == "[github-pat-1]"
 
 
 async def test_the_tool_gets_the_value():
@@ -570,7 +607,7 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
         "file": path.read_bytes().decode("latin-1"),
     }
     forms = [canary, b64encode(canary.encode()).decode(), canary.encode().hex()]
-    assert result.text == "I used [github-pat-1]"
+    assert evened(result.text) == "I used [github-pat-1]"
     assert [name for name, text in texts.items() if any(form in text for form in forms)] == []
 
 
@@ -589,7 +626,7 @@ async def test_a_refused_result_keeps_no_value():
     await agent.run("go")
 
     assert agent.messages[4].text == "refused"
-    assert agent.messages[4].tool_response.parameters == {"key": "[github-pat-1]"}
+    assert evened(agent.messages[4].tool_response.parameters["key"]) == "[github-pat-1]"
 
 
 async def test_only_named_tools_get_values():
@@ -613,6 +650,7 @@ async def test_only_named_tools_get_values():
     )
     await agent.run("go")
 
+    got["post"] = evened(got["post"])
     assert got == {"deploy": pat(), "post": "[github-pat-1]"}
 
 
@@ -643,8 +681,8 @@ async def test_sessions_share_no_vault():
     await call("two", "use", {"key": found})
     await call("one", "use", {"key": found})
 
-    assert found == "[github-pat-1]"
-    assert got == ["[github-pat-1]", pat(1)]
+    assert evened(found) == "[github-pat-1]"
+    assert got == [found, pat(1)]
 
 
 async def test_a_sub_agent_shares_its_caller_s_vault():
@@ -665,9 +703,9 @@ async def test_a_sub_agent_shares_its_caller_s_vault():
     )
     await chief.run("go")
 
-    assert below.requests[0].messages[-1].text == "use [github-pat-2]"
+    assert evened(below.requests[0].messages[-1].text) == "use [github-pat-2]"
     assert got == [pat(2)]
-    assert chief.messages[-2].text == "I used [github-pat-2]"
+    assert evened(chief.messages[-2].text) == "I used [github-pat-2]"
 
 
 async def test_parallel_calls_find_their_values():
@@ -689,7 +727,7 @@ async def test_parallel_calls_find_their_values():
     model = ScriptedModel(
         [
             AssistantMessage(id="m-0", tool_calls=(ToolCall(id="g", name="give"),)),
-            AssistantMessage(id="m-1", tool_calls=tuple(calls)),
+            partial(quoting, AssistantMessage(id="m-1", tool_calls=tuple(calls))),
             "done",
         ]
     )
@@ -751,7 +789,7 @@ async def test_a_deep_result_is_withheld():
 
     assert values.is_error
     assert "is no JSON" in values.text
-    assert told.text == text.replace(pat(), "[github-pat-1]")
+    assert evened(told.text) == text.replace(pat(), "[github-pat-1]")
 
 
 async def test_a_failing_engine_withholds():
@@ -784,7 +822,7 @@ def test_expressions_cannot_explode():
 
     (message,) = passed(component, answering(f"{hostile} {pat()}"))
 
-    assert message.text == f"{hostile} [github-pat-1]"
+    assert evened(message.text) == f"{hostile} [github-pat-1]"
 
 
 async def test_a_rule_of_one_s_own_finds():
@@ -792,7 +830,7 @@ async def test_a_rule_of_one_s_own_finds():
 
     (response,) = await given_by(component, "see TICKET-482915 now")
 
-    assert response.text == "see TICKET-[ticket-1] now"
+    assert evened(response.text) == "see TICKET-[ticket-1] now"
 
 
 async def test_allowed_values_pass():
@@ -800,7 +838,7 @@ async def test_allowed_values_pass():
 
     (response,) = await given_by(component, f"{pat(1)} {pat(2)} {pat(3)}")
 
-    assert response.text == f"{pat(1)} {pat(2)} [github-pat-1]"
+    assert evened(response.text) == f"{pat(1)} {pat(2)} [github-pat-1]"
 
 
 async def test_rules_can_be_chosen():
@@ -810,7 +848,7 @@ async def test_rules_can_be_chosen():
     rules = ["github-pat", "prefixed-token"]
     (without,) = await given_by(RedactSecrets(without=rules), text)
 
-    assert only.text.startswith("[github-pat-1] sk_")
+    assert evened(only.text).startswith("[github-pat-1] sk_")
     assert without.text.startswith(f"{pat()} [")
 
 
@@ -825,7 +863,7 @@ async def test_other_tools_are_left_alone():
         names = ["read_key", "give", "give"]
         texts = [(await agent.call_tool(name)).response.text for name in names]
 
-    assert texts == ["[github-pat-1]", pat(2), "[github-pat-1]"]
+    assert [evened(text) for text in texts] == ["[github-pat-1]", pat(2), "[github-pat-1]"]
 
 
 def test_wrong_settings_teach(tmp_path):
@@ -864,7 +902,7 @@ async def test_a_file_names_it(tmp_path):
     (component,) = load(file)
     (response,) = await given_by(component, f"{pat()} <abc>")
 
-    assert response.text == "[github-pat-1] <[mine-1]>"
+    assert evened(response.text) == "[github-pat-1] <[mine-1]>"
 
 
 def test_the_proxy_passes_no_secret(tmp_path, environment):
@@ -897,4 +935,4 @@ def test_a_replay_shows_what_would_change(tmp_path, command):
     done = command("replay", "log.jsonl", "--with", "toolbus.toml")
 
     assert done.returncode == 0, done.stderr
-    assert "[github-pat-1]" in done.stdout
+    assert "[github-pat-1]" in evened(done.stdout)

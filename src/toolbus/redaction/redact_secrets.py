@@ -13,9 +13,9 @@ or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as wel
 
 It needs the extra `redact`. A credential in a result (in any text, in `structured`, its keys too,
 in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
-becomes a placeholder such as `[github-pat-1]`: the same one for the same secret as long as a
-session lasts in one process, and never one that stands in its texts already, or that any process
-gave in it: the highest numbers, and nothing else, are kept for the session (`host.state`). Once
+becomes a placeholder such as `[github-pat-1-x7k2m5]`: the same one for the same secret as long as
+a session lasts in one process, and never one that any process gave in it for another: the highest
+numbers and the random suffix, and nothing else, are kept for the session (`host.state`). Once
 found, a secret is also found in base64, hexadecimal, URL- and JSON-escaped, in every later result
 of the session, and cut into adjoining parts. The stored copy of every message, of every role, is
 cleaned as well. What the tools run with stays as it is.
@@ -25,7 +25,7 @@ gets the value. The value is taken out of `parameters` and of all stored copies 
 what the model itself repeats.
 
 How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
-`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin_rules.py` there):
+`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there):
 formats that those lack, and values that look random and are assigned to a name such as `secret`,
 `token` or `api_key`.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
@@ -86,9 +86,9 @@ from toolbus.messages.text_walker import (
     updated,
 )
 from toolbus.redaction.secrets.engine import engine_for
+from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
-from toolbus.redaction.secrets.scanning import UnexaminedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

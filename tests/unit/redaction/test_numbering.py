@@ -7,7 +7,8 @@ import pytest
 from toolbus.components import State
 from toolbus.errors import StoreError
 from toolbus.redaction.numbering import agree
-from toolbus.redaction.personal.placeholders import SessionPlaceholders
+from toolbus.redaction.personal.session_placeholders import SessionPlaceholders
+from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.secret_registry import SecretRegistry
 from toolbus.store.memory import MemoryStore
 
@@ -30,7 +31,7 @@ class Failing(MemoryStore):
 
 
 async def numbered(store, registry, value="secret-value-1"):
-    def work():
+    async def work():
         if isinstance(registry, SecretRegistry):
             return registry.placeholder(value, "mark")
         return registry.of("mark", value)
@@ -48,8 +49,20 @@ async def test_what_another_gave_meanwhile_is_not_given(registry):
 
     given = [await numbered(store, registry, f"secret-value-{at}") for at in (1, 2, 1)]
 
-    assert given == ["[mark-8]", "[mark-9]", "[mark-8]"]
-    assert await State(store, "s", "numbers").read() == {"numbers": {"mark": 9}}
+    kept = await State(store, "s", "numbers").read()
+    assert [evened(name) for name in given] == ["[mark-8]", "[mark-9]", "[mark-8]"]
+    assert kept["numbers"] == {"mark": 9}
+    assert kept.get("suffix", "") == registry.suffix
+
+
+async def test_processes_agree_on_the_suffix():
+    store, first, second = MemoryStore(), SecretRegistry(), SecretRegistry()
+
+    given = [await numbered(store, one, f"secret-{one.suffix}") for one in (first, second, first)]
+
+    assert len({first.suffix, second.suffix}) == 1
+    assert given[0] == given[2] == f"[mark-1-{first.suffix}]"
+    assert given[1] == f"[mark-2-{first.suffix}]"
 
 
 async def test_a_failed_store_gives_no_number(registry):
@@ -57,7 +70,7 @@ async def test_a_failed_store_gives_no_number(registry):
         await numbered(Failing(), registry)
 
     assert registry.numbers == {}
-    assert await numbered(MemoryStore(), registry) == "[mark-1]"
+    assert evened(await numbered(MemoryStore(), registry)) == "[mark-1]"
 
 
 async def test_a_cancelled_agreement_is_undone(registry):
@@ -77,26 +90,58 @@ async def test_a_cancelled_agreement_is_undone(registry):
     assert registry.numbers == {}
 
 
-@pytest.mark.parametrize("kept", [5, {"numbers": [1]}, {"numbers": {"mark": "7"}}, {"x": 1}])
+@pytest.mark.parametrize(
+    "kept", [5, {"numbers": [1]}, {"numbers": {"mark": "7"}}, {"x": 1}, {"suffix": "[a-1]"}]
+)
 async def test_what_is_no_numbers_is_passed_over(registry, kept):
     store = MemoryStore()
     await State(store, "s", "numbers").update(lambda _: kept)
 
-    assert await numbered(store, registry) == "[mark-1]"
+    assert evened(await numbered(store, registry)) == "[mark-1]"
 
 
 async def test_without_a_place_it_counts_alone(registry):
-    assert await agree(registry, lambda: registry.numbers, None) == {}
+    async def work():
+        return registry.numbers
+
+    assert await agree(registry, work, None) == {}
+
+
+async def test_work_is_done_once_more_however_fast_the_others_are(registry):
+    class Busy(MemoryStore):
+        """A store in which somebody else numbers before each of our writes."""
+
+        taken = 0
+
+        async def swap_state(self, session_id, name, old, new):
+            if self.taken < 5:
+                self.taken += 1
+                theirs = b'{"numbers":{"mark":%d}}' % (10 * self.taken)
+                assert await super().swap_state(session_id, name, old, theirs)
+            return await super().swap_state(session_id, name, old, new)
+
+    store, done = Busy(), []
+
+    async def work():
+        done.append("again")
+        if isinstance(registry, SecretRegistry):
+            return registry.placeholder("secret-value-1", "mark")
+        return registry.of("mark", "secret-value-1")
+
+    given = await agree(registry, work, State(store, "s", "numbers"))
+
+    assert evened(given) == "[mark-51]"
+    assert done == ["again", "again"]
 
 
 def test_what_is_undone_is_not_found_any_more():
     registry = SecretRegistry()
-    registry.placeholder("ghp_first-secret-of-all", "mark")
+    first = registry.placeholder("ghp_first-secret-of-all", "mark")
     before = dict(registry.numbers)
-    registry.placeholder("ghp_second-secret-of-all", "mark", "ghp_second\\-secret")
+    second = registry.placeholder("ghp_second-secret-of-all", "mark", "ghp_second\\-secret")
 
     registry.undo(before)
 
     assert len(registry) == 1
-    assert registry.restored("[mark-1] [mark-2]") == "ghp_first-secret-of-all [mark-2]"
-    assert [hit.rule.name for hit in registry.find(b"ghp_second-secret-of-all", lambda: None)] == []
+    assert registry.restored(f"{first} {second}") == f"ghp_first-secret-of-all {second}"
+    assert [*filter(None, registry.find(b"ghp_second-secret-of-all"))] == []

@@ -18,9 +18,13 @@ except ImportError:
     re2 = None  # Documentation can be read without it.
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from toolbus.redaction.secrets.rules import Rule
+
+    Spans: TypeAlias = Sequence[tuple[int, int]]
+    """Bytes from one up to another, in order."""
 
 STEP, REACH = 131_072, 16_384
 """Bytes in which the filter looks at a time, and how far beyond them a match may go."""
@@ -37,12 +41,17 @@ _SAMPLES = (
 
 
 class Hit(NamedTuple):
-    """What *rule*, the one with *number*, found from byte *start* to byte *end*."""
+    """What *rule*, the one with *number*, found from byte *start* to byte *end*.
+
+    *name* has the first and the last byte but one of the name that the value was assigned to, if
+    the rule's pattern has a group `name`.
+    """
 
     start: int
     end: int
     number: int
     rule: Rule
+    name: tuple[int, int] | None = None
 
 
 class Engine:
@@ -61,18 +70,22 @@ class Engine:
         self._usual = list(self._gathered())
         self._expressions = [self._filter.re(index) for index in range(len(rules))]
         self._groups = [
-            expression.groupindex[rule.group] if isinstance(rule.group, str) else rule.group
+            _group_of(expression, rule)
             for expression, rule in zip(self._expressions, rules, strict=True)
         ]
 
-    def find(self, data: bytes, check: Callable[[], None]) -> Iterator[Hit]:
-        """Give what the rules find in *data*; *check* is called often, and may raise."""
-        size = len(data)
-        for begin in range(0, size if self.rules else 0, STEP):
-            check()
-            end = min(size, begin + STEP + self._reach)
-            for index in self._candidates(data[begin:end]):
-                yield from self._hits(index, data, (begin, end), check)
+    def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
+        """Give what the rules find in *data*; None now and then, when others may have their turn.
+
+        With *spans* only what begins in one of them is looked for.
+        """
+        for start, stop in spans or ((0, len(data)),) if self.rules else ():
+            for begin in range(start, min(stop, len(data)), STEP):
+                end = min(stop, len(data), begin + STEP)
+                reach = min(len(data), end + self._reach)
+                for index in self._candidates(data[begin:reach]):
+                    yield from self._hits(index, data, (begin, end, reach))
+                yield None
 
     def _candidates(self, data: bytes) -> set[int]:
         """Return the numbers of the rules that may match in *data*."""
@@ -106,18 +119,17 @@ class Engine:
             together.Compile()
             yield numbers, together
 
-    def _hits(
-        self, index: int, data: bytes, window: tuple[int, int], check: Callable[[], None]
-    ) -> Iterator[Hit]:
-        rule, (begin, end) = self.rules[index], window
-        for match in self._expressions[index].finditer(data, begin, end):
+    def _hits(self, index: int, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit]:
+        rule, (begin, end, reach) = self.rules[index], window
+        names = self._expressions[index].groupindex.get("name")
+        for match in self._expressions[index].finditer(data, begin, reach):
             # The next window has it whole.
-            if match.start() >= begin + STEP:
+            if match.start() >= end:
                 break
-            check()
-            start, stop = _secret_of(match, self._groups[index])
+            start, stop = _secret_of(match, self._groups[index], names)
             if start < stop:
-                yield Hit(start, stop, index, rule)
+                name = match.span(names) if names else None
+                yield Hit(start, stop, index, rule, name)
 
 
 @lru_cache(maxsize=8)
@@ -151,9 +163,19 @@ def _text(error: Exception) -> str:
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
-def _secret_of(match: re2.Match, group: int | None) -> tuple[int, int]:
+def _group_of(expression: re2.Pattern, rule: Rule) -> int | None:
+    """Return the number of the group that holds the secret: *rule* says it, or it is `value`."""
+    groups: Mapping[str, int] = expression.groupindex
+    if rule.group is None:
+        return groups.get("value")
+    return groups[rule.group] if isinstance(rule.group, str) else rule.group
+
+
+def _secret_of(match: re2.Match, group: int | None, names: int | None) -> tuple[int, int]:
+    """Return where the secret stands: in *group*, or in the first that holds any but *names*."""
     if group is not None:
         span: tuple[int, int] = match.span(group)
         return span
-    spans: list[tuple[int, int]] = [match.span(group) for group in range(1, match.re.groups + 1)]
+    groups = [group for group in range(1, match.re.groups + 1) if group != names]
+    spans: list[tuple[int, int]] = [match.span(group) for group in groups]
     return next((span for span in [*spans, match.span()] if span[0] < span[1]), (0, 0))

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from math import log2
 
+from toolbus.redaction.secrets.names import NameKind
+
 # Of a value of random letters and digits nearly all have more; of words and of fillers few.
 _LEAST, _LEAST_LOOSE = 2.0, 3.0
 # Of what is shorter the entropy says nothing.
@@ -31,6 +33,11 @@ _LOOKS_LIKE = re.compile(
 )
 
 
+_UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LETTERS_AND_SIGNS = re.compile(r"(?=.*[^\W\d_].*[^\W\d_])(?=.*[0-9!@#$%^&*+?])")
+_MEMBERS = re.compile(r"[./:]|^[A-Za-z]+_[A-Za-z_]+\d?$")
+
+
 def entropy(text: str) -> float:
     """Return the bits of a character of *text*, by how often each occurs (Shannon)."""
     counts, size = Counter(text), len(text)
@@ -47,6 +54,24 @@ def is_plausible(value: str, *, loose: bool) -> bool:
     if digits < _DIGITS or digits == len(value) or entropy(value) < _LEAST_LOOSE:
         return False
     return not _LOOKS_LIKE.fullmatch(value)
+
+
+def is_assigned_secret(value: str, kind: NameKind) -> bool:
+    """Tell whether *value* can be a secret beside a name of *kind*."""
+    if not is_plausible(value, loose=False):
+        return False
+    if kind is not NameKind.KEY and _UUID.fullmatch(value):
+        return True
+    if len(value) < (_TELLING if kind is not NameKind.KEY else _JUDGED):
+        return False
+    if kind is NameKind.PASSWORD and _looks_chosen(value):
+        return True
+    return is_plausible(value, loose=True)
+
+
+def _looks_chosen(value: str) -> bool:
+    """Tell whether people choose passwords like *value*: of letters, and of digits or signs."""
+    return bool(_LETTERS_AND_SIGNS.match(value)) and not _MEMBERS.search(value)
 
 
 def is_telling(value: str) -> bool:

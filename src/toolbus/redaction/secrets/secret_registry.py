@@ -2,111 +2,116 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from toolbus.redaction.secrets.engine import REACH, Engine
-from toolbus.redaction.secrets.forms import LONGEST, expression
+from msgspec import Struct
+
 from toolbus.redaction.secrets.heuristics import is_telling
-from toolbus.redaction.secrets.rules import Rule
+from toolbus.redaction.secrets.placeholders import (
+    Placeholder,
+    new_suffix,
+    placeholders_in,
+    restored,
+)
+from toolbus.redaction.secrets.secret_search import SecretSearch
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from toolbus.redaction.secrets.engine import Hit
+    from toolbus.redaction.secrets.engine import Hit, Spans
 
 MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 256, 65_536, 256
-"""Secrets and letters of them that are kept for a session, and sessions; the oldest are let go."""
+"""Known secrets and letters of them that are kept for a session, and sessions; the oldest go."""
+
+MAX_ASSUMED, MAX_ASSUMED_CHARS = 1_024, 262_144
+"""The same for what is only assumed: it is not searched for, so more of it costs no time."""
 
 _TAKEN, _STREAMS = 10_000, 16
-_BATCH, _BATCH_CHARS, _CHUNK = 32, 2_048, 1_024
-_PLACEHOLDER = re.compile(r"\[[a-z0-9][a-z0-9-]{0,79}-[1-9]\d{0,8}\]")
 
 
-class Secret(NamedTuple):
-    """What stands for a value; if it is telling, its pieces, each in the batch that it is in."""
+class Secret(Struct, frozen=True):
+    """A secret, first in the *forms* in which it may be written: the value that is given back.
 
-    placeholder: str
-    chunks: tuple[tuple[int, str], ...] = ()
+    An *assumed* one goes by the name that it was assigned to, and may be none at all.
+    """
+
+    placeholder: Placeholder
+    forms: tuple[str, ...]
+    assumed: bool = False
 
 
 class SecretRegistry:
     """The secrets of one session, of which the latest are kept."""
 
     def __init__(self) -> None:
-        self._secrets: OrderedDict[str, Secret] = OrderedDict()
-        self._values: dict[str, str] = {}
+        self._known = _LatestSecrets(MAX_SECRETS, MAX_CHARS)
+        self._assumed = _LatestSecrets(MAX_ASSUMED, MAX_ASSUMED_CHARS)
+        self._by_form: dict[str, Secret] = {}
         self.numbers: dict[str, int] = {}
+        self.suffix = new_suffix()
         self.lock = LoopLock()
         self._taken: OrderedDict[str, None] = OrderedDict()
-        self._chars = 0
-        # A filter of hundreds is slow, and each new secret would make all of it anew.
-        self._batches: dict[int, dict[str, Rule]] = {}
-        self._engines: dict[int, Engine] = {}
+        self._search = SecretSearch()
         self._tails: OrderedDict[str, str] = OrderedDict()
         self.noted = False
 
     def __len__(self) -> int:
-        return len(self._secrets)
+        return len(self._known) + len(self._assumed)
 
     def knows(self) -> bool:
         """Tell whether there is anything to be found."""
-        return bool(self._batches)
+        return self._search.knows()
 
-    def find(self, data: bytes, check: Callable[[], None]) -> Iterator[Hit]:
-        """Give where telling secrets stand in *data*, in any form; the rule is the placeholder."""
-        for number, batch in self._batches.items():
-            if number not in self._engines:
-                reach = max(REACH, LONGEST * max(map(len, batch)))
-                self._engines[number] = Engine(tuple(batch.values()), reach)
-            yield from self._engines[number].find(data, check)
+    def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
+        """Give where telling secrets stand in *data*, in any form; the rule is the placeholder.
+
+        It is looked at, and None is given between, as in `Engine.find`.
+        """
+        return self._search.find(data, spans)
 
     def note(self, text: str) -> None:
         """Remember what *text* calls a placeholder and is none of ours: that name is taken."""
-        if "[" not in text:
-            return
-        for match in _PLACEHOLDER.findall(text):
-            if match not in self._values:
-                self._taken[match] = None
+        for name in placeholders_in(text):
+            if name not in self._known and name not in self._assumed:
+                self._taken[name] = None
         while len(self._taken) > _TAKEN:
             self._taken.popitem(last=False)
 
-    def placeholder(self, value: str, rule: str, also: str | None = None) -> str:
+    def placeholder(
+        self, value: str, rule: str, also: str | None = None, *, assumed: bool = False
+    ) -> str:
         """Return what stands for *value*, which *rule* found: always the same.
 
-        It stands for *also* as well, which may be the same value written in another way.
+        It stands for *also* as well, which may be the same value written in another way. What is
+        *assumed* to be a secret is not searched for elsewhere, until something else shows that it
+        is one.
         """
-        if (secret := self._secrets.get(value)) is not None:
-            self._secrets.move_to_end(value)
-            return secret.placeholder
-        placeholder = self._new(rule)
-        self._values[placeholder] = value
-        for form in (value,) if also is None or also in self._secrets else (value, also):
-            chunks = self._enter_all(form, placeholder) if is_telling(form) else ()
-            self._secrets[form] = Secret(placeholder, chunks)
-            self._chars += len(form)
-        return placeholder
+        if (secret := self._by_form.get(value)) is not None:
+            return self._used(secret, known=not assumed)
+        forms = (value,) if also is None or also in self._by_form else (value, also)
+        secret = Secret(self._new(rule), forms, assumed)
+        self._by_form.update(dict.fromkeys(forms, secret))
+        self._keep(secret)
+        return str(secret.placeholder)
 
     def shrink(self) -> None:
         """Let the oldest secrets go until no more is kept than may be."""
-        while len(self._secrets) > MAX_SECRETS or self._chars > MAX_CHARS:
-            self._forget(next(iter(self._secrets)))
+        for secrets in (self._known, self._assumed):
+            while (oldest := secrets.surplus()) is not None:
+                self._forget(oldest)
 
     def undo(self, numbers: Mapping[str, int]) -> None:
         """Forget the secrets whose placeholders have higher numbers than *numbers* say."""
-        for value, secret in tuple(self._secrets.items()):
-            rule, _, number = secret.placeholder.strip("[]").rpartition("-")
-            if int(number) > numbers.get(rule, 0):
-                self._forget(value)
+        for secret in (*self._known, *self._assumed):
+            if secret.placeholder.number > numbers.get(secret.placeholder.rule, 0):
+                self._forget(secret)
         self.numbers = dict(numbers)
 
     def restored(self, text: str) -> str:
-        """Return *text* with the values in place of their placeholders."""
-        if "[" not in text:
-            return text
-        return _PLACEHOLDER.sub(lambda match: self._values.get(match[0], match[0]), text)
+        """Return *text* with the values in place of their placeholders, which are known now."""
+        return restored(text, self._value)
 
     def tail(self, stream: str) -> str:
         """Return what the latest text of *stream* ended with."""
@@ -119,39 +124,83 @@ class SecretRegistry:
         while len(self._tails) > _STREAMS:
             self._tails.popitem(last=False)
 
-    def _forget(self, value: str) -> None:
-        secret = self._secrets.pop(value)
-        self._values.pop(secret.placeholder, None)
-        self._chars -= len(value)
-        for batch, chunk in secret.chunks:
-            self._batches[batch].pop(chunk, None)
-            self._engines.pop(batch, None)
-            if not self._batches[batch]:
-                del self._batches[batch]
+    def _value(self, placeholder: str) -> str | None:
+        secret = self._known.get(placeholder) or self._assumed.get(placeholder)
+        if secret is None:
+            return None
+        self._used(secret, known=True)
+        return secret.forms[0]
 
-    def _new(self, rule: str) -> str:
+    def _used(self, secret: Secret, *, known: bool) -> str:
+        """Note that *secret* was met again, and if it is *known* that it is one."""
+        if secret.assumed and known:
+            self._forget(secret)
+            secret = Secret(secret.placeholder, secret.forms)
+            self._by_form.update(dict.fromkeys(secret.forms, secret))
+            self._keep(secret)
+        latest = self._assumed if secret.assumed else self._known
+        latest.refresh(secret)
+        return str(secret.placeholder)
+
+    def _keep(self, secret: Secret) -> None:
+        if secret.assumed:
+            self._assumed.add(secret)
+            return
+        self._known.add(secret)
+        for form in secret.forms:
+            if is_telling(form):
+                self._search.add(form, str(secret.placeholder))
+
+    def _forget(self, secret: Secret) -> None:
+        latest = self._assumed if secret.assumed else self._known
+        latest.remove(secret)
+        for form in secret.forms:
+            del self._by_form[form]
+            self._search.remove(form)
+
+    def _new(self, rule: str) -> Placeholder:
         number = self.numbers.get(rule, 0) + 1
-        while f"[{rule}-{number}]" in self._taken:
+        while str(placeholder := Placeholder(rule, number, self.suffix)) in self._taken:
             number += 1
         self.numbers[rule] = number
-        return f"[{rule}-{number}]"
+        return placeholder
 
-    def _enter_all(self, value: str, placeholder: str) -> tuple[tuple[int, str], ...]:
-        """Enter *value*, in pieces if it is long; return the batch of each piece."""
-        # The last piece is none by itself: it could be of one letter.
-        cuts = range(0, max(len(value) - _CHUNK // 2, 1), _CHUNK)
-        chunks = [value[start : start + _CHUNK] for start in cuts[:-1]] + [value[cuts[-1] :]]
-        return tuple([(self._enter(chunk, placeholder), chunk) for chunk in chunks])
 
-    def _enter(self, chunk: str, placeholder: str) -> int:
-        number = max(self._batches, default=0)
-        batch = self._batches.get(number, {})
-        if len(batch) >= _BATCH or sum(map(len, batch)) + len(chunk) > _BATCH_CHARS:
-            number += 1
-        rule = Rule(placeholder, expression(chunk), foreign=True)
-        self._batches.setdefault(number, {})[chunk] = rule
-        self._engines.pop(number, None)
-        return number
+class _LatestSecrets:
+    """Secrets by their placeholders, the one that was used longest ago first."""
+
+    def __init__(self, limit: int, limit_chars: int) -> None:
+        self._secrets: OrderedDict[str, Secret] = OrderedDict()
+        self._limit, self._limit_chars, self._chars = limit, limit_chars, 0
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def __iter__(self) -> Iterator[Secret]:
+        return iter(tuple(self._secrets.values()))
+
+    def __contains__(self, placeholder: str) -> bool:
+        return placeholder in self._secrets
+
+    def get(self, placeholder: str) -> Secret | None:
+        return self._secrets.get(placeholder)
+
+    def add(self, secret: Secret) -> None:
+        self._secrets[str(secret.placeholder)] = secret
+        self._chars += sum(map(len, secret.forms))
+
+    def remove(self, secret: Secret) -> None:
+        del self._secrets[str(secret.placeholder)]
+        self._chars -= sum(map(len, secret.forms))
+
+    def refresh(self, secret: Secret) -> None:
+        self._secrets.move_to_end(str(secret.placeholder))
+
+    def surplus(self) -> Secret | None:
+        """Return the oldest secret if there are more than may be kept, else None."""
+        if len(self._secrets) > self._limit or self._chars > self._limit_chars:
+            return next(iter(self._secrets.values()))
+        return None
 
 
 class SessionRegistries:
@@ -170,8 +219,3 @@ class SessionRegistries:
         while len(self._registries) > MAX_SESSIONS:
             self._registries.popitem(last=False)
         return registry
-
-
-def without_placeholders(text: str) -> str:
-    """Return *text* without all that looks like a placeholder."""
-    return _PLACEHOLDER.sub("", text) if "[" in text else text

@@ -1,4 +1,5 @@
 import asyncio
+from itertools import count
 
 import pytest
 
@@ -9,9 +10,11 @@ from toolbus.messages.text_walker import rewrite_response
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.engine import Engine
+from toolbus.redaction.secrets.limits import UnexaminedError
+from toolbus.redaction.secrets.names import NameKind
+from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule
-from toolbus.redaction.secrets.scanning import UnexaminedError
 
 ENGINE = Engine((Rule("mark", r"\bMARK-([0-9a-f]{20})\b"),))
 SECRET, OTHER = "0123456789abcdef9876", "fedc01ba23984576fedc"
@@ -27,10 +30,25 @@ def clean(text, one=None, **options):
 
 
 def test_time_is_told_by_the_clock_that_was_given():
-    times = iter([0.0, 0.5, 0.9, 1.1, 2.0])
+    times = count(0.0, 0.4)
 
     with pytest.raises(UnexaminedError, match="longer than 1 seconds"):
         clean("x" * 1_000_000, redactor(seconds=1.0, clock=lambda: next(times)))
+
+
+async def test_turns_of_others_take_none_of_its_time(monkeypatch):
+    now = 0.0
+
+    async def sleep(_):
+        nonlocal now
+        now += 1_000.0
+
+    monkeypatch.setattr("toolbus.redaction.secrets.redactor._SLICE", -1.0)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    one, response = redactor(seconds=1.0, clock=lambda: now), ToolResponse.from_text("x" * 500_000)
+
+    assert await one.clean_agreed("s", response, rewrite_response, None) is response
+    assert now >= 4_000.0
 
 
 def test_what_fails_inside_is_told_without_what_was_looked_at(caplog):
@@ -56,7 +74,7 @@ def test_without_a_look_only_what_is_known_is_taken_out():
     one = redactor()
     clean(f"MARK-{SECRET}", one)
 
-    assert clean(f"MARK-{OTHER} {SECRET}", one, look=False) == f"MARK-{OTHER} [mark-1]"
+    assert evened(clean(f"MARK-{OTHER} {SECRET}", one, look=False)) == f"MARK-{OTHER} [mark-1]"
 
 
 def test_a_stream_goes_on_with_its_own_last_text_only():
@@ -74,16 +92,18 @@ def test_two_sessions_count_apart():
     response = ToolResponse.from_text(f"MARK-{SECRET} MARK-{OTHER}")
     other = ToolResponse.from_text(f"MARK-{OTHER}")
 
-    assert one.clean("1", response, rewrite_response).text == "MARK-[mark-1] MARK-[mark-2]"
-    assert one.clean("2", other, rewrite_response).text == "MARK-[mark-1]"
+    first = one.clean("1", response, rewrite_response).text
+    second = one.clean("2", other, rewrite_response).text
+    assert (evened(first), evened(second)) == ("MARK-[mark-1] MARK-[mark-2]", "MARK-[mark-1]")
+    assert second not in first
 
 
 def test_a_result_is_looked_through_once_although_it_is_stored(monkeypatch):
     seen, find = [], Engine.find
 
-    def counting(engine, data, check):
+    def counting(engine, data, spans=None):
         seen.append(len(data))
-        return find(engine, data, check)
+        return find(engine, data, spans)
 
     def read() -> str:
         """Read."""
@@ -113,3 +133,16 @@ async def test_parameters_that_nobody_could_look_through_are_left_out():
     left = await component.take_back(EventContext(MESSAGE_APPEND_BEFORE, message))
 
     assert left.tool_response.parameters is None
+
+
+def test_a_rule_without_a_name_says_itself_how_a_value_may_look():
+    pattern = r"mark (\S+)"
+    chosen = Redactor(
+        Engine((Rule("mark", pattern, loose=True, kind=NameKind.PASSWORD),)),
+        chars=10_000_000,
+        seconds=600.0,
+    )
+    random = Redactor(Engine((Rule("mark", pattern, loose=True),)), chars=10_000_000, seconds=600.0)
+
+    assert "Hunters" not in clean("mark Hunters2!", chosen)
+    assert clean("mark Hunters2!", random) == "mark Hunters2!"

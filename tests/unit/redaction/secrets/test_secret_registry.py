@@ -9,9 +9,11 @@ from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.forms import expression
 from toolbus.redaction.secrets.heuristics import is_plausible, is_telling
+from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.redaction.secrets.secret_registry import (
+    MAX_ASSUMED,
     MAX_CHARS,
     MAX_SECRETS,
     SecretRegistry,
@@ -21,12 +23,8 @@ from toolbus.redaction.secrets.secret_registry import (
 LETTERS = "".join(Random(1).choices([chr(at) for at in range(33, 127)], k=16_000))
 
 
-def never():
-    """Look at no clock."""
-
-
 def found(registry, text):
-    return [hit.rule.name for hit in registry.find(text.encode(), never)]
+    return [hit.rule.name for hit in registry.find(text.encode()) if hit]
 
 
 def secret(number):
@@ -40,7 +38,7 @@ def test_a_long_secret_is_found_in_every_form_from_end_to_end(size):
     registry.placeholder(value, "long")
 
     for form in (value, value.encode().hex(), b64encode(b"x" + value.encode() + b"y").decode()):
-        hits = sorted([(hit.start, hit.end) for hit in registry.find(form.encode(), never)])
+        hits = sorted([(hit.start, hit.end) for hit in registry.find(form.encode()) if hit])
 
         assert hits[0][0] <= 4
         assert hits[-1][1] >= len(form) - 4
@@ -81,11 +79,66 @@ def test_a_used_secret_is_not_the_oldest():
     assert registry.restored(first) == secret(0)
 
 
+def test_an_assumed_secret_is_not_searched_for():
+    registry = SecretRegistry()
+
+    first = registry.placeholder(secret(7_007), "a", assumed=True)
+    again = registry.placeholder(secret(7_007), "b", assumed=True)
+
+    assert first == again
+    assert found(registry, secret(7_007)) == []
+
+
+def test_an_assumed_secret_that_was_given_back_is_known():
+    registry = SecretRegistry()
+    name = registry.placeholder(secret(7_007), "a", assumed=True)
+
+    assert registry.restored(f"x {name}") == f"x {secret(7_007)}"
+    assert found(registry, secret(7_007)) == [name]
+    assert registry.placeholder(secret(7_007), "b", assumed=True) == name
+
+
+def test_an_assumed_secret_that_is_found_by_its_format_is_known():
+    registry = SecretRegistry()
+    name = registry.placeholder(secret(7_007), "a", assumed=True)
+
+    assert registry.placeholder(secret(7_007), "b") == name
+    assert found(registry, secret(7_007)) == [name]
+
+
+def test_assumed_secrets_push_no_known_one_out():
+    registry = SecretRegistry()
+    known = registry.placeholder(secret(7_007), "a")
+    names = [
+        registry.placeholder(secret(number), "b", assumed=True)
+        for number in range(1, 3 * MAX_ASSUMED)
+    ]
+
+    registry.shrink()
+
+    assert len(registry) == MAX_ASSUMED + 1
+    assert registry.restored(f"{known} {names[0]} {names[-1]}") == (
+        f"{secret(7_007)} {names[0]} {secret(3 * MAX_ASSUMED - 1)}"
+    )
+
+
+def test_a_secret_goes_with_all_its_forms():
+    registry = SecretRegistry()
+    first = registry.placeholder(secret(7_007), "a", f"{secret(7_007)}-escaped")
+    for number in range(1, MAX_SECRETS + 1):
+        registry.placeholder(secret(number), "a")
+
+    registry.shrink()
+
+    assert registry.restored(first) == first
+    assert found(registry, f"{secret(7_007)} {secret(7_007)}-escaped") == []
+
+
 def test_streams_and_sessions_are_bounded():
     registry, registries = SecretRegistry(), SessionRegistries()
     for number in range(1_000):
         registry.follow(f"notifications/{number}", "tail")
-        registries.of(f"{number}").note("[a-1]")
+        registries.of(f"{number}").note("[a-1-abcdef]")
 
     assert registry.tail("notifications/0") == ""
     assert registry.tail("notifications/999") == "tail"
@@ -138,4 +191,4 @@ def test_what_is_assigned_to_a_password_is_judged(text, clean):
     response = ToolResponse.from_text(text)
     redactor = Redactor(engine_for(choose((), (), {})), chars=1_000, seconds=600)
 
-    assert redactor.clean("s", response, rewrite_response).text == (clean or text)
+    assert evened(redactor.clean("s", response, rewrite_response).text) == (clean or text)

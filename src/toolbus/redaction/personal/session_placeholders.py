@@ -21,6 +21,8 @@ _WRITTEN = re.compile(r"\[([a-z]+(?:-[a-z]+)*)-([0-9]{1,9})\]")
 class SessionPlaceholders:
     """Numbers the values of one session, by kind, without keeping any of them."""
 
+    suffix = ""
+
     def __init__(self, key: bytes) -> None:
         self._key, self._numbered = key, dict[tuple[str, bytes], int]()
         self.numbers: dict[str, int] = {}
