@@ -184,11 +184,11 @@ def response_events(items, model="m", message_id="resp_1"):
                     tell(f"response.{name}.delta", **place, delta=piece, **logprobs)
                 tell(f"response.{name}.done", **place, **{kind: text}, **logprobs)
                 tell("response.content_part.done", **place, part=done["content"][0])
-            case ("call", _, name, arguments):
+            case ("call", _, _, arguments):
                 kind = "response.function_call_arguments"
                 for piece in cut(arguments):
                     tell(f"{kind}.delta", **place, delta=piece)
-                tell(f"{kind}.done", **place, name=name, arguments=arguments)
+                tell(f"{kind}.done", **place, arguments=arguments)
         tell("response.output_item.done", output_index=index, item=done)
     tell("response.completed", response=response(items, model, message_id))
     return events

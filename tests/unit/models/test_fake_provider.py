@@ -1,10 +1,12 @@
 """What the fake provider answers is what the SDKs' own types take, strictly and without more."""
 
+from typing import get_args
+
 import anthropic
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from tests.servers import wire_shapes as shapes
 
 ITEMS = [
@@ -30,6 +32,19 @@ def unknown_fields(value, path="$"):
                 yield from unknown_fields(item, f"{path}[{index}]")
 
 
+def type_of(kind, answer):
+    """Return *kind*, or the one of a union that *answer* says it is, as the SDKs find it."""
+    if isinstance(kind, type):
+        return kind
+    union = get_args(kind)[0]
+    (only,) = [
+        member
+        for member in get_args(union)
+        if answer["type"] in get_args(member.model_fields["type"].annotation)
+    ]
+    return only
+
+
 @pytest.mark.parametrize(
     ("kind", "answers"),
     [
@@ -42,11 +57,9 @@ def unknown_fields(value, path="$"):
     ],
 )
 def test_the_types_of_the_sdks_take_every_answer(kind, answers):
-    adapter = TypeAdapter(kind)
-
     for answer in answers:
         if answer.get("type") == "ping":
             continue  # The SDK passes it over.
-        value = adapter.validate_python(answer, strict=True)
+        value = type_of(kind, answer).model_validate(answer, strict=True)
         assert [*unknown_fields(value)] == []
         assert value.to_dict(mode="json", exclude_unset=True) == answer
