@@ -33,6 +33,7 @@ class Rule(Struct, frozen=True):
     pattern: str
     group: int | str | None = None
     loose: bool = False
+    keywords: tuple[str, ...] = ()
     foreign: bool = False
 
 
