@@ -44,7 +44,11 @@ class Candidates:
         """Return the expression of a rule."""
         rule = self._rules[number]
         # What a user or a session looks for is not kept for everybody.
-        return compiled(rule.pattern) if rule.keywords else self._atoms.expression(self._by_atoms.index(number))
+        return (
+            compiled(rule.pattern)
+            if rule.keywords
+            else self._atoms.expression(self._by_atoms.index(number))
+        )
 
     @cached_property
     def _keywords(self) -> tuple[ExpressionSet, list[list[int]]]:
@@ -82,7 +86,7 @@ class _Groups:
         return left & candidates
 
     def _learn(self, candidates: set[int], size: int) -> None:
-        """Note that *size* bytes had these *candidates*, and put rules that had many into groups."""
+        """Note that *size* bytes had these *candidates*; put rules that often are into groups."""
         with self._lock:
             self._seen += size
             self._bytes.update(dict.fromkeys(candidates, size))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.redaction.secrets.candidates import Candidates
-from toolbus.redaction.secrets.expressions import check_installed, compiled
+from toolbus.redaction.secrets.expressions import check_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,11 +93,12 @@ class _Search:
                 yield Hit(start, stop, self._number, self._rule, name)
 
     def _secret(self, match: Any) -> tuple[int, int]:
-        """Return where the secret is in *match*: in no group, it is the first that is not empty."""
+        """Return where the secret is in *match*: in its group, or the first that holds any."""
         if self._group is not None:
             span: tuple[int, int] = match.span(self._group)
             return span
-        spans: list[tuple[int, int]] = [match.span(group) for group in range(1, match.re.groups + 1)]
+        groups = [group for group in range(1, match.re.groups + 1) if group != self._name]
+        spans: list[tuple[int, int]] = [match.span(group) for group in groups]
         return next((span for span in [*spans, match.span()] if span[0] < span[1]), (0, 0))
 
 

@@ -8,10 +8,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from toolbus.errors import RegistrationError
 from toolbus.redaction.secrets.builtin_rules import BUILTIN_RULES
+from toolbus.redaction.secrets.names import NameKind
 from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
@@ -23,35 +24,51 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 class Rule(Struct, frozen=True):
     """A *pattern* in RE2's syntax; what *group* or the group `value` holds is the secret.
 
-    Without both it is what its first group holds. A *loose* one goes by what stands around a value,
-    so the value itself is judged more strictly, and only *assumed* to be a secret. If its pattern
-    has a group `name`, that is the name which the value is assigned to, or the end of it, from a
-    word on that tells: `names` judges it, so the pattern may be broad. A *foreign* one is a user's.
+    Without both it is what the first other group holds that is not empty. A *loose* one goes by
+    what stands around a value, so the value itself is judged more strictly, and only *assumed* to
+    be a secret. If its pattern has a group `name`, that is the name which the value is assigned to,
+    or the end of it, from a word on that tells: `names` judges it, so the pattern may be broad.
+    Without a name the *kind* of the value is that of the rule. A *foreign* one is a user's.
+
+    One of the *keywords*, in lower case, stands in whatever it matches, in any case: where none
+    does, it is not looked for. With none of them it always is.
     """
 
     name: str
     pattern: str
     group: int | str | None = None
     loose: bool = False
+    kind: NameKind | None = None
     keywords: tuple[str, ...] = ()
     foreign: bool = False
 
 
-class _Published(Struct):
+class _RuleFile(Struct):
     source: dict[str, str]
     rules: tuple[Rule, ...]
+    builtin_keywords: dict[str, tuple[str, ...]]
 
 
 @lru_cache(maxsize=1)
+def _rule_file() -> _RuleFile:
+    data = files("toolbus.redaction.secrets").joinpath("rules.json").read_bytes()
+    return msgspec.json.decode(data, type=_RuleFile)
+
+
 def published() -> tuple[Rule, ...]:
     """Return the published rules; `rules.NOTICE` beside this file says whose they are."""
-    data = files("toolbus.redaction.secrets").joinpath("rules.json").read_bytes()
-    return msgspec.json.decode(data, type=_Published).rules
+    return _rule_file().rules
 
 
+@lru_cache(maxsize=1)
 def builtin() -> tuple[Rule, ...]:
     """Return our rules, for what the published ones leave out."""
-    return tuple([Rule(name, pattern, loose=loose) for name, pattern, loose in BUILTIN_RULES])
+    # By the pattern: of a rule that was changed since the words were told there are none.
+    keywords = _rule_file().builtin_keywords
+    rules = [
+        {**rule._asdict(), "keywords": keywords.get(rule.pattern, ())} for rule in BUILTIN_RULES
+    ]
+    return convert(rules, tuple[Rule, ...])
 
 
 def choose(

@@ -193,9 +193,9 @@ class Scanner:
 
 def _is_likely(value: str, data: bytes, hit: Hit) -> bool:
     """Tell whether *value*, found by *hit* in *data*, can be a secret of the kind of its name."""
-    if hit.name is None or not hit.rule.loose:
+    kind = name_kind(name_at(data, *hit.name)) if hit.name else hit.rule.kind
+    if not hit.rule.loose or (hit.name is None and kind is None):
         return is_plausible(value, loose=hit.rule.loose)
-    kind = name_kind(name_at(data, *hit.name))
     return kind is not None and is_assigned_secret(value, kind)
 
 

@@ -11,6 +11,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.limits import UnexaminedError
+from toolbus.redaction.secrets.names import NameKind
 from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule
@@ -132,3 +133,16 @@ async def test_parameters_that_nobody_could_look_through_are_left_out():
     left = await component.take_back(EventContext(MESSAGE_APPEND_BEFORE, message))
 
     assert left.tool_response.parameters is None
+
+
+def test_a_rule_without_a_name_says_itself_how_a_value_may_look():
+    pattern = r"mark (\S+)"
+    chosen = Redactor(
+        Engine((Rule("mark", pattern, loose=True, kind=NameKind.PASSWORD),)),
+        chars=10_000_000,
+        seconds=600.0,
+    )
+    random = Redactor(Engine((Rule("mark", pattern, loose=True),)), chars=10_000_000, seconds=600.0)
+
+    assert "Hunters" not in clean("mark Hunters2!", chosen)
+    assert clean("mark Hunters2!", random) == "mark Hunters2!"
