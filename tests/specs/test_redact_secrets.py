@@ -219,6 +219,21 @@ async def test_look_alikes_are_left_alone():
     assert response.text == text
 
 
+UNSEEN = ("\x1b[31m", "\x1b[1;31m\x1b[K", "\\u001b[0m", "\\x1b[32m", "\u200b", "\u00ad", "\\\n")
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
+async def test_colours_and_invisible_letters_hide_nothing(unseen):
+    secret = unseen.join([pat()[:9], pat()[9:20], pat()[20:]])
+    text = f"é the key: {unseen}{secret}{unseen} is here"
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    before, after = text.split(secret)
+    assert response.text.startswith(f"{before}[github-pat-1")
+    assert response.text.endswith(f"]{after}")
+
+
 async def test_the_same_secret_the_same_placeholder():
     results = f"{pat(1)} {pat(2)}", f"again {pat(2)}"
 

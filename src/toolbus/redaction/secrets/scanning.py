@@ -14,7 +14,9 @@ from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausibl
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.names import name_at, name_kind
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
+from toolbus.redaction.secrets.places import Place, places
 from toolbus.redaction.secrets.rewriting import Edit
+from toolbus.redaction.views import all_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -136,13 +138,10 @@ class Scanner:
         self, text: str, spans: Spans | None, *, is_json: bool = False
     ) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text*, which rules ask for."""
-        data = text.encode()
-        hits = yield from self._hits(data, spans)
+        matched = yield from self._places(text.encode(), spans)
         edits = []
-        for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end, hit.number)):
+        for start, end, value, data, hit in matched:
             yield
-            start, end = _whole(data, hit)
-            value = data[start:end].decode()
             if self._is_secret(value) and _is_likely(value, data, hit):
                 self._secrets.add(value)
                 if len(self._secrets) > MOST_SECRETS:
@@ -150,28 +149,29 @@ class Scanner:
                 edits.append(Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)))
         return edits
 
-    def _hits(self, data: bytes, spans: Spans | None) -> Generator[None, None, list[Hit]]:
-        """Return what rules match in *data*; other views of it are looked at here."""
-        hits: list[Hit] = []
-        for hit in self._engine.find(data, spans) if self._engine is not None else ():
+    def _places(self, data: bytes, spans: Spans | None) -> Generator[None, None, list[Place]]:
+        """Return where rules match in *data*, in order."""
+        matched: list[Place] = []
+        for place in places(self._engine.find, data, spans) if self._engine is not None else ():
             yield
-            if hit is not None:
-                hits.append(hit)
-                if len(hits) > _MOST_HITS:
+            if place is not None:
+                matched.append(place)
+                if len(matched) > _MOST_HITS:
                     raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        return hits
+        return sorted(matched, key=lambda place: (place.start, -place.end, place.hit.number))
 
     def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text* for known secrets, in any form."""
-        edits: list[Edit] = []
-        for hit in self._registry.find(text.encode(), spans):
+        # What is found in two views is one.
+        edits: dict[Edit, None] = {}
+        for place in places(self._registry.find, text.encode(), spans, all_views):
             yield
-            if hit is not None:
-                edits.append(Edit(hit.start, hit.end, hit.rule.name))
+            if place is not None:
+                edits[Edit(place.start, place.end, place.hit.rule.name)] = None
                 if len(edits) > _MOST_PLACES:
                     reason = f"secrets stand in more than {_MOST_PLACES:,} places of it"
                     raise UnexaminedError(reason)
-        return edits
+        return [*edits]
 
     def _named(self, value: str, rule: str, *, is_json: bool) -> str:
         plain = _unescaped(value)
@@ -231,16 +231,6 @@ def _merged(spans: list[tuple[int, int]]) -> Spans:
         else:
             merged.append((start, end))
     return tuple(merged)
-
-
-def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
-    """Return the bytes of *hit*, and the rest of a letter that it begins or ends in."""
-    start, end = hit.start, hit.end
-    while start and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        start -= 1
-    while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        end += 1
-    return start, end
 
 
 def _unescaped(text: str) -> str:
