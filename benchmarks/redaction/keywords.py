@@ -39,13 +39,18 @@ _NOTHING = frozenset({""})
 
 def keywords(pattern: str) -> tuple[str, ...]:
     """Return words of which one stands in each match of *pattern*; none if nobody can tell."""
-    for known, translated in _TRANSLATED:
-        pattern = known.sub(translated, pattern)
-    words = _of_all(parser.parse(pattern)).best()
+    words = _of_all(parser.parse(translated(pattern))).best()
     if min(map(len, words), default=0) == 0:
         return ()
     shortest = [word for word in words if not any(other in word for other in words - {word})]
     return tuple(sorted(shortest))
+
+
+def translated(pattern: str) -> str:
+    """Return *pattern* as Python's `re` reads it, with case, and `.` that matches no line's end."""
+    for known, instead in _TRANSLATED:
+        pattern = known.sub(instead, pattern)
+    return pattern
 
 
 def _of_all(parts: Iterable[tuple[Any, Any]]) -> _Words:
