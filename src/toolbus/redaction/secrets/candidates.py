@@ -76,14 +76,14 @@ class _Groups:
 
     def narrowed(self, candidates: set[int], data: bytes) -> set[int]:
         """Return those *candidates* that a look at their whole patterns does not rule out."""
-        left = set(candidates)
+        remaining = set(candidates)
         for numbers, together in self._groups:
             if len(candidates.intersection(numbers)) > 1:
-                left.difference_update(numbers)
-                left.update([numbers[index] for index in together.match(data)])
+                remaining.difference_update(numbers)
+                remaining.update([numbers[index] for index in together.match(data)])
         if self._steps:
             self._learn(candidates, len(data))
-        return left & candidates
+        return remaining & candidates
 
     def _learn(self, candidates: set[int], size: int) -> None:
         """Note that *size* bytes had these *candidates*; put rules that often are into groups."""
