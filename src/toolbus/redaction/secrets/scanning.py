@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolbus.messages.codec import encode
 from toolbus.messages.text_walker import TextVisitor, rewrite_json
 from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
-from toolbus.redaction.secrets.names import name_at, name_kind
+from toolbus.redaction.secrets.names import NameKind, name_at, name_kind
 from toolbus.redaction.secrets.placeholders import without_placeholders
 
 if TYPE_CHECKING:
@@ -265,6 +265,10 @@ def _is_likely(value: str, data: bytes, hit: Hit) -> bool:
     if hit.name is None or not hit.rule.loose:
         return is_plausible(value, loose=hit.rule.loose)
     kind = name_kind(name_at(data, *hit.name))
+    between = data[hit.name[1] : hit.start]
+    if kind is not None and b"," in between:
+        # A list of words more often than a name and its value.
+        kind = NameKind.KEY if between.endswith((b'"', b"'")) else None
     return kind is not None and is_assigned_secret(value, kind)
 
 
