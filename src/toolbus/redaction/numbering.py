@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from toolbus.redaction.secrets.placeholders import is_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.components.state import State
     from toolbus.tasks.loops import LoopLock
@@ -35,7 +35,7 @@ class Numbered(Protocol):
         """Forget all that has a higher number than *numbers* say."""
 
 
-async def agree(registry: Numbered, work: Callable[[], T], state: State | None) -> T:
+async def agree(registry: Numbered, work: Callable[[], Awaitable[T]], state: State | None) -> T:
     """Return what *work* returns, once the numbers that it gave are the session's in *state*.
 
     If another process gave them meanwhile, or began with a suffix of its own, what *work* numbered
@@ -43,40 +43,61 @@ async def agree(registry: Numbered, work: Callable[[], T], state: State | None) 
     given no number then.
     """
     async with registry.lock.here():
-        before = dict(registry.numbers)
-        try:
-            result = work()
-            if state is None or registry.numbers == before:
+        aside: dict[str, int] = {}
+        while True:
+            before = dict(registry.numbers)
+            try:
+                result = await work()
+                counts = _counts_since(registry.numbers, before)
+                if state is None or all(
+                    registry.numbers[kind] <= aside.get(kind, 0) for kind in counts
+                ):
+                    registry.numbers = _highest(registry.numbers, aside)
+                    return result
+                claim = _Claim(before, counts, registry.suffix)
+                await state.update(claim)
+            except BaseException:
+                # What was written meanwhile is a number that nobody will have.
+                registry.undo(before)
+                raise
+            if not claim.is_refused:
                 return result
-
-            def claim(stored: Any) -> dict[str, Any]:
-                nonlocal before, result
-                theirs, suffix = _numbers_in(stored), _agreed_suffix(stored, registry.suffix)
-                if suffix != registry.suffix or _is_claimed(registry.numbers, before, theirs):
-                    registry.undo(before)
-                    before = _highest(before, theirs)
-                    registry.numbers, registry.suffix = dict(before), suffix
-                    result = work()
-                numbers = _highest(theirs, registry.numbers)
-                return {"numbers": numbers, **({"suffix": suffix} if suffix else {})}
-
-            await state.update(claim)
-        except BaseException:
-            # What was written meanwhile is a number that nobody will have.
             registry.undo(before)
-            raise
-        return result
+            registry.numbers, registry.suffix = _highest(before, claim.theirs), claim.suffix
+            aside = claim.aside
 
 
-def _is_claimed(
-    numbers: Mapping[str, int], before: Mapping[str, int], theirs: Mapping[str, int]
-) -> bool:
-    """Tell whether one of the numbers that were given since *before* is one of *theirs*."""
-    return any(
-        theirs.get(kind, 0) > before.get(kind, 0)
+class _Claim:
+    """Has the numbers after *before* be ours in what is kept for a session: *counts* of each kind.
+
+    If somebody else has them, others are put *aside* for us: the work is done once more, and not
+    as often as others are faster.
+    """
+
+    def __init__(self, before: Mapping[str, int], counts: Mapping[str, int], suffix: str) -> None:
+        self._before, self._counts, self._suffix = before, counts, suffix
+        self.theirs, self.aside = dict[str, int](), dict[str, int]()
+        self.suffix, self.is_refused = suffix, False
+
+    def __call__(self, stored: Any) -> dict[str, Any]:
+        """Return what is to be kept in place of *stored*."""
+        self.theirs, self.suffix = _numbers_in(stored), _agreed_suffix(stored, self._suffix)
+        self.is_refused = self.suffix != self._suffix or any(
+            self.theirs.get(kind, 0) > self._before.get(kind, 0) for kind in self._counts
+        )
+        behind = _highest(self._before, self.theirs)
+        self.aside = {kind: behind.get(kind, 0) + count for kind, count in self._counts.items()}
+        stored_anew = {"numbers": _highest(behind, self.aside)}
+        return {**stored_anew, "suffix": self.suffix} if self.suffix else stored_anew
+
+
+def _counts_since(numbers: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """Return how many numbers of each kind there are since *before*."""
+    return {
+        kind: number - before.get(kind, 0)
         for kind, number in numbers.items()
         if number != before.get(kind, 0)
-    )
+    }
 
 
 def _highest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:

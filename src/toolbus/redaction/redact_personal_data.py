@@ -128,7 +128,11 @@ class RedactPersonalData(AgentComponent):
     async def redacted_agreed(self, response: ToolResponse, scope: Scope) -> ToolResponse:
         """Do as `redacted`, with numbers that all processes of the session agree on."""
         session = self._placeholders.session(scope.session_id)
-        return await agree(session, lambda: self._redact(response, session), self._numbers(scope))
+
+        async def redact() -> ToolResponse:
+            return self._redact(response, session)
+
+        return await agree(session, redact, self._numbers(scope))
 
     def _redact(self, response: ToolResponse, session: SessionPlaceholders) -> ToolResponse:
         visitor = self._visitor(session, keep_binary=self._keep_binary)
@@ -154,7 +158,7 @@ class RedactPersonalData(AgentComponent):
         keep_binary = self._keep_binary or isinstance(message, UserMessage)
         session = self._placeholders.session(ctx.scope.session_id)
 
-        def redact() -> Message:
+        async def redact() -> Message:
             return rewrite_message(message, self._visitor(session, keep_binary=keep_binary))
 
         changed = await agree(session, redact, self._numbers(ctx.scope))

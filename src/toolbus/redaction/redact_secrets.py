@@ -86,9 +86,9 @@ from toolbus.messages.text_walker import (
     updated,
 )
 from toolbus.redaction.secrets.engine import engine_for
+from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
-from toolbus.redaction.secrets.scanning import UnexaminedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,13 @@ except ImportError:
     re2 = None  # Documentation can be read without it.
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from toolbus.redaction.secrets.rules import Rule
+
+    Spans: TypeAlias = Sequence[tuple[int, int]]
+    """Bytes from one up to another, in order."""
 
 STEP, REACH = 131_072, 16_384
 """Bytes in which the filter looks at a time, and how far beyond them a match may go."""
@@ -70,14 +74,18 @@ class Engine:
             for expression, rule in zip(self._expressions, rules, strict=True)
         ]
 
-    def find(self, data: bytes, check: Callable[[], None]) -> Iterator[Hit]:
-        """Give what the rules find in *data*; *check* is called often, and may raise."""
-        size = len(data)
-        for begin in range(0, size if self.rules else 0, STEP):
-            check()
-            end = min(size, begin + STEP + self._reach)
-            for index in self._candidates(data[begin:end]):
-                yield from self._hits(index, data, (begin, end), check)
+    def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
+        """Give what the rules find in *data*; None now and then, when others may have their turn.
+
+        With *spans* only what begins in one of them is looked for.
+        """
+        for start, stop in spans or ((0, len(data)),) if self.rules else ():
+            for begin in range(start, min(stop, len(data)), STEP):
+                end = min(stop, len(data), begin + STEP)
+                reach = min(len(data), end + self._reach)
+                for index in self._candidates(data[begin:reach]):
+                    yield from self._hits(index, data, (begin, end, reach))
+                yield None
 
     def _candidates(self, data: bytes) -> set[int]:
         """Return the numbers of the rules that may match in *data*."""
@@ -111,16 +119,13 @@ class Engine:
             together.Compile()
             yield numbers, together
 
-    def _hits(
-        self, index: int, data: bytes, window: tuple[int, int], check: Callable[[], None]
-    ) -> Iterator[Hit]:
-        rule, (begin, end) = self.rules[index], window
+    def _hits(self, index: int, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit]:
+        rule, (begin, end, reach) = self.rules[index], window
         names = self._expressions[index].groupindex.get("name")
-        for match in self._expressions[index].finditer(data, begin, end):
+        for match in self._expressions[index].finditer(data, begin, reach):
             # The next window has it whole.
-            if match.start() >= begin + STEP:
+            if match.start() >= end:
                 break
-            check()
             start, stop = _secret_of(match, self._groups[index])
             if start < stop:
                 name = match.span(names) if names else None

@@ -50,10 +50,15 @@ def name_at(data: bytes, start: int, end: int) -> str:
 
     A pattern that begins at a word of its own is fast; what stands before the word is read here.
     """
+    return data[name_start(data, start) : end].decode("utf-8", errors="ignore")
+
+
+def name_start(data: bytes, start: int) -> int:
+    """Return the byte at which the name begins that goes on at *start*."""
     first = max(0, start - _LONGEST)
     while start > first and data[start - 1] in _NAME_BYTES:
         start -= 1
-    return data[start:end].decode("utf-8", errors="ignore")
+    return start
 
 
 @lru_cache(maxsize=4_096)

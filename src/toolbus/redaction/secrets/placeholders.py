@@ -10,7 +10,7 @@ import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _LETTERS, _DIGITS, _SUFFIX_LENGTH = "abcdefghijklmnopqrstuvwxyz", "234567", 6
 _SUFFIX = re.compile(r"[a-z][a-z2-7]{5}")
@@ -18,6 +18,7 @@ _KIND = r"[a-z0-9][a-z0-9-]{0,79}-[1-9]\d{0,8}"
 _PLACEHOLDER = re.compile(rf"\[({_KIND})-([a-z][a-z2-7]{{5}})\]")
 # Former versions had none, and an evened text has none.
 _WITH_OR_WITHOUT = re.compile(rf"\[{_KIND}(?:-[a-z][a-z2-7]{{5}})?\]")
+_IN_BYTES = re.compile(_PLACEHOLDER.pattern.encode())
 
 
 class Placeholder(NamedTuple):
@@ -57,6 +58,11 @@ def without_placeholders(text: str) -> str:
 def placeholders_in(text: str) -> list[str]:
     """Return what looks like a placeholder in *text*, in order."""
     return [match[0] for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
+
+
+def placeholder_spans(data: bytes) -> Iterator[tuple[int, int]]:
+    """Give where something that looks like a placeholder stands in *data*, UTF-8."""
+    return (match.span() for match in _IN_BYTES.finditer(data))
 
 
 def restored(text: str, value: Callable[[str], str | None]) -> str:

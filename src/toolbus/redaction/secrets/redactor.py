@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import time
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from toolbus.messages.text_walker import TextMapper, rewrite_call, rewrite_message
 from toolbus.redaction.numbering import agree
-from toolbus.redaction.secrets.scanning import (
-    Rewriter,
-    ScanLimits,
-    Scanner,
-    SecretVisitor,
-    UnexaminedError,
-)
+from toolbus.redaction.secrets.collecting import SecretVisitor
+from toolbus.redaction.secrets.examination import Examination, Sight
+from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from toolbus.components.state import State
     from toolbus.messages.records import Message, ToolCall
@@ -28,17 +24,18 @@ if TYPE_CHECKING:
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 T = TypeVar("T")
-logger = logging.getLogger("toolbus")
 
-# What was taken out may have stood between two halves of something else.
-_ROUNDS = 3
-_TAIL = 512
+_SLICE = 0.005
+"""Seconds after which the other tasks of a loop have their turn."""
+
+_END = object()
 
 
 class Redactor:
     """Cleans records of what *engine* finds, but for the values *allow*, exact or as patterns.
 
-    No more than *chars* of text are looked at in one record, and no longer than *seconds*.
+    No more than *chars* of text are looked at in one record, and no longer than *seconds*, in
+    which the turns of others do not count.
     """
 
     def __init__(
@@ -51,8 +48,8 @@ class Redactor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.registries = SessionRegistries()
-        self._engine, self._allow = engine, allow
-        self._limits = ScanLimits(chars, seconds, clock)
+        limits = ScanLimits(chars, seconds, clock)
+        self._looking, self._knowing = Sight(engine, allow, limits), Sight(None, allow, limits)
         # Threads may dispatch at the same time.
         self._lock = RLock()
 
@@ -70,8 +67,13 @@ class Redactor:
         *walk* takes a visitor over its texts. Without *look* only those that are known are taken
         out. Records of one *stream* follow each other. Raises `UnexaminedError`.
         """
-        registry = self._registry(session)
-        return self._checked(registry, record, walk, look=look, stream=stream)
+        with self._lock:
+            registry = self.registries.of(session)
+            sight = self._looking if look else self._knowing
+            examination = Examination(record, walk, registry, sight, stream)
+            for _ in examination.slices():
+                pass
+            return examination.record
 
     async def clean_agreed(
         self,
@@ -85,46 +87,44 @@ class Redactor:
     ) -> T:
         """Do as `clean`, with numbers that all processes of the session agree on, in *state*.
 
-        Raises `UnexaminedError` and `StoreError`.
+        The event loop turns meanwhile; records of one session wait for each other. Cancelled, it
+        has found nothing. Raises `UnexaminedError` and `StoreError`.
         """
-        registry = self._registry(session)
+        with self._lock:
+            registry = self.registries.of(session)
+        sight = self._looking if look else self._knowing
 
-        def work() -> T | UnexaminedError:
+        async def work() -> T | UnexaminedError:
+            examination = Examination(record, walk, registry, sight, stream)
             try:
-                return self._checked(registry, record, walk, look=look, stream=stream)
+                await self._run(examination)
             except UnexaminedError as error:
                 # What was found until then has its number, and is found again in other forms.
                 return error
+            return examination.record
 
         cleaned = await agree(registry, work, state)
         if isinstance(cleaned, UnexaminedError):
             raise cleaned
         return cleaned
 
-    def _registry(self, session: str) -> SecretRegistry:
-        with self._lock:
-            return self.registries.of(session)
+    async def _run(self, examination: Examination[T]) -> None:
+        """Run all slices of *examination*, and let the loop turn between them."""
+        slices = examination.slices()
+        try:
+            until = time.monotonic() + _SLICE
+            while self._runs_on(slices):
+                if time.monotonic() > until:
+                    await asyncio.sleep(0)
+                    until = time.monotonic() + _SLICE
+        finally:
+            with self._lock:
+                slices.close()
 
-    def _checked(
-        self,
-        registry: SecretRegistry,
-        record: T,
-        walk: Callable[[T, TextVisitor], T],
-        *,
-        look: bool,
-        stream: str | None,
-    ) -> T:
+    def _runs_on(self, slices: Generator[None, None, None]) -> bool:
+        """Run the next of *slices*, and tell whether there was any."""
         with self._lock:
-            try:
-                return self._cleaned(registry, record, walk, look=look, stream=stream)
-            except UnexaminedError:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever it is, nothing may pass
-                # Its text and its frames may hold what was looked at.
-                logger.error("secrets could not be looked for: %s", type(error).__name__)  # noqa: TRY400
-                raise UnexaminedError("it could not be looked through") from None
-            finally:
-                registry.shrink()
+            return next(slices, _END) is not _END
 
     def restore(self, session: str, call: ToolCall) -> ToolCall:
         """Return *call* with values where placeholders of *session* stand."""
@@ -139,48 +139,6 @@ class Redactor:
                 registry.noted = True
                 for message in messages:
                     rewrite_message(message, _Noter(registry))
-
-    def _cleaned(
-        self,
-        registry: SecretRegistry,
-        record: T,
-        walk: Callable[[T, TextVisitor], T],
-        *,
-        look: bool,
-        stream: str | None,
-    ) -> T:
-        tail = None if stream is None else registry.tail(stream)
-        latest = ""
-        for _ in range(_ROUNDS):
-            scanner = Scanner(self._engine, registry, self._allow, self._limits) if look else None
-            if scanner is not None:
-                seer = _TailVisitor(scanner, tail)
-                walk(record, seer)
-                latest = latest or seer.latest
-            new = walk(record, _TailVisitor(Rewriter(registry, scanner), tail))
-            if new is record:
-                break
-            record = new
-        if stream is not None:
-            registry.follow(stream, latest[-_TAIL:])
-        return record
-
-
-class _TailVisitor(SecretVisitor):
-    """Shows *visitor* the first texts behind *tail*, which went before them."""
-
-    def __init__(self, visitor: TextVisitor, tail: str | None) -> None:
-        self._visitor, self._tail, self.latest = visitor, tail, ""
-
-    def json(self, value: Any) -> Any:
-        return self._visitor.json(value)
-
-    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        if not self._tail:
-            self.latest = self.latest or texts[-1]
-            return self._visitor.texts(texts)
-        tail, self._tail, self.latest = self._tail, None, texts[-1]
-        return self._visitor.texts((tail, *texts))[1:]
 
 
 class _Noter(SecretVisitor):

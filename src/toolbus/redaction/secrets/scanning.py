@@ -1,25 +1,25 @@
-"""One examination: all texts of a record are looked at, and then written anew without secrets."""
+"""What rules and known secrets say of gathered texts: the only step that takes its time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
 
-from toolbus.messages.codec import encode
-from toolbus.messages.text_walker import TextVisitor, rewrite_json
-from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
-from toolbus.redaction.secrets.names import NameKind, name_at, name_kind
-from toolbus.redaction.secrets.placeholders import without_placeholders
+from toolbus.redaction.secrets.collecting import strings
+from toolbus.redaction.secrets.engine import REACH
+from toolbus.redaction.secrets.limits import UnexaminedError
+from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
+from toolbus.redaction.secrets.plausibility import is_likely
+from toolbus.redaction.secrets.rewriting import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
-    from toolbus.redaction.secrets.engine import Engine, Hit
+    from toolbus.redaction.secrets.collecting import Collector
+    from toolbus.redaction.secrets.engine import Engine, Hit, Spans
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 MOST_SECRETS = 200
@@ -27,128 +27,150 @@ MOST_SECRETS = 200
 
 _MOST_HITS, _MOST_PLACES = 20_000, 100_000
 _SHORTEST, _REST = 3, 8
-_GAP, _LONG = 2, 512
 _ESCAPED = frozenset('"\\\n\r\t')
 
 
-class UnexaminedError(Exception):
-    """A record was not examined to its end, for *reason*: it must not pass."""
+class Scanner:
+    """Looks at texts, and enters what it finds in *registry*; *engine* is None for known ones only.
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
-class ScanLimits(Struct, frozen=True):
-    """What one examination may take: *chars* of text and *seconds* by *clock*."""
-
-    chars: int
-    seconds: float
-    clock: Callable[[], float]
-
-
-class Edit(Struct, frozen=True):
-    """Bytes of a text from *start* to *end*, and what stands there instead."""
-
-    start: int
-    end: int
-    placeholder: str
-
-
-class SecretVisitor(TextVisitor):
-    """Goes into all base64 data, whatever type that claims to have."""
-
-    def reads(self, _mime_type: str | None, /) -> bool:
-        """Return True: a key file has no type that says so."""
-        return True
-
-
-class Scanner(SecretVisitor):
-    """Looks at texts, and enters what it finds in *registry*; changes nothing."""
+    It looks at each text once: *edits* are of all that it saw so far. Its methods are generators
+    of slices of work: between two of them others may have their turn.
+    """
 
     def __init__(
-        self, engine: Engine, registry: SecretRegistry, allow: tuple[str, ...], limits: ScanLimits
+        self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...]
     ) -> None:
-        self._engine, self._registry, self._allow, self._limits = engine, registry, allow, limits
-        self._until = limits.clock() + limits.seconds
-        self._chars = 0
+        self._engine, self._registry, self._allow = engine, registry, allow
         self._secrets: set[str] = set()
+        self._seen_by_rules: set[tuple[str, ...]] = set()
+        self._seen_by_registry: set[tuple[str, ...]] = set()
         self.edits: dict[tuple[str, ...], list[Edit]] = {}
         self.exact: dict[str, str] = {}
 
-    def check(self) -> None:
-        """Raise `UnexaminedError` if the time is up."""
-        if self._limits.clock() > self._until:
-            seconds = self._limits.seconds
-            raise UnexaminedError(f"to look through it takes longer than {seconds:g} seconds")
-
-    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        """Look at each of the texts, and at what stands across the places where they meet."""
-        for text in adjoining:
-            self._count(text)
+    def look(self, collected: Collector, *, again: bool) -> Iterator[None]:
+        """Look at all that was *collected*; *again*, near placeholders only at what has changed."""
+        for text in [*(text for group in collected.groups for text in group), *collected.values]:
             self._registry.note(text)
-        for text in dict.fromkeys(adjoining):
-            self._look_at(text)
-        if len(adjoining) > 1:
-            self._look_across(adjoining)
-        return adjoining
+            yield
+        count = len(self._secrets)
+        if self._engine is not None:
+            # First by all rules: what is found in the last text may stand in the first as well.
+            for group in collected.groups:
+                yield from self._group(self._by_rules, group, again=again)
+            for encoded, value in collected.values.items():
+                yield from self._value_by_rules(encoded, value, again=again)
+        if not self._registry.knows():
+            return
+        if again and len(self._secrets) > count:
+            self._seen_by_registry.clear()
+            again = False
+        for group in collected.groups:
+            yield from self._group(self._by_registry, group, again=again)
+        for encoded, value in collected.values.items():
+            yield from self._value_by_registry(encoded, value, again=again)
 
-    def json(self, value: Any) -> Any:
-        """Look at *value* as JSON, where a key tells what its value is, and at its long texts."""
-        if value is None or value in ((), {}):
-            return value
-        if isinstance(value, str):
-            self.texts((value,))
-            return value
-        text = encode(value).decode()
-        self._count(text)
-        self._registry.note(text)
-        placeholders = {
-            _unescaped(value): edit.placeholder for edit, value in self._find(text, is_json=True)
-        }
-        self.exact |= placeholders
+    def _group(
+        self, find: Callable[..., Iterator[None]], group: tuple[str, ...], *, again: bool
+    ) -> Iterator[None]:
+        """Have *find* look at each of the texts, and at what stands where they meet."""
+        for text in group:
+            yield from find((text,), again=again)
+        if len(group) > 1:
+            yield from find(group, again=again)
 
-        def look(texts: tuple[str, ...], _: str) -> tuple[str, ...]:
+    def _value_by_rules(self, encoded: str, value: Any, *, again: bool) -> Iterator[None]:
+        """Look at JSON, where a key tells what its value is, and at its strings."""
+        if (encoded,) in self._seen_by_rules:
+            return
+        self._seen_by_rules.add((encoded,))
+        edits = yield from self._edits_of(encoded, _spans((encoded,), again=again), is_json=True)
+        data = encoded.encode()
+        for edit in edits:
+            self.exact[_unescaped(data[edit.start : edit.end].decode())] = edit.placeholder
+        for group in strings(value):
             # The same again in most, but where it stands in the text of a leaf is to be known.
-            for text in texts:
-                if placeholders or not _ESCAPED.isdisjoint(text):
-                    self._look_at(text)
-            if len(texts) > 1:
-                self._look_across(texts)
-            return texts
+            for text in group:
+                if edits or not _ESCAPED.isdisjoint(text):
+                    yield from self._by_rules((text,), again=again)
+            if len(group) > 1:
+                yield from self._by_rules(group, again=again)
 
-        return rewrite_json(value, look)
+    def _value_by_registry(self, encoded: str, value: Any, *, again: bool) -> Iterator[None]:
+        """Look for known secrets in the strings of JSON."""
+        if (encoded,) in self._seen_by_registry:
+            return
+        self._seen_by_registry.add((encoded,))
+        # In all forms, that of JSON among them: what is not in the whole is in none of its strings.
+        places = yield from self._known_in(encoded, None)
+        for group in strings(value):
+            if places:
+                for text in group:
+                    yield from self._by_registry((text,), again=again)
+            if len(group) > 1:
+                yield from self._by_registry(group, again=again)
 
-    def _look_at(self, text: str) -> None:
-        if edits := [edit for edit, _ in self._find(text)]:
-            self.edits[text,] = edits
+    def _by_rules(self, group: tuple[str, ...], *, again: bool) -> Iterator[None]:
+        if group not in self._seen_by_rules:
+            self._seen_by_rules.add(group)
+            edits = yield from self._edits_of("".join(group), _spans(group, again=again))
+            self._enter(group, edits)
 
-    def _look_across(self, adjoining: tuple[str, ...]) -> None:
-        ends = list(accumulate([len(text.encode()) for text in adjoining]))
-        across = [
-            edit
-            for edit, _ in self._find("".join(adjoining))
-            if any(edit.start < end < edit.end for end in ends[:-1])
-        ]
-        if across:
-            self.edits[adjoining] = across
+    def _by_registry(self, group: tuple[str, ...], *, again: bool) -> Iterator[None]:
+        if group not in self._seen_by_registry:
+            self._seen_by_registry.add(group)
+            edits = yield from self._known_in("".join(group), _spans(group, again=again))
+            self._enter(group, edits)
 
-    def _find(self, text: str, *, is_json: bool = False) -> Iterator[tuple[Edit, str]]:
-        """Give what is to be edited in *text*, each with what stands there."""
+    def _enter(self, group: tuple[str, ...], edits: list[Edit]) -> None:
+        """Enter the *edits* of a text; of adjoining ones those of what stands where they meet."""
+        if len(group) > 1:
+            joints = _joints(group)
+            edits = [
+                edit for edit in edits if any(edit.start < joint < edit.end for joint in joints)
+            ]
+        if edits:
+            self.edits.setdefault(group, []).extend(edits)
+
+    def _edits_of(
+        self, text: str, spans: Spans | None, *, is_json: bool = False
+    ) -> Generator[None, None, list[Edit]]:
+        """Return the edits of *text*, which rules ask for."""
         data = text.encode()
-        hits: list[Hit] = []
-        for hit in self._engine.find(data, self.check):
-            hits.append(hit)
-            if len(hits) > _MOST_HITS:
-                raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
+        hits = yield from self._hits(data, spans)
+        edits = []
         for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end, hit.number)):
+            yield
             start, end = _whole(data, hit)
             value = data[start:end].decode()
-            if self._is_secret(value) and _is_likely(value, data, hit):
+            if self._is_secret(value) and is_likely(value, data, hit):
                 self._secrets.add(value)
                 if len(self._secrets) > MOST_SECRETS:
                     raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
-                yield Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)), value
+                edits.append(Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)))
+        return edits
+
+    def _hits(self, data: bytes, spans: Spans | None) -> Generator[None, None, list[Hit]]:
+        """Return what rules match in *data*; other views of it are looked at here."""
+        hits: list[Hit] = []
+        for hit in self._engine.find(data, spans) if self._engine is not None else ():
+            yield
+            if hit is not None:
+                hits.append(hit)
+                if len(hits) > _MOST_HITS:
+                    raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
+        return hits
+
+    def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
+        """Return the edits of *text* for known secrets, in any form."""
+        edits: list[Edit] = []
+        for hit in self._registry.find(text.encode(), spans):
+            yield
+            if hit is not None:
+                edits.append(Edit(hit.start, hit.end, hit.rule.name))
+                if len(edits) > _MOST_PLACES:
+                    reason = f"secrets stand in more than {_MOST_PLACES:,} places of it"
+                    raise UnexaminedError(reason)
+        return edits
 
     def _named(self, value: str, rule: str, *, is_json: bool) -> str:
         plain = _unescaped(value)
@@ -167,113 +189,39 @@ class Scanner(SecretVisitor):
             return False
         return not any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow)
 
-    def _count(self, text: str) -> None:
-        self._chars += len(text)
-        if self._chars > self._limits.chars:
-            limit = self._limits.chars
-            raise UnexaminedError(f"it is too large: more than {limit:,} characters")
+
+def _joints(group: tuple[str, ...]) -> list[int]:
+    """Return the bytes at which the texts of *group* meet."""
+    return list(accumulate([len(text.encode()) for text in group]))[:-1]
 
 
-class Rewriter(SecretVisitor):
-    """Writes texts anew, after a *scanner* has seen them all; one that is clean stays the same."""
+def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
+    """Return where to look in *group*; None for everywhere.
 
-    def __init__(self, registry: SecretRegistry, scanner: Scanner | None = None) -> None:
-        self._registry = registry
-        self._edits = {} if scanner is None else scanner.edits
-        self._exact = {} if scanner is None else scanner.exact
-        # What needs no looking may take the time that it takes.
-        self._check = _unlimited if scanner is None else scanner.check
-
-    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        """Return the texts with placeholders in place of secrets."""
-        if len(adjoining) == 1:
-            return (self._rewritten(adjoining[0], []),)
-        crossing = zip(adjoining, self._crossing(adjoining), strict=True)
-        return tuple([self._rewritten(text, edits) for text, edits in crossing])
-
-    def json(self, value: Any) -> Any:
-        """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
-        if self._edits or self._exact or self._registry.knows():
-            return rewrite_json(value, self._exactly)
-        return value
-
-    def _exactly(self, adjoining: tuple[str, ...], _: str) -> tuple[str, ...]:
-        self._check()
-        return tuple([self._exact.get(text, text) for text in self.texts(adjoining)])
-
-    def _rewritten(self, text: str, crossing: list[Edit]) -> str:
-        """Return *text* rewritten; *crossing* is what goes on in another text or came from one."""
-        # That comes first: of such a secret, a text by itself shows only a part.
-        edits = [*crossing, *self._edits.get((text,), ())]
-        if not edits and not (text and self._registry.knows()):
-            return text
-        data = _edited(text.encode(), edits)
-        return _edited(data, self._places(data)).decode()
-
-    def _places(self, data: bytes) -> list[Edit]:
-        """Return where known secrets stand in *data*, in any form."""
-        edits: list[Edit] = []
-        for hit in self._registry.find(data, self._check):
-            edits.append(Edit(hit.start, hit.end, hit.rule.name))
-            if len(edits) > _MOST_PLACES:
-                raise UnexaminedError(f"secrets stand in more than {_MOST_PLACES:,} places of it")
-        return edits
-
-    def _crossing(self, adjoining: tuple[str, ...]) -> Iterator[list[Edit]]:
-        """Give, for each text, the edits of what stands across the places where the texts meet.
-
-        The placeholder stands where a secret begins; the rest of it is cut out.
-        """
-        places = [*self._edits.get(adjoining, ()), *self._places("".join(adjoining).encode())]
-        begin = 0
-        for text in adjoining:
-            stop = begin + len(text.encode())
-            yield [
-                Edit(
-                    max(edit.start, begin) - begin,
-                    min(edit.end, stop) - begin,
-                    edit.placeholder if edit.start >= begin else "",
-                )
-                for edit in places
-                if edit.start < stop and edit.end > begin
-                if edit.start < begin or edit.end > stop
-            ]
-            begin = stop
+    Of adjoining texts it is where they meet: each has been looked at by itself. What has been
+    looked at before it was written anew is looked at *again* where something was taken out, since
+    that may have stood between two halves of something else.
+    """
+    if len(group) == 1 and not again:
+        return None
+    data = "".join(group).encode()
+    places: Iterable[tuple[int, int]] = [
+        (place, place) for place in (0, *_joints(group), len(data))
+    ]
+    if again:
+        places = [*places, *placeholder_spans(data)]
+    return _merged([(max(0, start - REACH), end + REACH) for start, end in places])
 
 
-def _edited(data: bytes, edits: list[Edit]) -> bytes:
-    """Return *data* with all *edits* made; of two that overlap the first also covers the second."""
-    pieces: list[bytes] = []
-    position, previous = 0, Edit(0, 0, "")
-    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
-        if edit.start >= position and not _goes_on(previous, edit):
-            pieces += [data[position : edit.start], edit.placeholder.encode()]
-        position, previous = max(position, edit.end), edit
-    return b"".join([*pieces, data[position:]]) if edits else data
-
-
-def _goes_on(previous: Edit, edit: Edit) -> bool:
-    """Tell whether *edit* is the next piece of a long secret, which is found piece by piece."""
-    if min(previous.end - previous.start, edit.end - edit.start) < _LONG:
-        return False
-    # In base64 the letters between two pieces belong to neither.
-    return previous.placeholder == edit.placeholder and edit.start - previous.end <= _GAP
-
-
-def _is_likely(value: str, data: bytes, hit: Hit) -> bool:
-    """Tell whether *value*, found by *hit* in *data*, can be a secret of the kind of its name."""
-    if hit.name is None or not hit.rule.loose:
-        return is_plausible(value, loose=hit.rule.loose)
-    kind = name_kind(name_at(data, *hit.name))
-    between = data[hit.name[1] : hit.start]
-    if kind is not None and b"," in between:
-        # A list of words more often than a name and its value.
-        kind = NameKind.KEY if between.endswith((b'"', b"'")) else None
-    return kind is not None and is_assigned_secret(value, kind)
-
-
-def _unlimited() -> None:
-    """Look at no clock."""
+def _merged(spans: list[tuple[int, int]]) -> Spans:
+    """Return *spans* in order, those that touch as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def _whole(data: bytes, hit: Hit) -> tuple[int, int]:

@@ -18,9 +18,9 @@ from toolbus.redaction.secrets.secret_search import SecretSearch
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from toolbus.redaction.secrets.engine import Hit
+    from toolbus.redaction.secrets.engine import Hit, Spans
 
 MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 256, 65_536, 256
 """Known secrets and letters of them that are kept for a session, and sessions; the oldest go."""
@@ -64,9 +64,12 @@ class SecretRegistry:
         """Tell whether there is anything to be found."""
         return self._search.knows()
 
-    def find(self, data: bytes, check: Callable[[], None]) -> Iterator[Hit]:
-        """Give where telling secrets stand in *data*, in any form; the rule is the placeholder."""
-        return self._search.find(data, check)
+    def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
+        """Give where telling secrets stand in *data*, in any form; the rule is the placeholder.
+
+        It is looked at, and None is given between, as in `Engine.find`.
+        """
+        return self._search.find(data, spans)
 
     def note(self, text: str) -> None:
         """Remember what *text* calls a placeholder and is none of ours: that name is taken."""

@@ -9,9 +9,9 @@ from toolbus.redaction.secrets.forms import LONGEST, expression
 from toolbus.redaction.secrets.rules import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from toolbus.redaction.secrets.engine import Hit
+    from toolbus.redaction.secrets.engine import Hit, Spans
 
 _BATCH, _BATCH_CHARS, _CHUNK = 32, 2_048, 1_024
 
@@ -29,13 +29,17 @@ class SecretSearch:
         """Tell whether there is anything to be found."""
         return bool(self._batches)
 
-    def find(self, data: bytes, check: Callable[[], None]) -> Iterator[Hit]:
-        """Give where secrets stand in *data*, in any form; the rule is the placeholder."""
-        for number, batch in self._batches.items():
+    def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
+        """Give where secrets stand in *data*, in any form; the rule is the placeholder.
+
+        It is looked at, and None is given between, as in `Engine.find`.
+        """
+        # Whoever has a turn in between may add and remove some.
+        for number, batch in tuple(self._batches.items()):
             if number not in self._engines:
                 reach = max(REACH, LONGEST * max(map(len, batch)))
                 self._engines[number] = Engine(tuple(batch.values()), reach)
-            yield from self._engines[number].find(data, check)
+            yield from self._engines[number].find(data, spans)
 
     def add(self, form: str, placeholder: str) -> None:
         """Search for *form*, which *placeholder* stands for."""

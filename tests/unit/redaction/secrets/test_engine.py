@@ -9,12 +9,8 @@ from toolbus.redaction.secrets.rules import Rule, choose
 EXAMPLES = corpus.examples()
 
 
-def never():
-    """Look at no clock."""
-
-
 def found(engine, text):
-    return {(hit.start, hit.end, hit.number) for hit in engine.find(text.encode(), never)}
+    return {(hit.start, hit.end, hit.number) for hit in engine.find(text.encode()) if hit}
 
 
 def test_rules_that_are_searched_together_find_what_each_finds_alone():
@@ -47,7 +43,7 @@ def test_what_stands_where_two_windows_meet_is_found_once(at):
     mark = "MARK-" + "1234567890" * 2
     text = " " * at + mark + " " * STEP
 
-    (hit,) = engine.find(text.encode(), never)
+    (hit,) = filter(None, engine.find(text.encode()))
 
     assert (hit.start, hit.end) == (at + 5, at + 25)
 
@@ -58,9 +54,7 @@ def test_a_hostile_text_is_looked_at_as_often_as_any_other(pattern):
     looks = {}
 
     for name, text in {"hostile": "a" * 1_000_000, "plain": "b" * 1_000_000}.items():
-        counted = []
-        list(engine.find(text.encode(), lambda counted=counted: counted.append(1)))
-        looks[name] = len(counted)
+        looks[name] = len(list(engine.find(text.encode())))
 
     assert looks["hostile"] == looks["plain"] == -(-1_000_000 // STEP)
 

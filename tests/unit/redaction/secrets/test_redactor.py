@@ -1,4 +1,5 @@
 import asyncio
+from itertools import count
 
 import pytest
 
@@ -9,10 +10,10 @@ from toolbus.messages.text_walker import rewrite_response
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.engine import Engine
+from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule
-from toolbus.redaction.secrets.scanning import UnexaminedError
 
 ENGINE = Engine((Rule("mark", r"\bMARK-([0-9a-f]{20})\b"),))
 SECRET, OTHER = "0123456789abcdef9876", "fedc01ba23984576fedc"
@@ -28,10 +29,25 @@ def clean(text, one=None, **options):
 
 
 def test_time_is_told_by_the_clock_that_was_given():
-    times = iter([0.0, 0.5, 0.9, 1.1, 2.0])
+    times = count(0.0, 0.4)
 
     with pytest.raises(UnexaminedError, match="longer than 1 seconds"):
         clean("x" * 1_000_000, redactor(seconds=1.0, clock=lambda: next(times)))
+
+
+async def test_turns_of_others_take_none_of_its_time(monkeypatch):
+    now = 0.0
+
+    async def sleep(_):
+        nonlocal now
+        now += 1_000.0
+
+    monkeypatch.setattr("toolbus.redaction.secrets.redactor._SLICE", -1.0)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    one, response = redactor(seconds=1.0, clock=lambda: now), ToolResponse.from_text("x" * 500_000)
+
+    assert await one.clean_agreed("s", response, rewrite_response, None) is response
+    assert now >= 4_000.0
 
 
 def test_what_fails_inside_is_told_without_what_was_looked_at(caplog):
@@ -84,9 +100,9 @@ def test_two_sessions_count_apart():
 def test_a_result_is_looked_through_once_although_it_is_stored(monkeypatch):
     seen, find = [], Engine.find
 
-    def counting(engine, data, check):
+    def counting(engine, data, spans=None):
         seen.append(len(data))
-        return find(engine, data, check)
+        return find(engine, data, spans)
 
     def read() -> str:
         """Read."""

@@ -1,0 +1,74 @@
+"""The texts of a record, gathered before any of them is examined."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.messages.codec import encode
+from toolbus.messages.immutable import FrozenDict
+from toolbus.messages.text_walker import TextVisitor
+from toolbus.redaction.secrets.limits import UnexaminedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class SecretVisitor(TextVisitor):
+    """Goes into all base64 data, whatever type that claims to have."""
+
+    def reads(self, _mime_type: str | None, /) -> bool:
+        """Return True: a key file has no type that says so."""
+        return True
+
+
+class Collector(SecretVisitor):
+    """Gathers the texts of a record, each once, and changes nothing.
+
+    Raises `UnexaminedError` for more than *max_chars* letters in all.
+    """
+
+    def __init__(self, max_chars: int) -> None:
+        self._max_chars, self._chars = max_chars, 0
+        self.groups: dict[tuple[str, ...], None] = {}
+        """Texts that follow each other; one that stands alone is a group of its own."""
+        self.values: dict[str, Any] = {}
+        """JSON values, by what they are in JSON."""
+
+    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        """Gather *adjoining* texts."""
+        self._count(sum(map(len, adjoining)))
+        self.groups[adjoining] = None
+        return adjoining
+
+    def json(self, value: Any) -> Any:
+        """Gather *value*, whose keys tell what its values are."""
+        if isinstance(value, str):
+            self.texts((value,))
+        elif value is not None and value not in ((), {}):
+            encoded = encode(value).decode()
+            self._count(len(encoded))
+            self.values[encoded] = value
+        return value
+
+    def _count(self, chars: int) -> None:
+        self._chars += chars
+        if self._chars > self._max_chars:
+            raise UnexaminedError(f"it is too large: more than {self._max_chars:,} characters")
+
+
+def strings(value: Any) -> Iterator[tuple[str, ...]]:
+    """Give the strings of the frozen JSON *value*, keys too; those of an array are adjoining."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if type(item) is str:
+            yield (item,)
+        elif type(item) is FrozenDict:
+            for key in item:
+                yield (key,)
+            pending += item.values()
+        elif type(item) is tuple:
+            if len(item) > 1 and {*map(type, item)} == {str}:
+                yield item
+            else:
+                pending += item

@@ -1,0 +1,29 @@
+"""What one examination may take, and what is said when that is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+
+class UnexaminedError(Exception):
+    """A record was not examined to its end, for *reason*: it must not pass."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class ScanLimits(Struct, frozen=True):
+    """What one examination may take: *chars* of text and *seconds* of work by *clock*."""
+
+    chars: int
+    seconds: float
+    clock: Callable[[], float]
+
+    def check(self, spent: float) -> None:
+        """Raise `UnexaminedError` if more than the seconds are *spent*."""
+        if spent > self.seconds:
+            reason = f"to look through it takes longer than {self.seconds:g} seconds"
+            raise UnexaminedError(reason)

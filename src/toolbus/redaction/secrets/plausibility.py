@@ -1,0 +1,37 @@
+"""Whether what a rule found is a secret: its value, the name beside it, and what stands between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
+from toolbus.redaction.secrets.names import NameKind, name_at, name_kind, name_start
+
+if TYPE_CHECKING:
+    from toolbus.redaction.secrets.engine import Hit
+
+_QUOTES = b"\"'`"
+_OPENING = 8
+
+
+def is_likely(value: str, data: bytes, hit: Hit) -> bool:
+    """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
+    if hit.name is None or not hit.rule.loose:
+        return is_plausible(value, loose=hit.rule.loose)
+    start, end = hit.name
+    kind = name_kind(name_at(data, start, end))
+    if kind is not None and b"," in data[end : hit.start]:
+        kind = _kind_in_list(data, hit, kind)
+    return kind is not None and is_assigned_secret(value, kind)
+
+
+def _kind_in_list(data: bytes, hit: Hit, kind: NameKind) -> NameKind | None:
+    """Return what the name of *hit* says of what stands behind a comma.
+
+    `define('DB_PASSWORD', 'x')` is a name and its value; `['USERPWD', 'HTTP200ALIASES']` is a list.
+    """
+    if hit.name is None or data[hit.start - 1] not in _QUOTES:
+        return None
+    first = name_start(data, hit.name[0])
+    opening = data[max(0, first - _OPENING) : first].rstrip(b" \t" + _QUOTES)
+    return kind if opening.endswith(b"(") else NameKind.KEY
