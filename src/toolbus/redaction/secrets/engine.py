@@ -126,7 +126,7 @@ class Engine:
             # The next window has it whole.
             if match.start() >= end:
                 break
-            start, stop = _secret_of(match, self._groups[index])
+            start, stop = _secret_of(match, self._groups[index], names)
             if start < stop:
                 name = match.span(names) if names else None
                 yield Hit(start, stop, index, rule, name)
@@ -171,9 +171,11 @@ def _group_of(expression: re2.Pattern, rule: Rule) -> int | None:
     return groups[rule.group] if isinstance(rule.group, str) else rule.group
 
 
-def _secret_of(match: re2.Match, group: int | None) -> tuple[int, int]:
+def _secret_of(match: re2.Match, group: int | None, names: int | None) -> tuple[int, int]:
+    """Return where the secret stands: in *group*, or in the first that holds any but *names*."""
     if group is not None:
         span: tuple[int, int] = match.span(group)
         return span
-    spans: list[tuple[int, int]] = [match.span(group) for group in range(1, match.re.groups + 1)]
+    groups = [group for group in range(1, match.re.groups + 1) if group != names]
+    spans: list[tuple[int, int]] = [match.span(group) for group in groups]
     return next((span for span in [*spans, match.span()] if span[0] < span[1]), (0, 0))

@@ -48,8 +48,8 @@ _OTHER = re.compile(
 _FILE = re.compile(
     r"""(?ix) [\w./@+-]+ \. (?: py | js | ts | tsx | go | rs | java | c | h | cpp | rb | php | sh
     | sql | ya?ml | json | toml | ini | cfg | conf | env | xml | html? | css | md | txt | log | csv
-    | lock | pem | crt | cer | key | pub | jks | p12 | pfx | kdbx | gpg | asc | so | dll | exe | zip | tgz
-    | gz | tar | jar | whl | png | jpe?g | svg | pdf ) (?: :{1,2} [\w\[\]-]+ )*
+    | lock | pem | crt | cer | key | pub | jks | p12 | pfx | kdbx | gpg | asc | so | dll | exe
+    | zip | tgz | gz | tar | jar | whl | png | jpe?g | svg | pdf ) (?: :{1,2} [\w\[\]-]+ )*
     """
 )
 # A path or a member, unless nearly all of it looks random: base64 may begin with a slash.
@@ -57,7 +57,7 @@ _PATH = re.compile(r"(?i)(?:[~.]{0,2}/|[a-z]:[\\/])[\w .@%+-]+(?:[\\/][\w .@%+-]
 _MEMBER = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
 _MOSTLY = 0.6
 # `&item_id`, `!vault`, `a||b`: of a program, and no password.
-_CODE = re.compile(r"^[&*+=|@,!]+[A-Za-z_]+$|&&|\|\||==|!!|->|=>|::|\?\?|\?\.|^--?[a-z]")
+_CODE = re.compile(r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|&&|\|\||==|!!|->|=>|::|\?\?|\?\.|^--?[a-z]")
 _ALGORITHM = re.compile(
     r"(?i)\b(?:hs|rs|es|ps|sha|md|aes|pbkdf|scram|bcrypt|argon|rsa|ecdsa|ed|hmac|utf|base|http|tls|oauth|v)"
     r"[-_]?\d+\b"
@@ -73,16 +73,21 @@ _SNAKE = re.compile(r"(?i)[a-z]+\d*(?:_[a-z]+\d*)+")
 
 def is_plausible(value: str, *, loose: bool) -> bool:
     """Tell whether *value* can be a secret; one that was found *loosely* must look random."""
-    if _STAND_IN.search(value) or not value.strip("xX0*.- ") or _MANUAL.fullmatch(value):
+    if _STAND_IN.search(value) or not value.strip("xX0*.- "):
         return False
     if not loose:
         return len(value) < _JUDGED or entropy(value) >= _LEAST
     return _looks_random(value, NameKind.KEY) and not _UUID.fullmatch(value)
 
 
+def is_of_manual(value: str) -> bool:
+    """Tell whether *value* is what manuals write where a password belongs."""
+    return bool(_MANUAL.fullmatch(value))
+
+
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
     """Tell whether *value* can be a secret beside a name of *kind*."""
-    if not is_plausible(value, loose=False):
+    if not is_plausible(value, loose=False) or is_of_manual(value):
         return False
     if _UUID.fullmatch(value):
         return kind is not NameKind.KEY

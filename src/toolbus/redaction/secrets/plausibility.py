@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
+from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_of_manual, is_plausible
 from toolbus.redaction.secrets.names import NameKind, name_at, name_kind, name_start
 
 if TYPE_CHECKING:
@@ -16,8 +16,11 @@ _OPENING = 8
 
 def is_likely(value: str, data: bytes, hit: Hit) -> bool:
     """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
-    if hit.name is None or not hit.rule.loose:
-        return is_plausible(value, loose=hit.rule.loose)
+    rule = hit.rule
+    if not rule.loose or (hit.name is None and rule.kind is None):
+        return is_plausible(value, loose=rule.loose) and (rule.foreign or not is_of_manual(value))
+    if hit.name is None:
+        return is_assigned_secret(value, rule.kind or NameKind.KEY)
     start, end = hit.name
     kind = name_kind(name_at(data, start, end))
     if kind is not None and b"," in data[end : hit.start]:

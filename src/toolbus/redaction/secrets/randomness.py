@@ -20,7 +20,8 @@ _CHUNK = re.compile(r"[A-Za-z0-9]+")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{8,}|[0-9A-F]{8,}")
 # What a pair of neighbours tells, for random letters or against them; measured on the same words.
 _BOUNDARY, _DIGITS, _CAMEL, _USUAL, _UNUSUAL = 1.5, -0.4, 0.3, -1.0, 2.0
-_LEAST = 0.35
+# What the weight of a letter must be on average, in the first letters of a long run.
+_LEAST, _LONG = 0.35, 16
 _IN_ORDER = 0.4
 
 
@@ -43,7 +44,7 @@ def random_length(value: str) -> int:
             weight, length = 0.0, 0
         elif weight > best:
             best, best_length = weight, length
-    if best < _LEAST * best_length or _is_in_order(value):
+    if best < _LEAST * min(best_length, _LONG) or _is_in_order(value):
         return 0
     return best_length
 

@@ -8,10 +8,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from toolbus.errors import RegistrationError
 from toolbus.redaction.secrets.builtin_rules import BUILTIN_RULES
+from toolbus.redaction.secrets.names import NameKind
 from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
@@ -23,16 +24,18 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 class Rule(Struct, frozen=True):
     """A *pattern* in RE2's syntax; what *group* or the group `value` holds is the secret.
 
-    Without both it is what its first group holds. A *loose* one goes by what stands around a value,
-    so the value itself is judged more strictly, and only *assumed* to be a secret. If its pattern
-    has a group `name`, that is the name which the value is assigned to, or the end of it, from a
-    word on that tells: `names` judges it, so the pattern may be broad. A *foreign* one is a user's.
+    Without both it is what the first other group holds that is not empty. A *loose* one goes by
+    what stands around a value, so the value itself is judged more strictly, and only *assumed* to
+    be a secret. If its pattern has a group `name`, that is the name which the value is assigned to,
+    or the end of it, from a word on that tells: `names` judges it, so the pattern may be broad.
+    Without a name the *kind* of the value is that of the rule. A *foreign* one is a user's.
     """
 
     name: str
     pattern: str
     group: int | str | None = None
     loose: bool = False
+    kind: NameKind | None = None
     foreign: bool = False
 
 
@@ -50,7 +53,7 @@ def published() -> tuple[Rule, ...]:
 
 def builtin() -> tuple[Rule, ...]:
     """Return our rules, for what the published ones leave out."""
-    return tuple([Rule(name, pattern, loose=loose) for name, pattern, loose in BUILTIN_RULES])
+    return convert([rule._asdict() for rule in BUILTIN_RULES], tuple[Rule, ...])
 
 
 def choose(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -12,22 +12,36 @@ from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.engine import REACH
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
+from toolbus.redaction.secrets.places import Place, places
 from toolbus.redaction.secrets.plausibility import is_likely
 from toolbus.redaction.secrets.rewriting import Edit
+from toolbus.redaction.views import all_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
     from toolbus.redaction.secrets.collecting import Collector
-    from toolbus.redaction.secrets.engine import Engine, Hit, Spans
+    from toolbus.redaction.secrets.engine import Engine, Spans
+    from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 MOST_SECRETS = 200
-"""Secrets in one record; of more, none is told from the others."""
+"""Different secrets in one record: with more that are known it is withheld; more that are only
+assumed share a placeholder."""
 
-_MOST_HITS, _MOST_PLACES = 20_000, 100_000
+_MOST_PLACES = 250_000
+"""Places in one text at which secrets stand, be it the same one."""
+
 _SHORTEST, _REST = 3, 8
 _ESCAPED = frozenset('"\\\n\r\t')
+
+
+class _RankedRule(NamedTuple):
+    """A *rule* that found something; of several the least one counts."""
+
+    is_loose: bool
+    number: int
+    rule: Rule
 
 
 class Scanner:
@@ -41,7 +55,8 @@ class Scanner:
         self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...]
     ) -> None:
         self._engine, self._registry, self._allow = engine, registry, allow
-        self._secrets: set[str] = set()
+        self._known: set[str] = set()
+        self._assumed: set[str] = set()
         self._seen_by_rules: set[tuple[str, ...]] = set()
         self._seen_by_registry: set[tuple[str, ...]] = set()
         self.edits: dict[tuple[str, ...], list[Edit]] = {}
@@ -52,7 +67,7 @@ class Scanner:
         for text in [*(text for group in collected.groups for text in group), *collected.values]:
             self._registry.note(text)
             yield
-        count = len(self._secrets)
+        count = len(self._known)
         if self._engine is not None:
             # First by all rules: what is found in the last text may stand in the first as well.
             for group in collected.groups:
@@ -61,7 +76,7 @@ class Scanner:
                 yield from self._value_by_rules(encoded, value, again=again)
         if not self._registry.knows():
             return
-        if again and len(self._secrets) > count:
+        if again and len(self._known) > count:
             self._seen_by_registry.clear()
             again = False
         for group in collected.groups:
@@ -135,59 +150,83 @@ class Scanner:
         self, text: str, spans: Spans | None, *, is_json: bool = False
     ) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text*, which rules ask for."""
-        data = text.encode()
-        hits = yield from self._hits(data, spans)
+        best = yield from self._places(text.encode(), spans)
         edits = []
-        for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end, hit.number)):
+        for start, end, value in sorted(best, key=lambda place: (place[0], -place[1])):
             yield
-            start, end = _whole(data, hit)
-            value = data[start:end].decode()
-            if self._is_secret(value) and is_likely(value, data, hit):
-                self._secrets.add(value)
-                if len(self._secrets) > MOST_SECRETS:
-                    raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
-                edits.append(Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)))
+            rule = best[start, end, value].rule
+            edits.append(Edit(start, end, self._named(value, rule, is_json=is_json)))
         return edits
 
-    def _hits(self, data: bytes, spans: Spans | None) -> Generator[None, None, list[Hit]]:
-        """Return what rules match in *data*; other views of it are looked at here."""
-        hits: list[Hit] = []
-        for hit in self._engine.find(data, spans) if self._engine is not None else ():
+    def _places(
+        self, data: bytes, spans: Spans | None
+    ) -> Generator[None, None, dict[tuple[int, int, str], _RankedRule]]:
+        """Return from where to where in *data* which secrets stand, with the best rule for each.
+
+        Another view of the same place may show another value.
+        """
+        best: dict[tuple[int, int, str], _RankedRule] = {}
+        # One secret at many places is kept once.
+        values: dict[str, str] = {}
+        for place in places(self._engine.find, data, spans) if self._engine is not None else ():
             yield
-            if hit is not None:
-                hits.append(hit)
-                if len(hits) > _MOST_HITS:
-                    raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        return hits
+            if place is None or not self._is_secret(place):
+                continue
+            key = (place.start, place.end, values.setdefault(place.value, place.value))
+            rule = place.hit.rule
+            ranked = _RankedRule(rule.loose, place.hit.number, rule)
+            best[key] = min(best.get(key, ranked), ranked)
+            if len(best) > _MOST_PLACES:
+                raise UnexaminedError(_too_many_places())
+        return best
 
     def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text* for known secrets, in any form."""
-        edits: list[Edit] = []
-        for hit in self._registry.find(text.encode(), spans):
+        # What is found in two views is one.
+        edits: dict[Edit, None] = {}
+        for place in places(self._registry.find, text.encode(), spans, all_views):
             yield
-            if hit is not None:
-                edits.append(Edit(hit.start, hit.end, hit.rule.name))
+            if place is not None:
+                edits[Edit(place.start, place.end, place.hit.rule.name)] = None
                 if len(edits) > _MOST_PLACES:
-                    reason = f"secrets stand in more than {_MOST_PLACES:,} places of it"
-                    raise UnexaminedError(reason)
-        return edits
+                    raise UnexaminedError(_too_many_places())
+        return [*edits]
 
-    def _named(self, value: str, rule: str, *, is_json: bool) -> str:
+    def _named(self, value: str, rule: Rule, *, is_json: bool) -> str:
+        if rule.loose and self._is_one_too_many(value):
+            return self._registry.shared_placeholder(rule.name)
+        if not rule.loose:
+            self._known.add(value)
+            if len(self._known) > MOST_SECRETS:
+                raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
         plain = _unescaped(value)
         if plain == value:
-            return self._registry.placeholder(value, rule)
+            return self._registry.placeholder(value, rule.name, assumed=rule.loose)
         # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
-        return self._registry.placeholder(
-            plain if is_json else value, rule, None if is_json else plain
-        )
+        shown, also = (plain, None) if is_json else (value, plain)
+        return self._registry.placeholder(shown, rule.name, also, assumed=rule.loose)
 
-    def _is_secret(self, value: str) -> bool:
+    def _is_one_too_many(self, value: str) -> bool:
+        """Tell whether *value* is assumed, after as many others as there may be."""
+        if len(self._assumed) < MOST_SECRETS:
+            self._assumed.add(value)
+        return value not in self._assumed
+
+    def _is_secret(self, place: Place) -> bool:
+        """Tell whether what stands at *place* is a secret, and none that is allowed."""
+        value = place.value
         if len(value) < _SHORTEST:
             return False
         rest = without_placeholders(value)
         if rest is not value and len(rest) < _REST:
             return False
-        return not any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow)
+        if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
+            return False
+        return is_likely(value, place.data, place.hit)
+
+
+def _too_many_places() -> str:
+    return f"secrets stand in more than {_MOST_PLACES:,} places of it"
 
 
 def _joints(group: tuple[str, ...]) -> list[int]:
@@ -222,16 +261,6 @@ def _merged(spans: list[tuple[int, int]]) -> Spans:
         else:
             merged.append((start, end))
     return tuple(merged)
-
-
-def _whole(data: bytes, hit: Hit) -> tuple[int, int]:
-    """Return the bytes of *hit*, and the rest of a letter that it begins or ends in."""
-    start, end = hit.start, hit.end
-    while start and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        start -= 1
-    while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        end += 1
-    return start, end
 
 
 def _unescaped(text: str) -> str:

@@ -66,3 +66,11 @@ def test_no_rules_find_nothing():
 def test_a_rule_that_cannot_be_read_is_named():
     with pytest.raises(RegistrationError, match="rule 'mine': RE2 cannot read it"):
         Engine((Rule("mine", r"(?<=a)b"),))
+
+
+def test_of_several_quotes_the_group_that_holds_something_is_the_secret():
+    engine = Engine((Rule("mark", r"""(?P<name>MARK)=(?:"([^"]+)"|'([^']+)')"""),))
+
+    hits = filter(None, engine.find(b"""MARK="one" MARK='two'"""))
+
+    assert [(hit.start, hit.end, hit.name) for hit in hits] == [(6, 9, (0, 4)), (17, 20, (11, 15))]

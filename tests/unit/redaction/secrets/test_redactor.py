@@ -11,6 +11,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.limits import UnexaminedError
+from toolbus.redaction.secrets.names import NameKind
 from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule
@@ -62,10 +63,11 @@ def test_what_fails_inside_is_told_without_what_was_looked_at(caplog):
     assert SECRET not in caplog.text
 
 
-def test_a_secret_that_stands_everywhere_is_withheld():
-    text = f"MARK-{SECRET} " + f"{SECRET} " * 120_000
+def test_a_secret_that_stands_everywhere_is_withheld(monkeypatch):
+    monkeypatch.setattr("toolbus.redaction.secrets.scanning._MOST_PLACES", 1_000)
+    text = f"MARK-{SECRET} " + f"{SECRET} " * 1_100
 
-    with pytest.raises(UnexaminedError, match="more than 100,000 places"):
+    with pytest.raises(UnexaminedError, match="more than 1,000 places"):
         clean(text)
 
 
@@ -132,3 +134,16 @@ async def test_parameters_that_nobody_could_look_through_are_left_out():
     left = await component.take_back(EventContext(MESSAGE_APPEND_BEFORE, message))
 
     assert left.tool_response.parameters is None
+
+
+def test_a_rule_without_a_name_says_itself_how_a_value_may_look():
+    pattern = r"mark (\S+)"
+    chosen = Redactor(
+        Engine((Rule("mark", pattern, loose=True, kind=NameKind.PASSWORD),)),
+        chars=10_000_000,
+        seconds=600.0,
+    )
+    random = Redactor(Engine((Rule("mark", pattern, loose=True),)), chars=10_000_000, seconds=600.0)
+
+    assert "Hunters" not in clean("mark Hunters2!", chosen)
+    assert clean("mark Hunters2!", random) == "mark Hunters2!"

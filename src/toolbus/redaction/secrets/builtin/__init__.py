@@ -1,0 +1,1 @@
+"""Our own rules, by subject: what the published set leaves out."""

@@ -1,0 +1,62 @@
+"""Where rules match in a text, or in any view of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.redaction.views import TextView, views
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.redaction.secrets.engine import Hit, Spans
+
+
+class Place(NamedTuple):
+    """Bytes of a text from *start* to *end*, where *hit* found *value* in *data*, a view of it."""
+
+    start: int
+    end: int
+    value: str
+    data: bytes
+    hit: Hit
+
+
+def places(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+    see: Callable[[bytes], Iterator[TextView]] = views,
+) -> Iterator[Place | None]:
+    """Give where *find* finds something in *data*, or in another view of it, as *see* gives them.
+
+    With *spans* only there. None is given between, as in `Engine.find`.
+    """
+    for hit in find(data, spans):
+        yield None if hit is None else _place(TextView.of(data), hit)
+    for start, end in spans or ((0, len(data)),):
+        begin = _letter(data, start)
+        for view in see(data if spans is None else data[begin:end]):
+            for hit in find(view.data, None) if view.differs else ():
+                yield None if hit is None else _place(view, hit, begin)
+
+
+def _place(view: TextView, hit: Hit, offset: int = 0) -> Place:
+    """Return where *hit* is, with the rest of a letter that it begins or ends in."""
+    start, end = _letter(view.data, hit.start), hit.end
+    while end < len(view.data) and _goes_on(view.data[end]):
+        end += 1
+    value = view.data[start:end].decode()
+    begin, stop = view.span(start, end)
+    return Place(begin + offset, stop + offset, value, view.data, hit)
+
+
+def _letter(data: bytes, index: int) -> int:
+    """Return where the letter begins in *data* that has the byte at *index*."""
+    while 0 < index < len(data) and _goes_on(data[index]):
+        index -= 1
+    return index
+
+
+def _goes_on(byte: int) -> bool:
+    return byte & 0xC0 == 0x80  # noqa: PLR2004 - RFC 3629, section 3

@@ -1,0 +1,154 @@
+"""The same text seen in other ways: without colours and invisible letters, and with lines joined.
+
+A secret, or an address, may stand in a text with something between its letters that a reader does
+not see: a terminal's colour, a soft hyphen, the line break of a shell's command. What is found in a
+view is edited in the text itself, so each view knows the way back.
+
+Everything here is linear, and a clean text costs a few searches for single bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# ECMA-48, sections 5.3 to 5.6: a control sequence, a string with its end, and short ones. A string
+# stops before what could begin another, so that unfinished ones are not read again and again.
+_SEQUENCE = (
+    rb"(?:\[[0-?]*[ -/]*[@-~]"
+    rb"|[\]PX^_][^\n\x07\x1b\\]*(?:\x07|\x1b\\)?"
+    rb"|[ -/]+[0-~]|[0-~])"
+)
+_EIGHT_BIT = rb"\xc2\x9b[0-?]*[ -/]*[@-~]?"
+# As programs write it into logs and JSON, where a reader sees it; only colours and the like.
+_WRITTEN = (
+    rb"(?:(?<!\\)\\{1,8}(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE])|\^\[)"
+    rb"\[[0-?]*[ -/]*[A-Za-z]"
+)
+# Soft hyphen; zero-width space, joiners and marks of direction; word joiner; byte order mark.
+_INVISIBLE = (
+    rb"\xc2\xad|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xef\xb8[\x80-\x8f]"
+    rb"|\xe1\xa0\x8e|\xcd\x8f"
+)
+# A line that ends in a backslash; the second is one in JSON. YAML goes on behind the indentation of
+# the next line, and a shell with it: of a line of one word it does not count.
+_CONTINUED = rb"\\(?:\r?\n|\\\\n)(?:[ \t]+(?=[^\s\\]+\\?[ \t]*(?:\r?\n|\\n|\Z)))?"
+_STRIPPED = re.compile(
+    rb"(?:\x1b+"
+    + _SEQUENCE
+    + rb"?|"
+    + rb"|".join([_EIGHT_BIT, _WRITTEN, _INVISIBLE, _CONTINUED])
+    + rb")"
+)
+# Each begins with a letter that is seldom, by which the search leaps.
+_HINTS = (
+    re.compile(rb"\\(?:\r?\n|\\\\n|x1[bB]|u001[bB]|u\{1[bB]|0?33\[|[eE]\[)"),
+    re.compile(rb"\^\[\["),
+)
+_HINTS_BEYOND_ASCII = (
+    *(b"\xc2\xad", b"\xc2\x9b", b"\xe2\x80", b"\xe2\x81"),
+    *(b"\xef\xbb\xbf", b"\xef\xb8", b"\xe1\xa0\x8e", b"\xcd\x8f"),
+)
+_LINE_BREAK = re.compile(rb"\\?\r?\n[ \t]*")
+# YAML 1.2.2, section 8.1.3: a folded scalar. Of its lines only those of one word are joined: what
+# is wrapped for its width alone.
+_FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\n])")
+_FOLD = re.compile(rb"(?:>[0-9+-]{0,2}[ \t]*)?\r?\n[ \t]+")
+
+
+class TextView:
+    """A text as it is seen in one way: *data*, in UTF-8.
+
+    *starts* are the offsets in it where a piece begins, in order, and *origins* where each of
+    these pieces stands in the text. What is not in any piece was left out.
+    """
+
+    def __init__(self, data: bytes, starts: array[int], origins: array[int]) -> None:
+        self.data, self._starts, self._origins = data, starts, origins
+
+    @classmethod
+    def of(cls, data: bytes) -> TextView:
+        """Return the view of a text that is the text *data* itself."""
+        return cls(data, array("Q", [0]), array("Q", [0]))
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is another than the text itself."""
+        return len(self._starts) > 1 or self._origins[0] > 0
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where bytes *start* to *end* of the view stand in the text, as one span.
+
+        What was left out inside of them is in it, and what was left out around them is not.
+        """
+        first = bisect_right(self._starts, start) - 1
+        final = max(bisect_left(self._starts, end) - 1, first)
+        return (
+            self._origins[first] + start - self._starts[first],
+            self._origins[final] + end - self._starts[final],
+        )
+
+
+def views(data: bytes) -> Iterator[TextView]:
+    """Give views of the text *data*, in UTF-8: itself, and others if there is something to see.
+
+    One other is without escape sequences of terminals (also as they are written in logs and JSON),
+    without invisible letters, and with lines joined that end in a backslash. One is of the folded
+    scalars of YAML, as if they were not folded.
+    """
+    yield TextView.of(data)
+    if _is_hinted(data) and (view := _without(data, _spans(_STRIPPED, data))) is not None:
+        yield view
+    if (view := _unfolded(data)) is not None:
+        yield view
+
+
+def all_views(data: bytes) -> Iterator[TextView]:
+    """Give what `views` gives, and the text with all its lines joined, if it has several.
+
+    That is where to look for what is known: of what is not, a line may be the whole.
+    """
+    yield from views(data)
+    if b"\n" in data and (view := _without(data, _spans(_LINE_BREAK, data))) is not None:
+        yield view
+
+
+def _is_hinted(data: bytes) -> bool:
+    if b"\x1b" in data or any(hint.search(data) for hint in _HINTS):
+        return True
+    return not data.isascii() and any(hint in data for hint in _HINTS_BEYOND_ASCII)
+
+
+def _spans(pattern: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]:
+    return (match.span() for match in pattern.finditer(data))
+
+
+def _unfolded(data: bytes) -> TextView | None:
+    """Return the folded scalars of *data*, each behind its key, or None if there are none."""
+    left_out: list[tuple[int, int]] = []
+    position = 0
+    for scalar in _FOLDED.finditer(data):
+        begin = max(data.rfind(b"\n", position, scalar.start()), position)
+        left_out.append((position, begin))
+        left_out += [fold.span() for fold in _FOLD.finditer(data, *scalar.span())]
+        position = scalar.end()
+    return _without(data, [*left_out, (position, len(data))]) if left_out else None
+
+
+def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> TextView | None:
+    """Return *data* without *spans*, in order, or None if that is all or nothing of it."""
+    pieces, starts, origins = list[bytes](), array("Q"), array("Q")
+    size = position = 0
+    for start, end in [*spans, (len(data), len(data))]:
+        if start > position:
+            starts.append(size)
+            origins.append(position)
+            pieces.append(data[position:start])
+            size += start - position
+        position = end
+    return TextView(b"".join(pieces), starts, origins) if 0 < size < len(data) else None
