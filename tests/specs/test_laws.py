@@ -446,6 +446,7 @@ def test_another_alarm_goes_on():
         signal.signal(signal.SIGALRM, former)
 
 
+@pytest.mark.full
 def test_each_part_is_tried():
     class Parts(AgentComponent):
         def __init__(self):

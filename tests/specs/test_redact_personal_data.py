@@ -10,6 +10,7 @@ from itertools import pairwise
 import phonenumbers
 import pytest
 from benchmarks.published import LOOK_ALIKES, PUBLISHED
+from benchmarks.redaction.personal_noise import noise
 
 from toolbus import (
     Agent,
@@ -143,6 +144,104 @@ async def test_bare_digits_need_a_word():
         assert number not in said
         assert number not in structured.structured[word]
         assert structured.structured["n"] == number
+
+
+WEAK = {
+    "ssn": "457-55-5462", "cpr": "211062-5629", "personnummer": "880320-0016",
+    "phone": "030-901820", "card": "4222222222222",
+}  # fmt: skip
+
+
+async def test_common_shapes_need_a_word_near_by():
+    component = RedactPersonalData()
+
+    for word, number in WEAK.items():
+        alone = await read(component, f"closes {number}.")
+        texts = [
+            f"{word}: {number}",
+            f"the {word} of Jane, who is 42, is {number}",
+            f"id,name,{word}\n17,Jane,{number}\n",
+            f"| name | {word} |\n|---|---|\n| Jane | {number} |",
+            f"INSERT INTO t (name, {word}) VALUES ('Jane', '{number}');",
+        ]
+        left = [await read(component, text) for text in texts]
+        structured = await shown(component, ToolResponse(structured={word: f"of Jane: {number}"}))
+        assert alone == f"closes {number}."
+        assert [text for text in left if number in text] == []
+        assert number not in structured.structured[word]
+
+
+NATIONAL = {
+    "US": ("457-55-5462",),
+    "JP": ("090-1234-5678", "09012345678"),
+    "CN": ("13812345678", "138 1234 5678"),
+    "IL": ("09-7625400", "050-234-5678"),
+}
+
+
+async def test_a_named_country_stands_for_the_word():
+    unnamed = RedactPersonalData()
+
+    for country, numbers in NATIONAL.items():
+        component = RedactPersonalData(countries=[country])
+        for number in numbers:
+            text = f"It is {number}, and so on."
+            assert number not in await read(component, text)
+            if country != "IL":
+                assert await read(unnamed, text) == text
+
+
+async def test_a_run_tells_its_region():
+    component = RedactPersonalData()
+    number = "It is 090-1234-5678."
+    asks = AssistantMessage(id="1", tool_calls=(ToolCall(id="c1", name="get"),))
+    again = AssistantMessage(id="2", tool_calls=(ToolCall(id="c2", name="get"),))
+    tools, answers = [returning(number)], [asks, "done", again, "done"]
+    async with agent_with(component, tools=tools, answers=answers) as agent:
+        await agent.run("go")
+        await agent.run("go", context={"region": "JP"})
+
+    texts = [one.text for one in agent.messages if isinstance(one, ToolMessage)]
+    assert texts == [number, "It is [phone-1]."]
+
+
+async def test_small_letters_are_found_behind_a_word():
+    component = RedactPersonalData()
+
+    for text in ("NIE: x2482300w", "nif 54362315k", "NINO jg103759a"):
+        assert "[national-id-" in await read(component, text)
+
+
+async def test_unusual_addresses_are_found():
+    component = RedactPersonalData()
+    texts = {
+        "jane@localhost.corp",
+        '"j d"@corp.com',
+        '{\\"to\\": \\"j\\"}, \\"j d\\"@corp.com',
+        "Jane <jane@mail.zonez>",
+        "e-mail: jane@mail.nowhereland",
+        "写信给jane@corp.com请",
+        "_jane@corp.com_",
+    }
+
+    left = {text: await read(component, text) for text in texts}
+
+    assert [text for text, new in left.items() if "[email-" not in new or "corp" in new] == []
+
+
+async def test_numbers_of_films_are_found():
+    component = RedactPersonalData()
+
+    for number in ("+1 555-111-2222", "+1-555-111-2222", "555.111.2222", "(555) 111-2222"):
+        assert "555" not in await read(component, f"Call {number} now")
+
+
+async def test_code_and_logs_stay():
+    component, lines = RedactPersonalData(), noise(2_000)
+
+    changed = [line for _, line in lines if await read(component, line) != line]
+
+    assert len(changed) <= len(lines) / 50, changed
 
 
 async def test_the_same_value_has_one_name():
@@ -358,12 +457,45 @@ async def test_pictures_are_withheld():
 
 
 async def test_too_much_is_withheld():
-    left = await shown(RedactPersonalData(effort=20_000), "+49 30 901820 " * 3000 + JANE)
+    large = await shown(RedactPersonalData(max_chars=1_000), JANE + "x" * 1_000)
+    slow = await shown(RedactPersonalData(max_seconds=1e-9), f"of {JANE}")
 
-    assert left.is_error
-    assert left.error_type == "withheld"
-    assert "withheld" in left.text
-    assert len(str(left)) < 1000
+    assert "too large: more than 1,000 characters" in large.text
+    assert "takes longer than 1e-09 seconds" in slow.text
+    for left in (large, slow):
+        assert left.is_error
+        assert left.error_type == "withheld"
+        assert "jane" not in str(left)
+        assert len(str(left)) < 1000
+
+
+async def test_too_much_is_not_stored(tmp_path):
+    async with (
+        SqliteStore(tmp_path / "s.db") as store,
+        agent_with(RedactPersonalData(max_chars=1_000), answers=["done"], store=store) as agent,
+    ):
+        await agent.run(f"Write to {JANE}" + "x" * 1_000)
+
+    rows = b"".join([path.read_bytes() for path in tmp_path.glob("s.db*")])
+    assert b"jane.doe" not in rows
+    assert b"done" in rows
+
+
+async def test_other_tasks_go_on_meanwhile():
+    turns, text = 0, "".join([f"call +49 30 9{number:05}\n" for number in range(2_000)])
+
+    async def beat():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    heart = asyncio.create_task(beat())
+    left = await read(RedactPersonalData(), text)
+    heart.cancel()
+
+    assert turns > 5
+    assert "+49" not in left
 
 
 async def test_a_failure_withholds(tmp_path, monkeypatch):
@@ -442,7 +574,8 @@ def test_wrong_settings_are_refused(tmp_path):
         ({"kinds": ["mail"]}, "email, iban"),
         ({"countries": ["Germany"]}, "DE, "),
         ({"binary": "maybe"}, "keep, withhold"),
-        ({"effort": 0}, "effort must be"),
+        ({"max_chars": 0}, "max_chars must be"),
+        ({"max_seconds": -1}, "max_seconds must be"),
     ):
         with pytest.raises(RegistrationError, match=known):
             RedactPersonalData(**settings)

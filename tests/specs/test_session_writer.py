@@ -233,6 +233,7 @@ async def test_a_killed_process_gives_way(tmp_path):
             assert agent.messages[2].tool_response.error_type == "interrupted"
 
 
+@pytest.mark.full
 async def test_two_processes_killed_at_random(tmp_path):
     chance, told = random.Random(4), []
 

@@ -226,6 +226,7 @@ async def test_the_program_may_answer_itself():
     assert len(recorder.of(MESSAGE_APPEND_AFTER)) == 3
 
 
+@pytest.mark.full
 async def test_killed_at_any_moment(tmp_path, thorough):
     chance, path, known = random.Random(3), tmp_path / "store.db", 0
 

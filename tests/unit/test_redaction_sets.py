@@ -1,7 +1,9 @@
 """The sets that redaction is measured with: two halves by their names, the same in every run."""
 
+import json
+
 import pytest
-from benchmarks.redaction import others, scanners, sets, texts
+from benchmarks.redaction import foreign, others, scanners, sets, texts
 from benchmarks.redaction.corpus import is_reported
 from benchmarks.redaction.misses import is_bad
 from benchmarks.redaction.values import KINDS, Values
@@ -99,3 +101,22 @@ def test_real_text_has_two_halves(name):
 
     assert not {one.name for one in first} & {one.name for one in second} - {"grep 0"}
     assert not any(one.secret for one in [*first, *second])
+
+
+def test_a_corpus_of_others_is_read_from_a_folder(tmp_path):
+    rows = [{"text": "key=abcdefghij", "secret": "abcdefghij"}, {"text": "key=1", "secret": ""}]
+    (tmp_path / "theirs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    ((name, cases),) = foreign.load(tmp_path)
+
+    assert name == "theirs"
+    assert [(one.text, one.secret) for one in cases] == [
+        (one["text"], one["secret"]) for one in rows
+    ]
+
+
+def test_a_secret_that_its_text_does_not_hold_is_refused(tmp_path):
+    (tmp_path / "theirs.jsonl").write_text(json.dumps({"text": "key=1", "secret": "2"}))
+
+    with pytest.raises(ValueError, match=r"theirs\.jsonl:1: the secret is not in the text"):
+        list(foreign.load(tmp_path))

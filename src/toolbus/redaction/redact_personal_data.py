@@ -51,30 +51,44 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import cache, partial
+from time import monotonic
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE
+from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE, Deny
 from toolbus.events.subjects import ToolSelector
-from toolbus.messages.records import ToolMessage, UserMessage, encode
+from toolbus.messages.records import (
+    TextPart,
+    ToolMessage,
+    ToolResponse,
+    UserMessage,
+    encode,
+)
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.numbering import agree
-from toolbus.redaction.personal.matches import MAX_EFFORT, Effort
-from toolbus.redaction.personal.session_placeholders import Placeholders, SessionPlaceholders
+from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Appraisal
+from toolbus.redaction.personal.record_examination import redact_record
+from toolbus.redaction.personal.session_placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
+from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
     from toolbus.components.state import State
     from toolbus.events.catalogue import RunStart, Scope
-    from toolbus.messages.records import Message, ToolCall, ToolResponse
+    from toolbus.messages.records import Message, ToolCall
+    from toolbus.messages.text_walker import TextVisitor
 
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+T = TypeVar("T")
 
 
 class RedactPersonalData(AgentComponent):
@@ -87,7 +101,8 @@ class RedactPersonalData(AgentComponent):
         allow: what is no secret: addresses, numbers as they are written, or own domains.
         tools: patterns of the names of tools whose results and arguments are examined.
         binary: "withhold" parts that hold no text, or "keep" them.
-        effort: how many candidates of one result are judged; with more it is withheld.
+        max_chars: of text in one result; a larger one is withheld.
+        max_seconds: for one result; what takes longer is withheld.
     """
 
     def __init__(
@@ -98,46 +113,47 @@ class RedactPersonalData(AgentComponent):
         allow: Iterable[str] = (),
         tools: Iterable[str] = ("*",),
         binary: Literal["withhold", "keep"] = "withhold",
-        effort: int = MAX_EFFORT,
+        max_chars: int = MAX_CHARS,
+        max_seconds: float = MAX_SECONDS,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
         # They need the extra, and the documentation does not.
         from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
-        from toolbus.redaction.personal.identities import COUNTRIES  # noqa: PLC0415
-        from toolbus.redaction.personal.phones import regions  # noqa: PLC0415
+        from toolbus.redaction.personal.identity_forms import COUNTRIES  # noqa: PLC0415
+        from toolbus.redaction.personal.phones import supported_regions  # noqa: PLC0415
 
         wanted, chosen = tuple(kinds), None if countries is None else tuple(countries)
         _check("kinds", wanted, KINDS)
-        _check("countries", chosen or (), {*COUNTRIES, *regions()})
+        known = {*COUNTRIES, *supported_regions()}
+        _check("countries", chosen or (), known)
         _check("binary", (binary,), ("withhold", "keep"))
-        if type(effort) is not int or effort < 1:
-            reason = f"effort must be a positive number, not {effort!r}"
-            raise RegistrationError("RedactPersonalData", reason)
-        self._effort = effort
+        for name, limit in (("max_chars", max_chars), ("max_seconds", max_seconds)):
+            if limit <= 0:
+                reason = f"{name} must be above 0, not {limit!r}"
+                raise RegistrationError("RedactPersonalData", reason)
+        self._limits = ScanLimits(max_chars, max_seconds, monotonic)
         self._keep_binary = binary == "keep"
-        self._detector = Detector(wanted, chosen, allow)
+        allowed = tuple(allow)
+
+        @cache
+        def detector(region: str) -> Detector:
+            return Detector(wanted, chosen, allowed, region)
+
+        self._known, self._detector = known, detector
+        detector("")
         self._placeholders = Placeholders()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)
 
-    def redacted(self, response: ToolResponse, session_id: str = "") -> ToolResponse:
-        """Return *response* without personal data, as the model of a session reads it."""
-        return self._redact(response, self._placeholders.session(session_id))
+    async def redacted(self, response: ToolResponse, scope: Scope) -> ToolResponse:
+        """Return *response* without personal data, as the model of a session reads it.
 
-    async def redacted_agreed(self, response: ToolResponse, scope: Scope) -> ToolResponse:
-        """Do as `redacted`, with numbers that all processes of the session agree on."""
-        session = self._placeholders.session(scope.session_id)
-
-        async def redact() -> ToolResponse:
-            return self._redact(response, session)
-
-        return await agree(session, redact, self._numbers(scope))
-
-    def _redact(self, response: ToolResponse, session: SessionPlaceholders) -> ToolResponse:
-        visitor = self._visitor(session, keep_binary=self._keep_binary)
+        All processes of the session agree on the numbers. Raises `UnexaminedError`.
+        """
         # What the tool ran with is for programs, until it is stored.
-        return rewrite_response(response, visitor, parameters=False)
+        walk = partial(rewrite_response, parameters=False)
+        return await self._redact(response, walk, scope, keep_binary=self._keep_binary)
 
     def _numbers(self, scope: Scope) -> State | None:
         """Return where numbers are kept; all components of its kind share them."""
@@ -150,30 +166,51 @@ class RedactPersonalData(AgentComponent):
         self._placeholders.resume(ctx.scope.session_id, texts)
 
     @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
-    async def _on_message_persist_before_redact(self, ctx: EventContext[Message]) -> Message | None:
+    async def _on_message_persist_before_redact(
+        self, ctx: EventContext[Message]
+    ) -> Message | Deny | None:
         """Redact the copy for the store."""
         message = ctx.value
         if isinstance(message, ToolMessage) and not self._covers(message.tool_name):
             return None
         keep_binary = self._keep_binary or isinstance(message, UserMessage)
-        session = self._placeholders.session(ctx.scope.session_id)
-
-        async def redact() -> Message:
-            return rewrite_message(message, self._visitor(session, keep_binary=keep_binary))
-
-        changed = await agree(session, redact, self._numbers(ctx.scope))
+        try:
+            changed = await self._redact(
+                message, rewrite_message, ctx.scope, keep_binary=keep_binary
+            )
+        except UnexaminedError as error:
+            return Deny(_withheld(error))
         return None if changed is message else changed
 
     def _covers(self, tool_name: str) -> bool:
         return self.is_for(tool_name) and self._adapter.should_adapt(tool_name)
 
-    def _visitor(self, session: SessionPlaceholders, *, keep_binary: bool) -> PersonalDataVisitor:
-        effort = Effort(self._effort)
+    async def _redact(
+        self,
+        record: T,
+        walk: Callable[[T, TextVisitor], T],
+        scope: Scope,
+        *,
+        keep_binary: bool,
+    ) -> T:
+        session = self._placeholders.session(scope.session_id)
+        detector = self._detector(self._region(scope))
+        visitor = partial(PersonalDataVisitor, covers=self._covers, keep_binary=keep_binary)
 
-        def change(text: str, key: str) -> str:
-            return self._detector.replace(text, session.of, effort, key)
+        async def redact() -> T:
+            appraisal = Appraisal(self._limits)
 
-        return PersonalDataVisitor(change, self._covers, keep_binary=keep_binary)
+            def replace(text: str, key: str) -> Generator[None, None, str]:
+                return detector.replace(text, session.of, appraisal, key)
+
+            return await redact_record(record, walk, visitor, replace, appraisal)
+
+        return await agree(session, redact, self._numbers(scope))
+
+    def _region(self, scope: Scope) -> str:
+        """Return the country that the caller of the run named, or "" for none that is known."""
+        region = scope.context.get("region")
+        return region if isinstance(region, str) and region in self._known else ""
 
 
 class _Redaction(ToolAdapter):
@@ -191,7 +228,26 @@ class _Redaction(ToolAdapter):
         call: ToolCall,  # noqa: ARG002 - all tools' results alike
         ctx: AdapterContext,
     ) -> ToolResponse:
-        return await self._component.redacted_agreed(response, ctx.scope)
+        try:
+            return await self._component.redacted(response, ctx.scope)
+        except UnexaminedError as error:
+            return _stand_in(response, _withheld(error))
+
+
+def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
+    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
+    return ToolResponse(
+        content=(TextPart(text=reason),),
+        is_error=True,
+        error_type="withheld",
+        tool_name=response.tool_name,
+        tool_call_id=response.tool_call_id,
+        duration_ns=response.duration_ns,
+    )
+
+
+def _withheld(error: UnexaminedError) -> str:
+    return f"withheld, for it was not examined for personal data: {error.reason}"
 
 
 def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:

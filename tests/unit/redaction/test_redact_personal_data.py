@@ -31,6 +31,7 @@ def test_a_missing_library_names_the_extra(name):
     assert "`pip install '.[personal]'`" in done.stderr
 
 
+@pytest.mark.full
 def test_it_keeps_the_laws_of_adapters_and_handlers():
     check_adapter(RedactPersonalData(), idempotent=True)
     check_handler(RedactPersonalData())

@@ -136,6 +136,7 @@ def test_long_sessions_cost_what_short_ones_do(tmp_path, statements, work):
     assert statements.seen <= {*STATEMENTS.values(), "PRAGMA data_version"}
 
 
+@pytest.mark.full
 async def test_a_long_session_is_shown_in_flat_memory(path):
     size, text = 3_000, "0123456789" * 1_000
     async with SqliteStore(path) as store:

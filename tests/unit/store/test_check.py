@@ -145,6 +145,7 @@ def flipped(data, bits):
     return bytes(changed)
 
 
+@pytest.mark.full
 @given(bit=places)
 @example(bit=160)  # The size of a page's reserved space.
 def test_one_flipped_bit_is_found_and_mixes_nothing_up(whole, bit):
@@ -163,6 +164,7 @@ def test_one_flipped_bit_is_found_and_mixes_nothing_up(whole, bit):
         assert list(kept_records) == [one for one in records if one in kept_records]
 
 
+@pytest.mark.full
 @given(bits=st.lists(places, min_size=2, max_size=40), size=st.none() | places)
 def test_no_damage_crashes_a_check_or_invents_a_message(whole, bits, size):
     data, before = whole
@@ -194,6 +196,7 @@ def reachable(path):
     return found
 
 
+@pytest.mark.full
 @given(sector=places, length=st.integers(1, 24))
 def test_rows_that_a_tree_still_leads_to_are_saved(whole, sector, length):
     data, _ = whole
@@ -207,6 +210,7 @@ def test_rows_that_a_tree_still_leads_to_are_saved(whole, sector, length):
     assert there <= {one.id for _, messages, _ in after.values() for one in messages}
 
 
+@pytest.mark.full
 @given(body=st.binary(max_size=200) | st.text(max_size=200).map(str.encode), at=st.integers(0, 23))
 def test_a_body_of_anything_is_named_and_the_others_stay(whole, body, at):
     data, before = whole

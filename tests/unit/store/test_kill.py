@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import toolbus
 from toolbus.messages.records import UserMessage
 from toolbus.store.inspection import inspect
@@ -78,6 +80,7 @@ async def check(path, acknowledged):
     return lengths
 
 
+@pytest.mark.full
 async def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path, thorough):
     chance, path, expected = random.Random(1), tmp_path / "store.db", {}
 
@@ -90,6 +93,7 @@ async def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path, thor
     assert sum(expected.values()) > 100
 
 
+@pytest.mark.full
 async def test_a_writer_killed_while_it_makes_the_file_leaves_one_that_opens(tmp_path, thorough):
     chance = random.Random(2)
 
@@ -98,6 +102,7 @@ async def test_a_writer_killed_while_it_makes_the_file_leaves_one_that_opens(tmp
         await check(path, kill_one(path, 0, chance.randrange(5_000_000)))
 
 
+@pytest.mark.full
 async def test_a_killed_writer_disturbs_no_other(tmp_path, thorough):
     chance, path, expected = random.Random(3), tmp_path / "store.db", {}
 

@@ -55,6 +55,7 @@ def test_pydoc_shows_it_without_hypothesis(monkeypatch):
     assert "class Recorder" in text
 
 
+@pytest.mark.full
 def test_its_tests_pass(pytester):
     for name, text in FILES.items():
         pytester.path.joinpath(name).write_text(text, "utf-8")

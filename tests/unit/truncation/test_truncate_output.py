@@ -41,6 +41,7 @@ def test_a_tokenizer_may_be_named(monkeypatch):
     assert component._budget.count is count
 
 
+@pytest.mark.full
 def test_it_keeps_the_laws_of_handlers():
     for settings in ({"characters": 300}, {"tokens": 100, "part_bytes": 10}):
         check_handler(TruncateOutput(**settings), roles=["tool"], idempotent=True)

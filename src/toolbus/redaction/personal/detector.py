@@ -5,69 +5,108 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.personal.accounts import find_cards, find_ibans
-from toolbus.redaction.personal.emails import find_emails
-from toolbus.redaction.personal.identities import COUNTRIES, Identities
-from toolbus.redaction.personal.matches import Effort, Line, PersonalDataMatch
-from toolbus.redaction.personal.phones import Phones
+from toolbus.redaction.personal.accounts import CARD, CARD_WORDS, find_cards, find_ibans
+from toolbus.redaction.personal.appraisal import Appraisal
+from toolbus.redaction.personal.emails import EMAIL, EMAIL_WORDS, find_emails
+from toolbus.redaction.personal.identities import Identities, words
+from toolbus.redaction.personal.identity_forms import COUNTRIES
+from toolbus.redaction.personal.lines import lines_with
+from toolbus.redaction.personal.matches import merged
+from toolbus.redaction.personal.phones import PHONE, PHONE_WORDS, Phones
+from toolbus.redaction.personal.words import TextTopics, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from typing import TypeAlias
 
-    Find: TypeAlias = Callable[[Line, Effort], Iterator[PersonalDataMatch]]
+    from toolbus.redaction.personal.lines import Line
+    from toolbus.redaction.personal.matches import PersonalDataMatch
+
+    Find: TypeAlias = Callable[[Line, Appraisal], Iterator[PersonalDataMatch]]
 
 REGIONS = ("US", "GB", "DE", "FR")
 """Whose phone numbers are known in national form when no countries are asked for, in this order."""
 
 # All that is no address has six digits near each other.
 _SPOT = re.compile(r"[0-9](?:[^0-9\n]{0,3}[0-9]){5}")
-_WINDOW, _OVERLAP = 1 << 16, 256
+_SIGN = re.compile("@")
+
+# What was taken out may have stood beside something else, which is plainer without it.
+_ROUNDS = 3
 
 
 class Detector:
-    """Finds *kinds* of personal data, of *countries* or all; what is in *allow* is left."""
+    """Finds *kinds* of personal data, of *countries* or all; what is in *allow* is left.
+
+    *region* is one more country, which is not the only one.
+    """
 
     def __init__(
-        self, kinds: Iterable[str], countries: tuple[str, ...] | None, allow: Iterable[str]
+        self,
+        kinds: Iterable[str],
+        countries: tuple[str, ...] | None,
+        allow: Iterable[str],
+        region: str = "",
     ) -> None:
-        wanted = frozenset(kinds)
+        wanted, here = frozenset(kinds), (region,) if region else ()
+        named = (*(countries or ()), *here)
         finders: dict[str, Find] = {
             "iban": find_ibans,
             "card": find_cards,
-            "national-id": Identities(countries or COUNTRIES).find,
-            "phone": Phones(countries or REGIONS).find,
+            "national-id": Identities((*(countries or COUNTRIES), *here), named).find,
+            "phone": Phones((*here, *(countries or REGIONS)), named).find,
         }
-        self._numbers = [find for kind, find in finders.items() if kind in wanted]
-        self._emails = "email" in wanted
+        numbers = [find for kind, find in finders.items() if kind in wanted]
+        emails = [find_emails] if EMAIL in wanted else []
+        self._finders = [
+            (spot, chosen) for spot, chosen in ((_SPOT, numbers), (_SIGN, emails)) if chosen
+        ]
         self._allowed = frozenset([value.lower().removeprefix("@") for value in allow])
+        vocabulary = {CARD: CARD_WORDS, PHONE: PHONE_WORDS, EMAIL: EMAIL_WORDS, **words()}
+        self._vocabulary = Vocabulary(vocabulary)
 
     def replace(
-        self, text: str, name: Callable[[str, str], str], effort: Effort, hint: str = ""
-    ) -> str:
+        self,
+        text: str,
+        name: Callable[[str, str], str],
+        appraisal: Appraisal | None = None,
+        key: str = "",
+    ) -> Generator[None, None, str]:
         """Return *text* with *name* of kind and value in place of what was found.
 
-        *hint* is what stands before it, such as its key. Raises `EffortExceededError`.
+        *key* is the name of the member that it is the value of. A generator of slices of work:
+        between two of them others may have their turn. Raises `UnexaminedError`.
         """
-        matches = self.find(text, effort, hint)
-        if not matches:
-            return text
-        pieces, end = [], 0
-        for match in matches:
-            pieces += [text[end : match.start], name(match.kind, match.value)]
-            end = match.end
-        return "".join([*pieces, text[end:]])
+        appraisal = appraisal or Appraisal()
+        for _ in range(_ROUNDS):
+            matches = yield from self.find(text, appraisal, key)
+            if not matches:
+                return text
+            pieces, end = [], 0
+            for match in matches:
+                pieces += [text[end : match.start], name(match.kind, match.value)]
+                end = match.end
+            text = "".join([*pieces, text[end:]])
+        return text
 
-    def find(self, text: str, effort: Effort, hint: str = "") -> list[PersonalDataMatch]:
-        """Return what is in *text*, in order, of two that overlap the first kind."""
+    def find(
+        self, text: str, appraisal: Appraisal | None = None, key: str = ""
+    ) -> Generator[None, None, list[PersonalDataMatch]]:
+        """Return what is in *text*, in order; of what overlaps, the whole. In slices, as above."""
+        appraisal = appraisal or Appraisal()
         matches: list[PersonalDataMatch] = []
-        if self._numbers and _SPOT.search(text) is not None:
-            for line in _lines(text, hint):
-                for find in self._numbers:
-                    matches += [match for match in find(line, effort) if match.end <= line.sure]
-        if self._emails and "@" in text:
-            matches += find_emails(Line(text, 0, len(text), len(text), hint), effort)
-        return _apart([match for match in matches if not self._allows(text, match)])
+        topics = TextTopics(self._vocabulary, text, key)
+        for spot, finders in self._finders:
+            for line in lines_with(spot, text, topics):
+                for find in finders:
+                    matches += [
+                        match
+                        for match in find(line, appraisal)
+                        if match.end <= line.sure and not self._allows(text, match)
+                    ]
+                appraisal.check()
+                yield
+        return merged(matches)
 
     def _allows(self, text: str, match: PersonalDataMatch) -> bool:
         if not self._allowed:
@@ -79,31 +118,3 @@ class Detector:
             return False
         labels = match.value.rpartition("@")[2].split(".")
         return any(".".join(labels[index:]) in self._allowed for index in range(len(labels)))
-
-
-def _lines(text: str, hint: str) -> Iterator[Line]:
-    """Give the lines that may have a number; of a long one pieces that overlap."""
-    position, size = 0, len(text)
-    while (spot := _SPOT.search(text, position)) is not None:
-        earliest = max(position, spot.start() - _OVERLAP)
-        start = text.rfind("\n", earliest, spot.start()) + 1 or earliest
-        limit = min(spot.end() + _WINDOW, size)
-        end = text.find("\n", spot.end(), limit)
-        if end >= 0 or limit == size:
-            end = position = size if end < 0 else end
-            yield Line(text, start, end, end, hint)
-        else:
-            position = limit - _OVERLAP
-            yield Line(text, start, limit, limit - _OVERLAP // 2, hint)
-
-
-def _apart(matches: list[PersonalDataMatch]) -> list[PersonalDataMatch]:
-    """Return *matches* in order of place, without what overlaps an earlier one of the list."""
-    remaining: list[PersonalDataMatch] = []
-    taken: set[int] = set()
-    for match in matches:
-        places = range(match.start, match.end)
-        if taken.isdisjoint(places):
-            taken.update(places)
-            remaining.append(match)
-    return sorted(remaining, key=lambda match: match.start)

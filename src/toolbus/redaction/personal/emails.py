@@ -1,8 +1,9 @@
 """E-mail addresses, by their `@` and a domain that there is.
 
-What is an address is wider than anybody writes (RFC 5321, RFC 6531): here it is a local part
-without quotes or comments, of up to 64 characters, and a domain with a known public suffix. The
-list of suffixes is Mozilla's (https://publicsuffix.org), which the library brings along.
+What is an address is wider than anybody writes (RFC 5321, RFC 6531): here it is a local part of up
+to 64 characters, as a word or in quotes, and a domain whose last label is a public suffix, one of
+those of private networks, or stands behind a word such as "e-mail". The list of suffixes is
+Mozilla's (https://publicsuffix.org), which the library brings along.
 """
 
 from __future__ import annotations
@@ -23,43 +24,75 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.matches import Effort, Line
+    from toolbus.redaction.personal.appraisal import Appraisal
+    from toolbus.redaction.personal.lines import Line
 
-_LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
-_DOMAIN = re.compile(r"[^\W_](?:[\w-]{0,62})(?:\.[^\W_](?:[\w-]{0,62}))+")
-_LONGEST = 64, 255
+EMAIL = "email"
+EMAIL_WORDS = (
+    r"e-?mails?", r"e-?mail[ _-]?(?:address|adresse|id)", "mail", "mailto", "from", "to",
+    "cc", "bcc", "sender", "recipients?", r"reply[ _-]?to", "correo", "courriel",
+)  # fmt: skip
 
-# Nobody is reached there, but documents and tests are full of them (RFC 2606, RFC 6762, RFC 8375).
-_RESERVED = frozenset({"test", "example", "invalid", "localhost", "local", "internal", "lan"})
+# Read backwards from the sign: so each letter is looked at once for a sign.
+_LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}")
+_QUOTED = re.compile(r'(\\?)"((?:[^"\\\n]|\\.){1,62}?)\1"\Z')
+_DOMAIN = re.compile(r"@([^\W_][\w-]{0,62}(?:\.[^\W_][\w-]{0,62})+)")
+_REMOTE = {":", "/"}
+_LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255
+# A sentence in Chinese goes on without a blank.
+_BEYOND_ASCII = re.compile(r"[^A-Za-z0-9.-]")
+_TOP = re.compile(r"[^\W\d_]{2,63}")
+
+# Nobody is reached there, but documents and tests are full of them (RFC 2606, RFC 8375), and
+# companies use them at home (RFC 6762, appendix G).
+_RESERVED = frozenset(
+    {"test", "example", "invalid", "localhost", "localdomain", "local", "internal", "lan"}
+    | {"corp", "home", "intranet", "intra", "private"}
+)
 
 
-def find_emails(line: Line, effort: Effort) -> Iterator[PersonalDataMatch]:
+def find_emails(line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
     """Give the addresses in *line*."""
-    sign = line.text.find("@", line.start, line.end)
-    while sign >= 0:
-        effort.spend()
-        match = _address(line, sign)
-        if match is not None:
-            yield match
-        sign = line.text.find("@", sign + 1 if match is None else match.end, line.end)
+    position = line.start
+    for domain_match in _DOMAIN.finditer(line.text, line.start, line.end):
+        appraisal.check()
+        local = _local(line, position, domain_match.start())
+        if local is None or (
+            local == "git" and line.text[domain_match.end() : domain_match.end() + 1] in _REMOTE
+        ):
+            continue
+        start = domain_match.start() - len(local)
+        domain = _domain(line, start, domain_match[1], appraisal)
+        if domain is not None:
+            position = domain_match.start() + 1 + len(domain)
+            value = f"{local}@{domain}".replace("\\", "").lower()
+            yield PersonalDataMatch(start, position, EMAIL, value)
 
 
-def _address(line: Line, sign: int) -> PersonalDataMatch | None:
-    local = _LOCAL.search(line.text[max(sign - _LONGEST[0], line.start) : sign])
-    domain = _DOMAIN.match(line.text, sign + 1, min(sign + 1 + _LONGEST[1], line.end))
-    if local is None or domain is None:
-        return None
-    name = local[0].lstrip("!#$%&'*+/=?^`{|}~.-")
-    if not name or name.endswith(".") or (name == "git" and _is_remote(line, domain.end())):
-        return None
-    if not _is_known(domain[0].lower()):
-        return None
-    return PersonalDataMatch(sign - len(name), domain.end(), "email", f"{name}@{domain[0]}".lower())
+def _local(line: Line, earliest: int, sign: int) -> str | None:
+    before = line.text[max(sign - _LONGEST_LOCAL - 2, earliest) : sign]
+    if before.endswith('"'):
+        quoted = _QUOTED.search(before)
+        return None if quoted is None else quoted[0]
+    backwards = _LOCAL.match(before[: -_LONGEST_LOCAL - 1 : -1])
+    name = "" if backwards is None else backwards[0][::-1].lstrip("!#$%&'*+/=?^`{|}~.-")
+    return None if not name or name.endswith(".") else name
 
 
-def _is_remote(line: Line, end: int) -> bool:
-    """Tell whether `git@host` goes on as the address of a repository does."""
-    return line.text[end : end + 1] in {":", "/"}
+def _domain(line: Line, start: int, written: str, appraisal: Appraisal) -> str | None:
+    """Return the domain that *written* begins with, of the address from *start* of *line*."""
+    written = written.rstrip("-_")
+    for domain in dict.fromkeys((written, _BEYOND_ASCII.split(written, 1)[0].rstrip(".-"))):
+        top = domain.rpartition(".")[2].lower()
+        if len(domain) > _LONGEST_DOMAIN or "." not in domain:
+            continue
+        if appraisal.ask(_is_known, top):
+            return domain
+        # One that nobody knows is an address if it is called one.
+        called = line.text[start - 1 : start] == "<" or EMAIL in line.announced(start)
+        if called and _TOP.fullmatch(top):
+            return domain
+    return None
 
 
 @cache
@@ -67,10 +100,10 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList(accept_unknown=False)
 
 
-def _is_known(domain: str) -> bool:
+def _is_known(top: str) -> bool:
     try:
-        ascii_domain = domain.encode("idna").decode()
+        ascii_top = top.encode("idna").decode()
     except UnicodeError:
         return False
-    top = ascii_domain.rpartition(".")[2]
-    return top in _RESERVED or _suffixes().publicsuffix(ascii_domain) is not None
+    # Where all of its children are suffixes, a top-level domain by itself is none.
+    return top in _RESERVED or _suffixes().publicsuffix(f"a.{ascii_top}") is not None

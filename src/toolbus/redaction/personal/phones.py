@@ -2,16 +2,18 @@
 
 A number in international form (`+49 30 …`) is taken wherever it stands. One in national form is
 taken if it is valid in one of the countries asked for, and either is grouped as people there
-write it, with signs that no other number has, or stands after a word such as "phone".
+write it, with signs that no other number has, or has a word such as "phone" near it. What other
+numbers look like as well (`058-8452295`) needs the word, or a setting that names its country; bare
+digits need the word right before them, and of a country that is named they are a mobile number.
 """
 
 from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from toolbus.redaction.personal.matches import ends_of, scan, words_of
+from toolbus.redaction.personal.matches import ends_of, scan
 from toolbus.settings.extras import needs_extra
 
 try:
@@ -21,77 +23,196 @@ except ImportError as error:
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
-    from toolbus.redaction.personal.matches import Effort, Line, PersonalDataMatch
+    from toolbus.redaction.personal.appraisal import Appraisal
+    from toolbus.redaction.personal.lines import Line
+    from toolbus.redaction.personal.matches import PersonalDataMatch
 
-_GAP = r"[ \u00a0().\-/\u2010-\u2015]{0,3}"
+PHONE = "phone"
+PHONE_WORDS = (
+    "phones?", "telephones?", r"phone[ _-]?(?:no|nr|number)", r"mobile[ _-]?(?:no|nr|number)",
+    r"fax[ _-]?(?:no|nr|number)", r"contact[ _-]?(?:no|nr|number)", "tel", "telefon",
+    r"t[eé]l[eé]phone", r"tel[eé]fono", "mobile?", "mobil", "handy", "cell", "fax",
+    "whatsapp", "sms", "portable", "m[oó]vil", "celular", "rufnummer", "telefonnummer",
+    "telefone", "telefoon", "telefoonnummer", "numero di telefono", "msisdn", "call me",
+)  # fmt: skip
+
+_SIGNS = r" \u00a0().\-/\u2010-\u2015"
+_GAP = rf"[{_SIGNS}]{{1,3}}"
 _PHONE = re.compile(
-    rf"(?<![0-9A-Za-z])(?<![0-9][.\-/:])(?:\+|\()?[0-9](?:{_GAP}[0-9]){{6,16}}"
+    rf"(?<![0-9A-Za-z])(?<![0-9][.\-/:])(?=[+(]?(?:[0-9][{_SIGNS}]{{0,3}}){{6}}[0-9])"
+    # Three digits that stand alone, one after the other, are no part of any number.
+    rf"(?!\+?[0-9]{_GAP}[0-9]{_GAP}[0-9](?![0-9]))"
+    rf"(?:\+|\()?[0-9]{{1,15}}(?:{_GAP}[0-9]{{1,14}}){{0,7}}"
     r"(?![0-9A-Za-z]|[.,:\-/][0-9])"
 )
-_WORDS = words_of(
-    r"(?:tele)?phones?", r"(?:phone|mobile|fax|contact)[ _-]?(?:no|nr|number)", "tel", "telefon",
-    r"t[eé]l[eé]phone", r"tel[eé]fono", "mobile?", "mobil", "handy", "cell", "fax",
-    "whatsapp", "sms", "portable", "m[oó]vil", "celular", "rufnummer",
-)  # fmt: skip
 _DATE = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}([-./])[01][0-9]\1[0-3][0-9](?![0-9])")
-_COST = 20
-"""Of asking the library, in the terms of the effort."""
-
-_AREA = 5
-_SHORTEST = 7
-_AMERICAN = re.compile(r"[2-9][0-9]{2}([ /-])[0-9]{3}[ /-][0-9]{4}(?![0-9])")
 _DECIMAL = re.compile(r"\(?[0-9]{1,2}\.[0-9]")
-_STRICT = phonenumbers.Leniency.STRICT_GROUPING
-_VALID = phonenumbers.Leniency.VALID
+_AMERICAN = re.compile(r"\(?[2-9][0-9]{2}(?:\) ?|[ ./-])[0-9]{3}[ ./-][0-9]{4}")
+# No plan has them: https://nationalnanpa.com gives them to nobody, and films to everybody.
+_FICTITIOUS = re.compile(
+    r"\+1[ .-]?\(?[2-9][0-9]{2}\)?[ .-]?[0-9]{3}[ .-]?[0-9]{4}"
+    r"|\(555\) ?[0-9]{3}-[0-9]{4}|555([.-])[0-9]{3}\1[0-9]{4}"
+)
+_AREA, _SHORTEST, _LONGEST = 5, 7, 17
+_GROUPED, _VALID = phonenumbers.Leniency.STRICT_GROUPING, phonenumbers.Leniency.VALID
+_MOBILE = phonenumbers.PhoneNumberType.MOBILE
 
 
 class Phones:
-    """Finds numbers, those in national form in the plans of *regions*."""
+    """Finds numbers, those in national form in the plans of *regions*; some were *named*."""
 
-    def __init__(self, regions: tuple[str, ...]) -> None:
-        self._regions = regions
+    def __init__(self, regions: Iterable[str], named: Container[str]) -> None:
+        self._plans = {
+            region: _NumberingPlan(region) for region in regions if region in supported_regions()
+        }
+        self._named = [plan for region, plan in self._plans.items() if region in named]
 
-    def find(self, line: Line, effort: Effort) -> Iterator[PersonalDataMatch]:
+    def find(self, line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
         """Give the phone numbers in *line*."""
-        return scan(_PHONE, line, effort, "phone", partial(self._phone, effort))
+        return scan(_PHONE, line, PHONE, partial(self._phone, appraisal))
 
-    def _phone(self, effort: Effort, match: re.Match[str], line: Line) -> tuple[str, int] | None:
+    def _phone(
+        self, appraisal: Appraisal, match: re.Match[str], line: Line
+    ) -> tuple[str, int] | None:
+        start = match.start()
         shaped = match[0][0] in "+(0" or _AMERICAN.match(match[0]) is not None
-        announced = line.says(_WORDS, match.start())
-        if not shaped and not announced:
+        if not (shaped or self._named or PHONE in line.announced(start)):
             return None
         for end in ends_of(match):
-            effort.spend()
-            text = match.string[match.start() : end].rstrip(" \u00a0().-/")
-            end = match.start() + len(text)  # noqa: PLW2901 - a gap is no part of a number
-            if sum(map(str.isdigit, text)) < _SHORTEST:
+            # A gap is no part of a number.
+            text = match.string[start:end].rstrip(" \u00a0().-/")
+            digits = sum(map(str.isdigit, text))
+            if digits < _SHORTEST:
                 return None
-            if (number := self._number(effort, text, announced=announced, match=match)) is not None:
-                return number, end
+            number = None
+            if digits <= _LONGEST and not _DATE.search(text):
+                number = appraisal.ask(self._question(text, start, line), text)
+            if number is not None:
+                return number, start + len(text)
         return None
 
-    def _number(
-        self, effort: Effort, text: str, *, announced: bool, match: re.Match[str]
-    ) -> str | None:
-        if _DATE.search(text):
-            return None
-        if text.startswith(("+", "00")):
-            effort.spend(_COST)
-            return _number(f"+{text[2:]}" if text.startswith("00") else text, None, _VALID)
-        if not announced and (not _is_grouped(text) or _goes_on(match)):
-            return None
-        effort.spend(_COST * len(self._regions))
-        level = _VALID if announced else _STRICT
-        numbers = (_number(text, region, level) for region in self._regions)
-        return next((number for number in numbers if number is not None), None)
+    def _question(self, text: str, start: int, line: Line) -> Callable[[str], str | None]:
+        """Return how to judge *text*, which stands at *start* of *line*."""
+        is_bare, is_grouped = text.isdecimal(), _is_grouped(text)
+        if text.startswith("+") or (text.startswith("00") and not is_bare):
+            return _international
+        if PHONE in line.announced(start):
+            return _international if text.startswith("00") else self._valid
+        if is_grouped and PHONE in line.about(start, start + len(text)):
+            return self._valid
+        if _is_amid(line, start, start + len(text)):
+            return _none
+        if is_grouped and not _is_weak(text):
+            return self._grouped
+        if not self._named:
+            return _none
+        return self._grouped_at_home if is_grouped else self._mobile
+
+    def _valid(self, text: str) -> str | None:
+        return _first(self._plans.values(), text, _VALID)
+
+    def _grouped(self, text: str) -> str | None:
+        if (number := _fictitious(text)) is not None:
+            return number
+        return _first(self._plans.values(), text, _GROUPED)
+
+    def _grouped_at_home(self, text: str) -> str | None:
+        return _first(self._named, text, _GROUPED)
+
+    def _mobile(self, text: str) -> str | None:
+        return _first(self._named, text, _GROUPED, mobile=True)
 
 
-def _goes_on(match: re.Match[str]) -> bool:
-    """Tell whether another number stands right before: `2.179 872 361 1030` is one of physics."""
-    before = match.string[max(match.start() - 2, 0) : match.start()]
-    return before[-1:] == " " and before[:1].isdigit() and match[0][0].isdigit()
+class _NumberingPlan:
+    """The numbers of one *region*, in national form."""
+
+    def __init__(self, region: str) -> None:
+        self._region = region
+        metadata: Any = phonenumbers.PhoneMetadata.metadata_for_region(region)
+        self._prefix = metadata.national_prefix or ""
+        # In some countries a prefix stands for a part of the number: the rest tells little.
+        simple = metadata.national_prefix_transform_rule is None
+        pattern = metadata.general_desc.national_number_pattern if simple else "[0-9]{4,17}"
+        self._any = re.compile(pattern)
+
+    def number(self, text: str, level: int, *, mobile: bool = False) -> str | None:
+        """Return the number that the whole of *text* is, as E.164 writes it."""
+        digits = "".join(filter(str.isdigit, text))
+        at_home = mobile or level == _VALID or self._prefix != "0" or digits.startswith("0")
+        if not at_home or not self._is_plausible(digits):
+            return None
+        parsed = _parsed(text, self._region)
+        if parsed is None or not phonenumbers.is_valid_number(parsed):
+            return None
+        if mobile and phonenumbers.number_type(parsed) != _MOBILE:
+            return None
+        if level == _GROUPED and not self._is_grouped(text, parsed):
+            return None
+        return _written(parsed)
+
+    def _is_plausible(self, digits: str) -> bool:
+        """Tell whether the library, which takes its time, is worth asking about *digits*."""
+        bare = digits.removeprefix(self._prefix)
+        return self._any.fullmatch(digits) is not None or self._any.fullmatch(bare) is not None
+
+    def _is_grouped(self, text: str, number: Any) -> bool:
+        usual = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
+        if re.findall("[0-9]+", usual) == re.findall("[0-9]+", text):
+            return True
+        # The library knows other ways to write it, and takes four times as long to think of them.
+        matcher = phonenumbers.PhoneNumberMatcher(
+            text, self._region, leniency=_GROUPED, max_tries=1
+        )
+        return bool(matcher.has_next())
+
+
+def _first(
+    plans: Iterable[_NumberingPlan], text: str, level: int, *, mobile: bool = False
+) -> str | None:
+    """Return the number that *text* is in the first of *plans* that has it."""
+    numbers = (plan.number(text, level, mobile=mobile) for plan in plans)
+    return next((number for number in numbers if number is not None), None)
+
+
+def _none(_text: str) -> None:
+    """Take it for something else."""
+
+
+def _international(text: str) -> str | None:
+    number = _parsed(f"+{text[2:]}" if text.startswith("00") else text, None)
+    if number is not None and phonenumbers.is_valid_number(number):
+        return _written(number)
+    return _fictitious(text)
+
+
+def _fictitious(text: str) -> str | None:
+    if _FICTITIOUS.fullmatch(text) is None:
+        return None
+    return f"+1{''.join(filter(str.isdigit, text))[-10:]}"
+
+
+def _parsed(text: str, region: str | None) -> Any:
+    try:
+        return phonenumbers.parse(text, region)
+    except phonenumbers.NumberParseException:
+        return None
+
+
+def _written(number: Any) -> str:
+    written: str = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    return written
+
+
+def _is_amid(line: Line, start: int, end: int) -> bool:
+    """Tell whether other numbers stand right beside: `2.179 872 361 1030` is one of physics."""
+    if not line.text[start].isdigit():
+        return False
+    before, behind = line.text[max(start - 2, 0) : start], line.text[end : end + 2]
+    return (before[-1:] == " " and before[:1].isdigit()) or (
+        behind[:1] == " " and behind[1:].isdigit()
+    )
 
 
 def _is_grouped(text: str) -> bool:
@@ -108,22 +229,11 @@ def _is_grouped(text: str) -> bool:
     return len(groups) > 1
 
 
-def _number(text: str, region: str | None, level: int) -> str | None:
-    """Return the number that the whole of *text* is, as E.164 writes it."""
-    try:
-        parsed = phonenumbers.parse(text, region)
-    except phonenumbers.NumberParseException:
-        return None
-    if not phonenumbers.is_valid_number(parsed):
-        return None
-    if level == _STRICT:
-        matcher = phonenumbers.PhoneNumberMatcher(text, region, leniency=level, max_tries=1)
-        if not matcher.has_next():
-            return None
-    written: str = phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.E164)
-    return written
+def _is_weak(text: str) -> bool:
+    """Tell whether build numbers and the like are written as *text* is."""
+    return text.startswith("0") and len(re.findall("[0-9]+", text)) == 2  # noqa: PLR2004
 
 
-def regions() -> frozenset[str]:
+def supported_regions() -> frozenset[str]:
     """Return the regions whose numbers are known."""
     return frozenset(phonenumbers.SUPPORTED_REGIONS)

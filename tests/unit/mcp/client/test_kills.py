@@ -6,12 +6,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from toolbus import EventBus, ToolRunner
 from toolbus.mcp import client
 
 ODD = Path(__file__).parents[3] / "servers" / "odd.py"
 
 
+@pytest.mark.full
 async def test_a_server_killed_again_and_again_loses_and_doubles_no_call(tmp_path, thorough):
     log, chance, outcomes = tmp_path / "odd.log", random.Random(5), {}
 

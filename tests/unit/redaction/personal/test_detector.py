@@ -4,7 +4,6 @@ import pytest
 from stdnum import luhn
 
 from toolbus.redaction.personal.detector import Detector
-from toolbus.redaction.personal.matches import Effort, EffortExceededError
 from toolbus.redaction.personal.session_placeholders import Placeholders
 
 KINDS = ("email", "phone", "card", "iban", "national-id")
@@ -16,51 +15,47 @@ def examiner():
     return Detector(KINDS, None, ())
 
 
-def named(kind, value):
-    return f"[{kind}]"
+def replaced(examiner, text):
+    """Return *text* with the kind in place of what was found."""
+    slices = examiner.replace(text, lambda kind, value: f"[{kind}]")
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return end.value
 
 
 def test_a_number_is_found_wherever_it_stands_in_a_long_line(examiner):
-    for at in (0, 1, 65_270, 65_279, 65_280, 65_300, 65_536, 65_790, 130_000):
+    for at in (0, 1, 7_000, 7_168, 7_676, 7_690, 8_192, 8_202, 8_212, 15_400, 130_000):
         for filler in ("x ", "1 2-"):
             text = (filler * 40_000)[:at] + f" {CARD} " + filler * 100
-            left = examiner.replace(text, named, Effort())
+            left = replaced(examiner, text)
             assert "[card]" in left, (at, filler)
             assert CARD not in left
 
 
 def test_a_number_is_not_cut_at_the_edge_of_a_piece(examiner):
-    for at in range(65_200, 65_600, 7):
+    for at in range(7_100, 8_300, 17):
         text = "1 " + "x" * at + f" {CARD} " + "x" * 70_000
-        assert examiner.replace(text, named, Effort()) == text.replace(CARD, "[card]")
+        assert replaced(examiner, text) == text.replace(CARD, "[card]")
 
 
 def test_half_a_card_is_no_card(examiner):
     # Its first 13 digits are a card as well, and the first piece ends behind them.
     card = next(one for n in range(1000) if luhn.is_valid(one := f"4222222222222{n:03}"))
-    start = len("1 2 3 4 5 6") + (1 << 16) - 13
+    start = len("1 2 3 4 5 6") + (1 << 13) - 13
     text = f"{'1 2 3 4 5 6 ':x<{start - 1}} {card} " + "x" * 1000
 
-    assert examiner.replace(text, named, Effort()) == text.replace(card, "[card]")
+    assert replaced(examiner, text) == text.replace(card, "[card]")
 
 
 def test_many_lines_are_all_searched(examiner):
     text = "".join([f"line {n}\nmail{n}@example.com pays with {CARD}\n\n" for n in range(500)])
 
-    left = examiner.replace(text, named, Effort())
+    left = replaced(examiner, text)
 
     assert left.count("[card]") == left.count("[email]") == 500
     assert "@" not in left
-
-
-def test_effort_ends(examiner):
-    with pytest.raises(EffortExceededError, match="cannot be examined"):
-        examiner.find("+49 30 901820 " * 100, Effort(1000))
-
-
-def test_hostile_words_take_linear_effort(examiner):
-    for text in ("1" * 200_000, "a@" * 50_000, "x" * 200_000 + "kimlik 1", "steuer" * 30_000):
-        examiner.find(text, Effort(10**9))
 
 
 def test_placeholders_keep_no_value():
@@ -94,7 +89,7 @@ def test_the_oldest_session_is_forgotten():
     ],
 )
 def test_what_stands_around_a_number_does_not_hide_it(examiner, text):
-    left = examiner.replace(text, named, Effort())
+    left = replaced(examiner, text)
 
     assert "[" in left
     assert len(left) < len(text)
