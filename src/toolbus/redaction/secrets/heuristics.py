@@ -57,7 +57,10 @@ _PATH = re.compile(r"(?i)(?:[~.]{0,2}/|[a-z]:[\\/])[\w .@%+-]+(?:[\\/][\w .@%+-]
 _MEMBER = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
 _MOSTLY = 0.6
 # `&item_id`, `!vault`, `a||b`: of a program, and no password.
-_CODE = re.compile(r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|&&|\|\||==|!!|->|=>|::|\?\?|\?\.|^--?[a-z]")
+_CODE = re.compile(
+    r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|^!(?:vault|secret|env|ref|reference|sub|include|lookup)|&&|\|\||==|!!|->|=>|::|\?\?|\?\."
+    r"|^--?[a-z]"
+)
 _ALGORITHM = re.compile(
     r"(?i)\b(?:hs|rs|es|ps|sha|md|aes|pbkdf|scram|bcrypt|argon|rsa|ecdsa|ed|hmac|utf|base|http|tls|oauth|v)"
     r"[-_]?\d+\b"
@@ -83,6 +86,13 @@ def is_plausible(value: str, *, loose: bool) -> bool:
 def is_of_manual(value: str) -> bool:
     """Tell whether *value* is what manuals write where a password belongs."""
     return bool(_MANUAL.fullmatch(value))
+
+
+def looks_made(value: str) -> bool:
+    """Tell whether *value* is no word of people or programs: a number, a UUID, or partly random."""
+    if value.isdigit() or _UUID.fullmatch(value):
+        return True
+    return random_length(value) >= min(_TELLING, len(value) // 2)
 
 
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
