@@ -16,6 +16,7 @@ ToolbusError
 ├── AppendError           a message cannot enter the transcript now
 │   └── SessionBusyError  somebody else writes the session
 ├── ModelError            a model has no answer
+│   └── ContextOverflowError  what was sent is more than the model can read
 ├── ToolServerError       a server of tools cannot be reached, or was lost
 ├── StoreError            the store cannot read or write
 │   └── WrongPathError    a path is that of no store, or a new file's and taken
@@ -199,14 +200,18 @@ class SessionBusyError(AppendError):
 
 
 class ModelError(ToolbusError):
-    """The model *model* cannot answer."""
+    """The model *model* cannot answer; *attempts* counts how often it was asked."""
 
-    def __init__(self, model: str, reason: str) -> None:
-        self.model, self.reason = model, reason
-        super().__init__(model, reason)
+    def __init__(self, model: str, reason: str, attempts: int = 1) -> None:
+        self.model, self.reason, self.attempts = model, reason, attempts
+        super().__init__(model, reason, attempts)
 
     def __str__(self) -> str:
         return f"model {self.model!r}: {self.reason}"
+
+
+class ContextOverflowError(ModelError):
+    """The messages and tools are more than the model can read; take some away, or shorten them."""
 
 
 class ToolServerError(ToolbusError):

@@ -1871,7 +1871,7 @@ async def test_an_install_may_use_the_agent():
 @pytest.mark.parametrize(
     ("option", "value", "problem"),
     [
-        ("model", "openai:x", "model 'openai:x': it is a name; give the model itself"),
+        ("model", "gpt", "model 'gpt': expected PROVIDER:NAME, or an object as `toolbus.models.Mo"),
         ("model", None, "model None: it has no `complete`"),
         ("model", print, "model <built-in function print>: it has no `complete`"),
         ("model", ScriptedModel, "model 'ScriptedModel': it is a class; give an instance"),

@@ -12,7 +12,13 @@ import pytest
 
 NAMES = {
     "toolbus.store": {"MemoryStore": "memory", "SqliteStore": "sqlite", "Store": "protocol"},
-    "toolbus.models": {"Model": "protocol", "ReplayModel": "replay", "ScriptedModel": "scripted"},
+    "toolbus.models": {
+        "AnthropicModel": "anthropic",
+        "Model": "protocol",
+        "OpenAIModel": "openai",
+        "ReplayModel": "replay",
+        "ScriptedModel": "scripted",
+    },
     "toolbus.truncation": {"TruncateOutput": "truncate_output"},
     "toolbus.redaction": {
         "RedactPersonalData": "redact_personal_data",
@@ -20,7 +26,10 @@ NAMES = {
     },
     "toolbus.mcp.client": {"McpTools": "toolset", "tools": "toolset"},
 }
-LIBRARIES = ["re2", "phonenumbers", "publicsuffixlist", "stdnum", "mcp", "hypothesis", "uvicorn"]
+LIBRARIES = [
+    *("re2", "phonenumbers", "publicsuffixlist", "stdnum", "mcp", "hypothesis", "uvicorn"),
+    *("anthropic", "openai"),
+]
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({LIBRARIES!r}))\n"
 
 
@@ -69,7 +78,7 @@ def test_only_what_is_asked_for_is_loaded():
     assert not alone & {*lazy, *LIBRARIES, "asyncio", "sqlite3"}
     assert "toolbus.store.memory" in memory
     assert not memory & {"sqlite3", "toolbus.store.sqlite"}
-    assert not scripted & {"toolbus.models.replay", "toolbus.store.sqlite"}
+    assert not scripted & {"toolbus.models.replay", "toolbus.models.openai", "openai"}
     assert not secrets & {"phonenumbers", "stdnum", "toolbus.redaction.redact_personal_data"}
 
 
@@ -82,6 +91,8 @@ def test_only_what_is_asked_for_is_loaded():
         ("mcp", "from toolbus.mcp.client import tools"),
         ("testing", "from toolbus.testing import check_guard"),
         ("http", "import toolbus.mcp.proxy.http.serving"),
+        ("anthropic", "from toolbus import Agent; Agent('anthropic:m')"),
+        ("openai", "from toolbus import Agent; Agent('openai:m')"),
     ],
 )
 def test_missing_extras_say_how_to_install(extra, use):

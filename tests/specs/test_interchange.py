@@ -110,7 +110,8 @@ def test_a_given_format_overrides():
 
     items = found(data, kind="anthropic")
 
-    assert said(items)[0].metadata == {"blocks": ({"type": "mystery"},)}
+    layout = said(items)[0].metadata["wire"]["layout"]
+    assert layout == ({"kind": "block", "block": {"type": "mystery"}},)
     assert problems(found(data, kind="openai")) == []
 
 
@@ -338,7 +339,8 @@ def test_thinking_becomes_reasoning():
     items = found(lines({"messages": [{"role": "assistant", "content": [*blocks, USE]}]}))
 
     (answer,) = said(items)
-    assert (answer.reasoning, answer.content) == ("hm", "ok")
+    assert (answer.reasoning_text, answer.content) == ("hm", "ok")
+    assert answer.reasoning[0].signature == "x"
     assert answer.tool_calls[0].arguments == {"command": "ls"}
 
 
@@ -349,7 +351,7 @@ def test_unknown_blocks_are_kept():
     asked, answer = said(found(lines({"system": "s", "messages": spoken})))[1:]
 
     assert json.loads(asked.content[0].resource.text) == block
-    assert answer.metadata["blocks"] == (block,)
+    assert [entry["block"] for entry in answer.metadata["wire"]["layout"]] == [block]
 
 
 def test_spread_lines_are_one_message():
@@ -362,7 +364,7 @@ def test_spread_lines_are_one_message():
     items = found(lines(*spread))
 
     (answer,) = said(items)
-    assert (answer.id, answer.reasoning, answer.content) == ("u0", "hm", "ok")
+    assert (answer.id, answer.reasoning_text, answer.content) == ("u0", "hm", "ok")
     assert len(answer.tool_calls) == 1
 
 

@@ -30,6 +30,7 @@ from toolbus.messages.records import (
     AssistantMessage,
     AudioPart,
     ImagePart,
+    ReasoningPart,
     Resource,
     ResourcePart,
     SystemMessage,
@@ -448,6 +449,29 @@ MAKERS = [
     AssistantMessage,
     lambda: ToolMessage(tool_call_id="c", tool_name="read"),
 ]
+
+
+def test_reasoning_given_as_text_is_one_part():
+    parts = (ReasoningPart("why"), ReasoningPart(data="sealed"), ReasoningPart("so"))
+    made = [AssistantMessage(id="a", reasoning=given) for given in ("why", None, parts)]
+    written = [b'{"role":"assistant","id":"a","reasoning":%s}' % old for old in (b'"why"', b"null")]
+
+    decoded = [decode(data) for data in written]
+
+    assert [message.reasoning for message in made] == [(ReasoningPart("why"),), (), parts]
+    assert [message.reasoning_text for message in made] == ["why", "", "why\nso"]
+    assert decoded == made[:2]
+
+
+def test_changed_reasoning_loses_its_seal():
+    sealed = ReasoningPart("why", signature="s", data="d", item_id="i", format="f", is_summary=True)
+    bare = ReasoningPart("so")
+
+    shouted = [part.with_text(part.text.upper()) for part in (sealed, bare)]
+
+    assert shouted == [ReasoningPart("WHY", format="f", is_summary=True), ReasoningPart("SO")]
+    assert [part.is_sealed for part in (sealed, bare, *shouted)] == [True, False, False, False]
+    assert sealed.with_text("why") is sealed
 
 
 def test_messages_and_calls_get_fresh_ids():

@@ -21,6 +21,8 @@ from toolbus.errors import AppendError
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
+from toolbus.models.naming import model_named
+from toolbus.models.protocol import close_model
 from toolbus.store.memory import MemoryStore
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approvals import Approvals
@@ -52,7 +54,8 @@ class Agent(LivingAgent):
     `RegistrationError` for arguments that could never work.
 
     Args:
-        model: answers; see `toolbus.models`.
+        model: answers; see `toolbus.models`. A text is a provider and its model,
+            `anthropic:NAME`, `openai:NAME` or `openai-responses:NAME`.
         tools: tools, plain functions, or toolsets, which may change later.
         components: installed in this order.
         bus: shared with other agents, if given; else its own, and below another agent that one's.
@@ -76,7 +79,7 @@ class Agent(LivingAgent):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | str,
         *,
         tools: Iterable[Tool | Callable[..., Any] | Toolset] = (),
         components: Iterable[AgentComponent] = (),
@@ -97,10 +100,11 @@ class Agent(LivingAgent):
         keep_originals: bool = False,
     ) -> None:
         self._own_bus, self._own_store = bus is None, store is None
+        self._own_model = isinstance(model, str)
         bus = EventBus() if bus is None else bus
         scope = made_scope(agent_id, session_id, ids)
         self._config = AgentConfig(
-            model=model,
+            model=model_named(model) if isinstance(model, str) else model,
             bus=bus,
             tools=AgentTools(bus, scope.agent_id, tools),
             store=MemoryStore() if store is None else store,
@@ -169,6 +173,7 @@ class Agent(LivingAgent):
                 raise
             finally:
                 await self.bus.drain(limit)
+                await close_model(self._config.model)  # Its loop ends here.
 
         return asyncio.run(run())
 

@@ -62,9 +62,6 @@ def _made_by(ids: Callable[[], Any]) -> str:
 def _check_model(model: Any) -> None:
     check_no_class("model", model)
     what = f"model {model!r}"
-    if isinstance(model, str):
-        reason = "it is a name; give the model itself, an object as `toolbus.models.Model` says"
-        raise RegistrationError(what, reason)
     # Who never streams, or does nothing else, may have but one of the two.
     if not any(callable(getattr(model, method, None)) for method in ("complete", "stream")):
         reason = "it has no `complete`; a model is an object as `toolbus.models.Model` says"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from toolbus.bus.grace import Grace
 from toolbus.components.participants import Participant
 from toolbus.errors import DispatchError
+from toolbus.models.protocol import close_model
 from toolbus.tasks.closing import Closing
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class LivingAgent(Participant):
     _starting: ContextVar[bool]
     _own_bus: bool
     _own_store: bool
+    _own_model: bool
     _entered = _started = _closed = False
 
     async def __aenter__(self) -> Self:
@@ -75,6 +77,8 @@ class LivingAgent(Participant):
             await closing.step(partial(self.bus.aclose, limit))
         if self._own_store:
             await closing.step(self._config.store.close)
+        if self._own_model:
+            await closing.step(partial(close_model, self._config.model))
         closing.end()
 
     async def _drain(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from toolbus.agent.prompts import content_of, message_of
-from toolbus.errors import MessageDenied, ToolbusError
+from toolbus.errors import MessageDenied, ModelError, ToolbusError
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -156,7 +156,10 @@ class AgentRun:
             message = await ask(self._config.model, request, on_delta)
         except Exception as error:
             failure = ModelFailure(
-                request=request, error_type=type(error).__name__, error_text=str(error)
+                request=request,
+                error_type=type(error).__name__,
+                error_text=str(error),
+                attempts=error.attempts if isinstance(error, ModelError) else 1,
             )
             answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
             if answer is None:

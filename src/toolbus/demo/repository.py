@@ -105,7 +105,7 @@ def write_recording(world: World, path: Path) -> None:
                     for name, arguments in calls
                 ]
             ),
-            stop_reason="tool_use" if calls else "end_turn",
+            stop_reason="tool_calls" if calls else "stop",
         )
         messages.append(message)
     path.write_bytes(b"".join([encode(message) + b"\n" for message in messages]))

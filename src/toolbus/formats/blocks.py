@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from toolbus.formats.parsing import unexpected
+from toolbus.formats.answers import AnswerItem, message_of
+from toolbus.formats.media import UNNAMED, foreign_part, image_at
+from toolbus.formats.parsing import call_of, unexpected
+from toolbus.formats.usage import anthropic_usage, stop_of
 from toolbus.messages.immutable import EMPTY, JsonObject
+from toolbus.messages.reasoning import ReasoningPart
 from toolbus.messages.records import (
     AssistantMessage,
     ImagePart,
@@ -28,47 +30,53 @@ from toolbus.messages.records import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.formats.answers import MakeCall, Wire
     from toolbus.formats.parsing import ToolNames
 
 
-class AnswerBlocks(Struct, kw_only=True):
-    """What an assistant said, gathered from its content blocks."""
-
-    texts: list[str]
-    reasoning: list[str]
-    calls: list[ToolCall]
-    others: list[Any]
-
-    def message(self, message_id: str, facts: JsonObject = EMPTY) -> AssistantMessage:
-        """Return it as a message with the id *message_id*; *facts* are usage and stop reason."""
-        usage, stop = facts.get("usage"), facts.get("stop_reason")
-        return AssistantMessage(
-            id=message_id,
-            content="\n".join(self.texts),
-            reasoning="\n".join(self.reasoning) if self.reasoning else None,
-            tool_calls=tuple(self.calls),
-            usage=usage if isinstance(usage, dict) else EMPTY,
-            stop_reason=stop if isinstance(stop, str) else None,
-            metadata={"blocks": self.others} if self.others else EMPTY,
-        )
+WIRE: Wire = "anthropic"
 
 
-def answer_of(content: Any, path: str) -> AnswerBlocks:
-    """Gather the blocks of an assistant's *content*; raises `DecodeError`."""
-    answer = AnswerBlocks(texts=[], reasoning=[], calls=[], others=[])
+def answer_message(
+    items: Sequence[AnswerItem], message_id: str, facts: JsonObject = EMPTY
+) -> AssistantMessage:
+    """Return *items* as a message; *facts* are usage and the reason to stop."""
+    return message_of(
+        items,
+        WIRE,
+        message_id,
+        usage=anthropic_usage(facts.get("usage")),
+        stop_reason=stop_of(facts.get("stop_reason")),
+    )
+
+
+def answer_items(content: Any, path: str, make_call: MakeCall = call_of) -> list[AnswerItem]:
+    """Return the blocks of an assistant's *content*; raises `DecodeError`."""
+    items: list[AnswerItem] = []
     for index, block in enumerate(_blocks(content, path)):
         match block:
+            case {"type": "text", "text": ""}:
+                pass
             case {"type": "text", "text": str(text)}:
-                answer.texts.append(text)
+                citations = block.get("citations")
+                items.append(
+                    AnswerItem("text", text, {"citations": citations} if citations else EMPTY)
+                )
             case {"type": "thinking", "thinking": str(text)}:
-                answer.reasoning.append(text)
+                seal = block.get("signature")
+                part = ReasoningPart(text, signature=seal or None, format=WIRE)
+                items.append(AnswerItem("reasoning", part))
+            case {"type": "redacted_thinking", "data": str(data)}:
+                items.append(AnswerItem("reasoning", ReasoningPart(data=data, format=WIRE)))
             case {"type": "tool_use"}:
-                answer.calls.append(_call(block, f"{path}[{index}]"))
+                items.append(AnswerItem("call", _call(block, f"{path}[{index}]", make_call)))
             case {"type": str()}:
-                answer.others.append(block)
+                items.append(AnswerItem("block", block))
             case _:
                 raise unexpected("a content block", block, f"{path}[{index}]")
-    return answer
+    return items
 
 
 def user_messages(content: Any, message_id: str, names: ToolNames, path: str) -> list[Message]:
@@ -113,22 +121,22 @@ def part_of(block: Any, path: str) -> Part:
             "type": "document",
             "source": {"type": "base64", "media_type": str(mime_type), "data": str(data)},
         }:
-            return ResourcePart(resource=Resource(uri="document", mime_type=mime_type, blob=data))
+            resource = Resource(uri=_title(block), mime_type=mime_type, blob=data)
+            return ResourcePart(resource=resource)
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
-            return ResourcePart(resource=Resource(uri="document", text=text))
-        case {"type": "image" | "document", "source": {"type": "url", "url": str(uri)}}:
+            return ResourcePart(resource=Resource(uri=_title(block), text=text))
+        case {"type": "image", "source": {"type": "url", "url": str(uri)}}:
+            return image_at(uri)
+        case {"type": "document", "source": {"type": "url", "url": str(uri)}}:
             return ResourcePart(resource=Resource(uri=uri))
         case {"type": str(kind)}:
             return foreign_part(kind, block)
     raise unexpected("a content block", block, path)
 
 
-def foreign_part(kind: str, block: Any) -> ResourcePart:
-    """Return content that has no counterpart here, as JSON."""
-    text = encode(block).decode()
-    return ResourcePart(
-        resource=Resource(uri=f"block:{kind}", mime_type="application/json", text=text)
-    )
+def _title(block: Any) -> str:
+    title = block.get("title")
+    return title if isinstance(title, str) and title else UNNAMED
 
 
 def _blocks(content: Any, path: str) -> list[Any]:
@@ -142,13 +150,14 @@ def _blocks(content: Any, path: str) -> list[Any]:
     raise unexpected("text or an array of blocks", content, path)
 
 
-def _call(block: Any, path: str) -> ToolCall:
+def _call(block: Any, path: str, make_call: MakeCall) -> ToolCall:
     match block:
-        case {"id": str(call_id), "name": str(name), "input": dict(arguments)}:
-            return ToolCall(id=call_id, name=name, arguments=arguments)
-        # What a model wrote as its input and what is no object is kept as its text.
         case {"id": str(call_id), "name": str(name)}:
-            return ToolCall(id=call_id, name=name, raw=encode(block.get("input")).decode())
+            # What a model wrote as its input and what is no object is kept as its text. A text
+            # is what it wrote, as a stream gives it.
+            value = block.get("input")
+            is_usual = isinstance(value, dict | str)
+            return make_call(call_id, name, value if is_usual else encode(value).decode())
     raise unexpected("a tool_use block with id and name", block, path)
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.formats.blocks import AnswerBlocks, answer_of, user_messages
+from toolbus.formats.blocks import answer_items, answer_message, user_messages
 from toolbus.formats.items import Item, MessageItem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.parsing import ToolNames, parse, unexpected
 
 if TYPE_CHECKING:
+    from toolbus.formats.answers import AnswerItem
     from toolbus.messages.records import Message
 
 _MAX_BLOCKS = 1_000
@@ -50,7 +51,10 @@ class ClaudeCode:
                 message_id = _id_of(line, number)
                 return self._hear(line, lambda session: session.hear(content, message_id))
             case {"type": "assistant", "message": {"content": content, **facts}}:
-                message_id, answer = _id_of(line, number), answer_of(content, "$.message.content")
+                message_id, answer = (
+                    _id_of(line, number),
+                    answer_items(content, "$.message.content"),
+                )
                 return self._hear(line, lambda session: session.gather(answer, facts, message_id))
             case {"type": "user" | "assistant"}:
                 raise unexpected("a message with content", line.get("message"), "$.message")
@@ -104,7 +108,7 @@ class _ClaudeSession:
 
     def __init__(self) -> None:
         self._names = ToolNames()
-        self._answer: AnswerBlocks | None = None
+        self._answer: list[AnswerItem] | None = None
         self._facts: dict[str, Any] = {}
         self._message_id = ""
 
@@ -120,20 +124,18 @@ class _ClaudeSession:
             names.add(message)
         return [*before, *messages]
 
-    def gather(self, answer: AnswerBlocks, facts: dict[str, Any], message_id: str) -> list[Message]:
+    def gather(
+        self, answer: list[AnswerItem], facts: dict[str, Any], message_id: str
+    ) -> list[Message]:
         """Add a line of an answer; return the answer before it, if that is finished."""
         # Made now, so that a line that cannot be a message is refused and not the next one.
-        answer.message(message_id, facts)
-        current = self._answer
-        if current and facts.get("id") and facts["id"] == self._facts.get("id"):
-            blocks = len(current.texts) + len(current.reasoning) + len(current.calls)
-            if blocks < _MAX_BLOCKS:
-                current.texts += answer.texts
-                current.reasoning += answer.reasoning
-                current.calls += answer.calls
-                current.others += answer.others
-                self._facts = facts
-                return []
+        answer_message(answer, message_id, facts)
+        current, has_room = self._answer, len(self._answer or ()) < _MAX_BLOCKS
+        is_same = bool(facts.get("id")) and facts["id"] == self._facts.get("id")
+        if current is not None and is_same and has_room:
+            current += answer
+            self._facts = facts
+            return []
         finished = self.finish()
         self._answer, self._facts, self._message_id = answer, facts, message_id
         return finished
@@ -147,8 +149,8 @@ class _ClaudeSession:
         self._answer = None
         return [message]
 
-    def _message(self, answer: AnswerBlocks) -> Message:
-        return answer.message(self._message_id, self._facts)
+    def _message(self, answer: list[AnswerItem]) -> Message:
+        return answer_message(answer, self._message_id, self._facts)
 
 
 def _id_of(line: dict[str, Any], number: int) -> str:

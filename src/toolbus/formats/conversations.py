@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from toolbus.formats import openai
-from toolbus.formats.blocks import answer_of, parts_of, user_messages
+from toolbus.formats.blocks import answer_items, answer_message, parts_of, user_messages
 from toolbus.formats.items import Item, MessageItem, SessionEnd, SessionStart
 from toolbus.formats.parsing import ToolNames, parse, unexpected
 from toolbus.messages.immutable import EMPTY
@@ -130,12 +130,9 @@ def _read_openai(
         names.add(message)
         messages.append(message)
     match reply:
-        case {"choices": [{"message": dict(data)} as choice, *_], **rest}:
-            facts = {**choice, "usage": rest.get("usage")}
-            message_id, path = f"{session}/{len(messages) + 1}", "$.choices[0].message"
-            messages.append(
-                openai.answer_of({"role": "assistant", **data}, message_id, path, facts)
-            )
+        case {"choices": [{"message": dict()}, *_]}:
+            message_id = f"{session}/{len(messages) + 1}"
+            messages.append(openai.completion_of(reply, message_id, "$"))
     return messages
 
 
@@ -154,7 +151,8 @@ def _read_anthropic(
             messages.append(message)
     if reply is not None:
         message_id = f"{session}/{len(messages) + 1}"
-        messages.append(answer_of(reply.get("content"), "$.content").message(message_id, reply))
+        items = answer_items(reply.get("content"), "$.content")
+        messages.append(answer_message(items, message_id, reply))
     return messages
 
 
@@ -163,8 +161,7 @@ def _turn(data: Any, message_id: str, names: ToolNames, path: str) -> list[Messa
         case {"role": "user", "content": content}:
             return user_messages(content, message_id, names, f"{path}.content")
         case {"role": "assistant", "content": content}:
-            return [answer_of(content, f"{path}.content").message(message_id)]
-        # Not in the API, and in files all the same.
+            return [answer_message(answer_items(content, f"{path}.content"), message_id)]
         case {"role": "system", "content": content}:
             text = join_text(parts_of(content, f"{path}.content"))
             return [SystemMessage(id=message_id, content=text)]
@@ -181,4 +178,4 @@ def _bare(message: Message) -> Message:
     """Return *message* without what only the response to a request tells, and no later request."""
     if not isinstance(message, AssistantMessage):
         return message
-    return replace(message, usage=EMPTY, stop_reason=None, reasoning=None, metadata=EMPTY)
+    return replace(message, usage=EMPTY, stop_reason=None, reasoning=(), metadata=EMPTY)

@@ -6,17 +6,17 @@ The shapes are those of https://platform.openai.com/docs/api-reference/chat/crea
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError
-from toolbus.formats.blocks import foreign_part
-from toolbus.formats.parsing import parse, unexpected
+from toolbus.formats.media import document_in, foreign_part, image_at
+from toolbus.formats.parsing import call_of, unexpected
+from toolbus.formats.usage import openai_usage, stop_of
 from toolbus.messages.immutable import EMPTY
+from toolbus.messages.reasoning import ReasoningPart
 from toolbus.messages.records import (
     AssistantMessage,
     AudioPart,
-    ImagePart,
     Message,
     Part,
     Resource,
@@ -27,14 +27,15 @@ from toolbus.messages.records import (
     ToolMessage,
     ToolResponse,
     UserMessage,
-    encode,
 )
 
 if TYPE_CHECKING:
+    from toolbus.formats.answers import MakeCall
     from toolbus.formats.parsing import ToolNames
     from toolbus.messages.records import JsonObject
 
-_DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""Where compatible servers put reasoning: DeepSeek and llama.cpp, and newer versions of vLLM."""
 
 
 def message_of(data: Any, message_id: str, names: ToolNames, path: str) -> Message:
@@ -59,19 +60,48 @@ def message_of(data: Any, message_id: str, names: ToolNames, path: str) -> Messa
     raise unexpected("a message with a role", data, path)
 
 
-def answer_of(data: Any, message_id: str, path: str, facts: JsonObject = EMPTY) -> AssistantMessage:
-    """Return an assistant's message; *facts* are usage and stop reason."""
-    reasoning = data.get("reasoning_content", data.get("reasoning"))
-    usage, stop = facts.get("usage"), facts.get("finish_reason")
+def completion_of(
+    completion: Any, message_id: str, path: str, make_call: MakeCall = call_of
+) -> AssistantMessage:
+    """Return the first choice of a chat completion; raises `DecodeError`.
+
+    A refusal is its text, and `refusal` the reason to stop.
+    """
+    match completion:
+        case {"choices": [{"message": dict(data)} as choice, *_]}:
+            facts = {**choice, "usage": completion.get("usage")}
+        case _:
+            raise unexpected("a choice with a message", completion, path)
+    data = {**data, "role": "assistant"}
+    return answer_of(data, message_id, f"{path}.choices[0].message", facts, make_call)
+
+
+def answer_of(
+    data: Any,
+    message_id: str,
+    path: str,
+    facts: JsonObject = EMPTY,
+    make_call: MakeCall = call_of,
+) -> AssistantMessage:
+    """Return an assistant's message; *facts* are usage and the reason to stop."""
+    refusal = data.get("content") is None and isinstance(data.get("refusal"), str)
     return AssistantMessage(
         id=message_id,
         content=_text(data, path),
-        tool_calls=_calls(data, path),
-        reasoning=reasoning if isinstance(reasoning, str) else None,
-        usage=usage if isinstance(usage, dict) else EMPTY,
-        stop_reason=stop if isinstance(stop, str) else None,
+        tool_calls=_calls(data, path, make_call),
+        reasoning=_reasoning(data),
+        usage=openai_usage(facts.get("usage")),
+        stop_reason="refusal" if refusal else stop_of(facts.get("finish_reason")),
         metadata=_who(data),
     )
+
+
+def _reasoning(data: Any) -> tuple[ReasoningPart, ...]:
+    """Return what compatible servers show of it, in either field; OpenAI itself shows none."""
+    for field in REASONING_FIELDS:
+        if isinstance(text := data.get(field), str) and text:
+            return (ReasoningPart(text, format=field),)
+    return ()
 
 
 def legacy_id(name: str) -> str:
@@ -140,51 +170,41 @@ def _part(part: Any, path: str) -> Part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             return TextPart(text=text)
         case {"type": "image_url", "image_url": {"url": str(uri)} | str(uri)}:
-            if match := _DATA_URI.match(uri):
-                return ImagePart(data=uri[match.end() :], mime_type=match[1])
-            return ResourcePart(resource=Resource(uri=uri))
+            return image_at(uri)
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
             return AudioPart(data=data, mime_type=f"audio/{kind}")
+        case {"type": "file", "file": {"file_data": str(uri), **rest}} if document := document_in(
+            uri, rest.get("filename")
+        ):
+            return document
         case {"type": str(kind)}:
             return foreign_part(kind, part)
     raise unexpected("a content part", part, path)
 
 
-def _calls(data: Any, path: str) -> tuple[ToolCall, ...]:
+def _calls(data: Any, path: str, make_call: MakeCall) -> tuple[ToolCall, ...]:
     match data.get("tool_calls"), data.get("function_call"):
         case None | [], None:
             return ()
         case list(calls), None:
             return tuple(
-                [_call(item, f"{path}.tool_calls[{index}]") for index, item in enumerate(calls)]
+                [
+                    _call(item, f"{path}.tool_calls[{index}]", make_call)
+                    for index, item in enumerate(calls)
+                ]
             )
         case None | [], {"name": str(name), "arguments": text}:
-            return (_with_arguments(legacy_id(name), name, text),)
+            return (make_call(legacy_id(name), name, text),)
         case calls, None:
             raise unexpected("an array", calls, f"{path}.tool_calls")
         case _, call:
             raise unexpected("a call with name and arguments", call, f"{path}.function_call")
 
 
-def _call(call: Any, path: str) -> ToolCall:
+def _call(call: Any, path: str, make_call: MakeCall) -> ToolCall:
     match call:
         case {"id": str(call_id), "function": {"name": str(name), **rest}}:
-            return _with_arguments(call_id, name, rest.get("arguments", ""))
+            return make_call(call_id, name, rest.get("arguments", ""))
         case {"id": str(call_id), "custom": {"name": str(name), "input": str(text)}}:
             return ToolCall(id=call_id, name=name, raw=text)
     raise unexpected("a call with id and function", call, path)
-
-
-def _with_arguments(call_id: str, name: str, arguments: Any) -> ToolCall:
-    """Return a call; what is no JSON object, or cannot be one of ours, is kept as its text."""
-    text = arguments if isinstance(arguments, str) else encode(arguments).decode()
-    # Models leave the arguments of a function without parameters out.
-    if not text.strip():
-        return ToolCall(id=call_id, name=name)
-    try:
-        value = parse(text) if isinstance(arguments, str) else arguments
-        if isinstance(value, dict):
-            return ToolCall(id=call_id, name=name, arguments=value)
-    except ValueError:
-        pass
-    return ToolCall(id=call_id, name=name, raw=text)

@@ -10,6 +10,7 @@ from toolbus.messages.parts import ResourcePart as ResourcePart
 from toolbus.messages.parts import TextPart as TextPart
 from toolbus.messages.parts import freeze_parts as freeze_parts
 from toolbus.messages.parts import join_text as join_text
+from toolbus.messages.reasoning import ReasoningPart as ReasoningPart
 from toolbus.messages.records import AssistantMessage as AssistantMessage
 from toolbus.messages.records import Message as Message
 from toolbus.messages.records import SystemMessage as SystemMessage

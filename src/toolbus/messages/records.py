@@ -29,6 +29,12 @@ from toolbus.messages.parts import (
     freeze_parts,
     join_text,
 )
+from toolbus.messages.reasoning import (
+    Reasoning,
+    ReasoningPart,
+    freeze_reasoning,
+    join_reasoning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +46,7 @@ __all__ = [
     "JsonObject",
     "Message",
     "Part",
+    "ReasoningPart",
     "Resource",
     "ResourcePart",
     "SystemMessage",
@@ -116,13 +123,17 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
 
 
 class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
-    """A model's answer: text, tool calls or both; *usage* counts tokens in the model's terms."""
+    """A model's answer: text, tool calls or both.
+
+    *usage* counts tokens: those of `toolbus.formats.usage`, and others in the provider's terms. Of
+    *reasoning* that was changed, what was changed is not sent back (see `ReasoningPart`).
+    """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
     id: str = MISSING_ID
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    reasoning: str | None = None
+    reasoning: Reasoning = ()
     usage: JsonObject = EMPTY
     stop_reason: str | None = None
     metadata: JsonObject = EMPTY
@@ -131,8 +142,10 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
         if not are_plain(self.id, self.content):
             fill_id(self)
             check_texts(self, "id", "content")
-        if not (self.reasoning is self.stop_reason is None):
-            check_texts(self, "reasoning", "stop_reason", optional=True)
+        if self.reasoning != ():
+            freeze_reasoning(self, "reasoning")
+        if self.stop_reason is not None:
+            check_texts(self, "stop_reason")
         if self.tool_calls != ():
             freeze_items(self, "tool_calls", ToolCall)
         if not (type(self.usage) is type(self.metadata) is FrozenDict):
@@ -142,6 +155,11 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
     def text(self) -> str:
         """What the model said."""
         return self.content
+
+    @property
+    def reasoning_text(self) -> str:
+        """What it thought, as far as its provider shows that; parts one a line."""
+        return join_reasoning(self.reasoning)
 
     def with_text(self, text: str) -> AssistantMessage:
         """Return this message with *text* for its content; its calls and all else stay."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.messages.parts import Part, Resource
+    from toolbus.messages.reasoning import ReasoningPart
     from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 S = TypeVar("S", bound=Struct)
@@ -102,7 +103,7 @@ def rewrite_message(
             for call in message.tool_calls
         ]
         fields["tool_calls"] = _unless_same(calls, message.tool_calls)
-        fields["reasoning"] = _rewrite_text(message.reasoning, visitor)
+        fields["reasoning"] = _rewrite_reasoning(message.reasoning, visitor)
     elif message.role == "tool":
         response = message.tool_response
         if response is not None and response is not leave:
@@ -139,6 +140,17 @@ def rewrite_parts(parts: tuple[Part, ...], visitor: TextVisitor) -> tuple[Part, 
     texts = tuple([text for part in parts if (text := _text_of(part)) is not None])
     rewritten = iter(visitor.texts(texts) if texts else ())
     return _unless_same([_rewrite_part(part, visitor, rewritten) for part in parts], parts)
+
+
+def _rewrite_reasoning(
+    parts: tuple[ReasoningPart, ...], visitor: TextVisitor
+) -> tuple[ReasoningPart, ...]:
+    """Return *parts* rewritten; one that changes loses its provider's seal."""
+    if not parts:
+        return parts
+    texts = visitor.texts(tuple([part.text for part in parts]))
+    changed = [part.with_text(text) for part, text in zip(parts, texts, strict=True)]
+    return _unless_same(changed, parts)
 
 
 def rewrite_json(

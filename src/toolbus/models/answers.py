@@ -65,7 +65,9 @@ def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> T
 
     call_id, name = mend_text(call_id), mend_text(name)
     try:
-        parsed = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
+        parsed = (
+            json.loads(arguments.strip() or "{}") if isinstance(arguments, str) else dict(arguments)
+        )
         if isinstance(parsed, dict):
             return ToolCall(id=call_id, name=name, arguments=mend(parsed))
     except (ValueError, RecursionError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,3 +27,17 @@ class Model(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
         """Give the answer piece by piece, and at the end the whole of it."""
+
+
+@runtime_checkable
+class ClosableModel(Protocol):
+    """A model with connections, which belong to an event loop."""
+
+    async def aclose(self) -> None:
+        """Close those of the running loop; a later request opens others."""
+
+
+async def close_model(model: Model) -> None:
+    """Close the connections of *model* in the running loop, if it is one that has any."""
+    if isinstance(model, ClosableModel):
+        await model.aclose()

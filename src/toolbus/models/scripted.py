@@ -66,7 +66,7 @@ class ScriptedModel:
 
 def deltas(message: AssistantMessage) -> Iterator[ModelDelta]:
     """Give *message* in pieces, as a streaming model would: reasoning, text, then tool calls."""
-    for word in re.findall(r"\S+\s*|\s+", message.reasoning or ""):
+    for word in re.findall(r"\S+\s*|\s+", message.reasoning_text):
         yield ModelDelta(kind="reasoning", text=word)
     for word in re.findall(r"\S+\s*|\s+", message.content):
         yield ModelDelta(kind="text", text=word)

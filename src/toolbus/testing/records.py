@@ -15,6 +15,7 @@ from toolbus.messages.records import (
     ImagePart,
     Message,
     Part,
+    ReasoningPart,
     Resource,
     ResourcePart,
     SystemMessage,
@@ -163,10 +164,23 @@ def assistant_messages(texts: SearchStrategy[str] | None = None) -> SearchStrate
         id=_ids(),
         content=text,
         tool_calls=st.lists(tool_calls(), max_size=3),
-        reasoning=st.none() | text,
+        reasoning=st.lists(reasoning_parts(texts), max_size=2).map(tuple),
         usage=usages(),
         stop_reason=st.none() | _names(),
         metadata=json_objects(),
+    )
+
+
+def reasoning_parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ReasoningPart]:
+    """Draw pieces of reasoning, bare ones and such as a provider has sealed."""
+    return st.builds(
+        ReasoningPart,
+        text=st.text() if texts is None else texts,
+        signature=st.none() | _names(),
+        data=st.none() | _names(),
+        item_id=st.none() | _ids(),
+        format=st.none() | _names(),
+        is_summary=st.booleans(),
     )
 
 

@@ -43,7 +43,7 @@ def openai(message):
 PARTS = [
     (
         {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
-        Resource(uri="https://x/y.png"),
+        Resource(uri="https://x/y.png", mime_type="image/*"),
     ),
     (
         {"type": "image_url", "image_url": "data:image/gif;base64,AA"},
@@ -69,7 +69,10 @@ def test_a_part_of_openai_becomes_ours(part, ours):
 
 
 BLOCKS = [
-    ({"type": "image", "source": {"type": "url", "url": "https://x"}}, Resource(uri="https://x")),
+    (
+        {"type": "image", "source": {"type": "url", "url": "https://x"}},
+        Resource(uri="https://x", mime_type="image/*"),
+    ),
     (
         {"type": "document", "source": {"type": "base64", "media_type": "a/b", "data": "AA"}},
         Resource(uri="document", mime_type="a/b", blob="AA"),
@@ -197,7 +200,7 @@ def test_reasoning_usage_and_reason_to_stop_are_kept():
         {"request": {"messages": [{"role": "user", "content": "q"}]}, "response": reply}
     )
 
-    assert (answer.reasoning, answer.stop_reason, answer.usage) == (
+    assert (answer.reasoning_text, answer.stop_reason, answer.usage) == (
         "hm",
         "stop",
         {"total_tokens": 3},
@@ -219,7 +222,7 @@ def test_a_log_of_anthropic_has_its_answer():
 
     _, answer = said(line)
 
-    assert (answer.text, answer.stop_reason, answer.usage) == ("a", "end_turn", {"input_tokens": 1})
+    assert (answer.text, answer.stop_reason, answer.usage) == ("a", "stop", {"input_tokens": 1})
 
 
 def test_a_system_message_among_anthropics_is_one():

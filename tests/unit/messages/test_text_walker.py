@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from toolbus.messages.parts import AudioPart, ImagePart, Resource, ResourcePart, TextPart
 from toolbus.messages.records import (
     AssistantMessage,
+    ReasoningPart,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -161,3 +162,14 @@ def test_many_names_that_become_one_stay_apart():
 
     assert list(mapped.values()) == list(range(10_000))
     assert "name (10000)" in mapped
+
+
+def test_reasoning_that_changes_loses_its_seal():
+    parts = (ReasoningPart("why", signature="s"), ReasoningPart("", data="d"))
+    message = AssistantMessage(id="ID", reasoning=parts)
+
+    shouted = rewrite_message(message, TextMapper(str.upper))
+
+    assert shouted.reasoning == (ReasoningPart("WHY"), parts[1])
+    assert shouted.reasoning[1] is parts[1]
+    assert rewrite_message(message, TextMapper(str)) is message

@@ -1,0 +1,176 @@
+"""What a model answered, item by item, as one message, and the items of a message again.
+
+An answer of Anthropic's and of OpenAI's responses API is a list: reasoning, text, calls, and what
+has no counterpart here, in any order. A message holds them by kind. Where the list was not
+reasoning, then a text, then calls, `metadata["wire"]` says in which order they stood, so that the
+provider reads again what it wrote. Texts are in it by their lengths, so it never disagrees with
+what handlers made of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from toolbus.messages.immutable import EMPTY, JsonObject
+from toolbus.messages.records import AssistantMessage, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from toolbus.messages.reasoning import ReasoningPart
+
+    MakeCall = Callable[[str, str, Any], ToolCall]
+
+Wire = Literal["anthropic", "openai-responses"]
+
+_PLAIN = re.compile(r"r*t?c*")
+
+
+class AnswerItem(NamedTuple):
+    """A `text`, `reasoning` (a part), a `call`, or a foreign `block` (JSON); *facts* of a text."""
+
+    kind: Literal["text", "reasoning", "call", "block"]
+    value: Any
+    facts: JsonObject = EMPTY
+
+
+def message_of(
+    items: Sequence[AnswerItem],
+    wire: Wire,
+    message_id: str,
+    *,
+    usage: JsonObject = EMPTY,
+    stop_reason: str | None = None,
+) -> AssistantMessage:
+    """Return *items* as a message."""
+    layout = _layout(items)
+    return AssistantMessage(
+        id=message_id,
+        content="".join(_texts(items)),
+        reasoning=tuple([item.value for item in items if item.kind == "reasoning"]),
+        tool_calls=tuple([item.value for item in items if item.kind == "call"]),
+        usage=usage,
+        stop_reason=stop_reason,
+        metadata={"wire": {"format": wire, "layout": layout}} if layout else EMPTY,
+    )
+
+
+def items_of(message: AssistantMessage, wire: Wire) -> list[AnswerItem]:
+    """Return the items of *message*, as *wire* had them if it is from there.
+
+    Reasoning is only what *wire* takes back; of what handlers changed, order and facts that do not
+    fit any more are left out.
+    """
+    items = _ordered(message, wire) or _plainly(message)
+    return [item for item in items if item.kind != "reasoning" or _goes_back(item.value, wire)]
+
+
+class TextJoints:
+    """Puts a line end before a text that does not follow a text directly."""
+
+    def __init__(self) -> None:
+        self._has_text = self._is_apart = False
+
+    def interrupt(self) -> None:
+        """Note that something else than text came."""
+        self._is_apart = self._has_text
+
+    def joined(self, text: str) -> str:
+        """Return *text* with what stands between it and the text before it."""
+        joint = "\n" if self._is_apart else ""
+        self._has_text, self._is_apart = True, False
+        return joint + text
+
+
+def _goes_back(part: ReasoningPart, wire: Wire) -> bool:
+    return part.format == wire and part.is_sealed
+
+
+def _texts(items: Iterable[AnswerItem]) -> Iterator[str]:
+    """Give the texts, and what stands between them."""
+    joints = TextJoints()
+    for item in items:
+        if item.kind == "text":
+            yield joints.joined(item.value)
+        else:
+            joints.interrupt()
+
+
+def _layout(items: Sequence[AnswerItem]) -> list[JsonObject]:
+    """Return the order of *items* as JSON; none if there is nothing to say of it."""
+    kinds = "".join([item.kind[0] for item in items])
+    if _PLAIN.fullmatch(kinds) and not any(item.facts for item in items):
+        return []
+    layout: list[JsonObject] = []
+    for item in items:
+        match item.kind:
+            case "text":
+                layout.append({"kind": "text", "length": len(item.value), **item.facts})
+            case "block":
+                layout.append({"kind": "block", "block": item.value})
+            case kind:
+                layout.append({"kind": kind})
+    return layout
+
+
+def _plainly(message: AssistantMessage) -> list[AnswerItem]:
+    text = [AnswerItem("text", message.content)] if message.content else []
+    return [
+        *[AnswerItem("reasoning", part) for part in message.reasoning],
+        *text,
+        *[AnswerItem("call", call) for call in message.tool_calls],
+    ]
+
+
+def _ordered(message: AssistantMessage, wire: Wire) -> list[AnswerItem]:
+    """Return the items in the order that the metadata tell; none if that does not fit."""
+    match message.metadata.get("wire"):
+        case {"format": str(known), "layout": tuple(layout)} if known == wire:
+            pass
+        case _:
+            return []
+    entries = [entry for entry in layout if isinstance(entry, dict)]
+    kinds = [entry.get("kind") for entry in entries]
+    if kinds.count("reasoning") != len(message.reasoning):
+        return []
+    if kinds.count("call") != len(message.tool_calls):
+        return []
+    reasoning, calls = iter(message.reasoning), iter(message.tool_calls)
+    texts = iter(_cut(message.content, entries))
+    items: list[AnswerItem] = []
+    for entry in entries:
+        match entry:
+            case {"kind": "reasoning"}:
+                items.append(AnswerItem("reasoning", next(reasoning)))
+            case {"kind": "call"}:
+                items.append(AnswerItem("call", next(calls)))
+            case {"kind": "block", "block": dict(block)}:
+                items.append(AnswerItem("block", block))
+            case {"kind": "text"}:
+                items += next(texts)
+    return [*items, *next(texts)]
+
+
+def _cut(content: str, entries: Sequence[dict[str, Any]]) -> list[list[AnswerItem]]:
+    """Return the texts of *content* by the text *entries*, and what belongs to none of them.
+
+    If the lengths are others now, the first has all, without facts: they were those of others.
+    """
+    items: list[list[AnswerItem]] = []
+    place, before, fits = 0, None, True
+    for entry in entries:
+        if entry.get("kind") == "text":
+            if items and before != "text":
+                fits = fits and content[place : place + 1] == "\n"
+                place += 1
+            length = entry.get("length")
+            length = length if isinstance(length, int) and length >= 0 else len(content) + 1
+            facts = {name: entry[name] for name in entry if name not in {"kind", "length"}}
+            items.append([AnswerItem("text", content[place : place + length], facts)])
+            place += length
+        before = entry.get("kind")
+    if items and fits and place == len(content):
+        return [*items, []]
+    whole = [AnswerItem("text", content)] if content else []
+    return [whole, *[[] for _ in items]]

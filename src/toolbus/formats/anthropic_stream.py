@@ -1,0 +1,102 @@
+"""The events of a streamed message of Anthropic's, put together.
+
+The shapes are those of https://docs.anthropic.com/en/docs/build-with-claude/streaming.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.events.values import ModelDelta
+from toolbus.formats.answers import TextJoints
+from toolbus.formats.parsing import parse, unexpected
+from toolbus.messages.immutable import mend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+
+
+class AnthropicStream:
+    """Takes events; when it *is_whole*, `answer` is the message as if it had not been streamed."""
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._texts: dict[tuple[int, str], list[str]] = {}
+        self._calls: dict[int, int] = {}
+        self._joints = TextJoints()
+
+    def feed(self, event: Any) -> Iterator[ModelDelta]:
+        """Give what *event* adds; unknown ones add nothing. Raises `DecodeError`."""
+        match event:
+            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
+                yield from self._delta(index, delta)
+            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
+                self._start(index, block)
+            case {"type": "message_start", "message": dict(message)}:
+                self._message = dict(message)
+            case {"type": "message_delta", "delta": dict(delta)}:
+                usage = {**(self._message.get("usage") or {}), **_counted(event.get("usage"))}
+                self._message |= {**delta, "usage": usage}
+            case {"type": "message_stop"}:
+                self.is_whole = True
+            case {"type": str(kind)} if not kind.startswith(("content_block_", "message_")):
+                pass
+            case {"type": "content_block_stop"}:
+                pass
+            case _:
+                raise unexpected("an event of a message", event, "$")
+
+    def answer(self) -> dict[str, Any]:
+        """Return the message."""
+        content = [self._block(index) for index in sorted(self._blocks)]
+        return {**self._message, "content": content}
+
+    def _start(self, index: int, block: dict[str, Any]) -> None:
+        self._blocks[index] = block
+        if block.get("type") == "tool_use":
+            self._calls[index] = len(self._calls)
+        if block.get("type") != "text":
+            self._joints.interrupt()
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> Iterator[ModelDelta]:
+        if index not in self._blocks:
+            raise unexpected("the start of the block", delta, f"$.content[{index}]")
+        match delta:
+            case {"type": "input_json_delta", "partial_json": str(text)}:
+                self._texts.setdefault((index, "input"), []).append(text)
+                if text and index in self._calls:
+                    yield ModelDelta(kind="tool_call", text=text, index=self._calls[index])
+            case {"type": "citations_delta", "citation": citation}:
+                block = self._blocks[index]
+                self._blocks[index] = {
+                    **block,
+                    "citations": [*(block.get("citations") or ()), citation],
+                }
+            case {"type": str(kind)} if kind in _TEXTS and isinstance(delta.get(_TEXTS[kind]), str):
+                text = delta[_TEXTS[kind]]
+                self._texts.setdefault((index, _TEXTS[kind]), []).append(text)
+                if kind == "text_delta" and text:
+                    yield ModelDelta(kind="text", text=self._joints.joined(text))
+                elif kind == "thinking_delta" and text:
+                    yield ModelDelta(kind="reasoning", text=text)
+
+    def _block(self, index: int) -> dict[str, Any]:
+        block = dict(self._blocks[index])
+        for name in ("text", "thinking", "signature", "input"):
+            if texts := self._texts.get((index, name)):
+                start = block.get(name)
+                block[name] = (start if isinstance(start, str) else "") + "".join(texts)
+        if block.get("type") != "tool_use" and isinstance(block.get("input"), str):
+            # Of a tool that runs at the provider; it wants an object again.
+            block["input"] = parse(block["input"] or "{}", mend)
+        return block
+
+
+def _counted(usage: Any) -> dict[str, Any]:
+    """Return the counts that *usage* has: they are of the whole message, and null says nothing."""
+    items = usage.items() if isinstance(usage, dict) else ()
+    return {name: value for name, value in items if value is not None}

@@ -1,0 +1,108 @@
+"""The chunks of a streamed chat completion, put together.
+
+The shapes are those of https://platform.openai.com/docs/api-reference/chat-streaming.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.events.values import ModelDelta
+from toolbus.formats.openai import REASONING_FIELDS
+from toolbus.formats.parsing import unexpected
+from toolbus.messages.records import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class ChatStream:
+    """Takes chunks; when it *is_whole*, `answer` is the completion as if it had not been streamed.
+
+    Servers that count no calls, or give all of them the number 0, are understood by their ids.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self._facts: dict[str, Any] = {}
+        self._texts: dict[str, list[str]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._by_index: dict[Any, int] = {}
+
+    def feed(self, chunk: Any) -> Iterator[ModelDelta]:
+        """Give what *chunk* adds; raises `DecodeError`."""
+        match chunk:
+            case {"choices": list(choices)}:
+                pass
+            case _:
+                raise unexpected("a chunk with choices", chunk, "$")
+        for name in ("id", "usage"):
+            if chunk.get(name) is not None:
+                self._facts[name] = chunk[name]
+        if not choices:
+            return
+        match choices[0]:
+            case {"delta": dict(delta), **rest}:
+                yield from self._delta(delta)
+                if rest.get("finish_reason") is not None:
+                    self._facts["finish_reason"], self.is_whole = rest["finish_reason"], True
+            case choice:
+                raise unexpected("a choice with a delta", choice, "$.choices[0]")
+
+    def answer(self) -> dict[str, Any]:
+        """Return the completion."""
+        message: dict[str, Any] = {name: "".join(texts) for name, texts in self._texts.items()}
+        if self._calls:
+            message["tool_calls"] = [
+                {**call, "function": {**call["function"], "arguments": "".join(call["texts"])}}
+                for call in self._calls
+            ]
+        finish_reason = self._facts.get("finish_reason")
+        choices = [{"message": message, "finish_reason": finish_reason}]
+        return {**self._facts, "choices": choices}
+
+    def _delta(self, delta: dict[str, Any]) -> Iterator[ModelDelta]:
+        for name in REASONING_FIELDS:
+            if text := self._text(delta, name):
+                yield ModelDelta(kind="reasoning", text=text)
+                break  # Some servers write both.
+        for name in ("content", "refusal"):
+            if text := self._text(delta, name):
+                yield ModelDelta(kind="text", text=text)
+        for call in delta.get("tool_calls") or ():
+            yield from self._call(call)
+
+    def _text(self, delta: dict[str, Any], name: str) -> str | None:
+        text = delta.get(name)
+        if not (isinstance(text, str) and text):
+            return None
+        self._texts.setdefault(name, []).append(text)
+        return text
+
+    def _call(self, call: Any) -> Iterator[ModelDelta]:
+        match call:
+            case {"function": dict(function)}:
+                pass
+            case _:
+                raise unexpected("a call with function", call, "$.choices[0].delta.tool_calls")
+        place = self._place(call)
+        known, name, text = self._calls[place], function.get("name"), function.get("arguments")
+        if isinstance(name, str) and not known["function"]["name"]:
+            known["function"]["name"] = name
+        if text is None or text == "":
+            return
+        text = text if isinstance(text, str) else encode(text).decode()
+        known["texts"].append(text)
+        yield ModelDelta(kind="tool_call", text=text, index=place)
+
+    def _place(self, call: dict[str, Any]) -> int:
+        """Return the place of *call* among the calls, where it is entered if it is new."""
+        index, call_id = call.get("index"), call.get("id")
+        place = self._by_index.get(index, None if index is not None else len(self._calls) - 1)
+        is_other = place is None or place < 0 or call_id not in {None, "", self._calls[place]["id"]}
+        if place is None or is_other:
+            place = len(self._calls)
+            function = {"name": ""}
+            self._calls.append({"id": call_id or "", "function": function, "texts": []})
+            self._by_index[index] = place
+        return place

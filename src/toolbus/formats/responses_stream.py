@@ -1,0 +1,73 @@
+"""The events of a streamed response of OpenAI's, put together.
+
+The shapes are those of https://platform.openai.com/docs/api-reference/responses-streaming.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.events.values import ModelDelta
+from toolbus.formats.answers import TextJoints
+from toolbus.formats.parsing import unexpected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TEXTS = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_REASONING = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+_ARGUMENTS = "response.function_call_arguments.delta"
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+class ResponsesStream:
+    """Takes events; when it *is_whole*, `answer` is the response as if it had not been streamed.
+
+    An error in mid-stream is the error of the response, as of one that failed.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self._response: dict[str, Any] = {}
+        self._items: dict[int, Any] = {}
+        self._calls: dict[int, int] = {}
+        self._joints = TextJoints()
+
+    def feed(self, event: Any) -> Iterator[ModelDelta]:
+        """Give what *event* adds; unknown ones add nothing. Raises `DecodeError`."""
+        match event:
+            case {"type": str(kind), "delta": str(text)} if text:
+                yield from self._delta(kind, text, event.get("output_index"))
+            case {"type": "response.output_item.added", "output_index": int(index), "item": item}:
+                self._start(index, item)
+            case {"type": "response.output_item.done", "output_index": int(index), "item": item}:
+                self._items[index] = item
+            case {"type": str(kind), "response": dict(response)} if kind in _ENDS:
+                self._response, self.is_whole = response, True
+            case {"type": "error"}:
+                self._response, self.is_whole = {"status": "failed", "error": event}, True
+            case {"type": str()}:
+                pass
+            case _:
+                raise unexpected("an event of a response", event, "$")
+
+    def answer(self) -> dict[str, Any]:
+        """Return the response; its output is in its last event, or was told item by item."""
+        if self._response.get("output"):
+            return self._response
+        return {**self._response, "output": [self._items[index] for index in sorted(self._items)]}
+
+    def _start(self, index: int, item: Any) -> None:
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind == "function_call":
+            self._calls[index] = len(self._calls)
+        if kind != "message":
+            self._joints.interrupt()
+
+    def _delta(self, kind: str, text: str, index: Any) -> Iterator[ModelDelta]:
+        if kind in _TEXTS:
+            yield ModelDelta(kind="text", text=self._joints.joined(text))
+        elif kind in _REASONING:
+            yield ModelDelta(kind="reasoning", text=text)
+        elif kind == _ARGUMENTS:
+            yield ModelDelta(kind="tool_call", text=text, index=self._calls.get(index, 0))

@@ -1,0 +1,70 @@
+"""What a model thought before it answered, and what its provider wants back of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import force_setattr, replace
+
+from toolbus.messages.fields import Record, are_plain, check_kind, check_texts, freeze_items
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+
+class ReasoningPart(Record, frozen=True, omit_defaults=True):
+    """A piece of a model's reasoning: its *text*, and what only its provider can read.
+
+    A provider takes a part back as it gave it or not at all: *signature* is its seal over the
+    text, *data* the reasoning that it encrypted, *item_id* its id of the item (parts of one id are
+    one item). *format* names the wire that takes it back, *is_summary* tells that the text is what
+    a provider says of the reasoning.
+    """
+
+    text: str = ""
+    signature: str | None = None
+    data: str | None = None
+    item_id: str | None = None
+    format: str | None = None
+    is_summary: bool = False
+
+    def __post_init__(self) -> None:
+        if not are_plain(self.text):
+            check_texts(self, "text")
+        check_texts(self, "signature", "data", "item_id", "format", optional=True)
+        if self.is_summary is not False:
+            check_kind(self, "is_summary", bool)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Tell whether a provider would refuse it with another text."""
+        return not (self.signature is self.data is self.item_id is None)
+
+    def with_text(self, text: str) -> ReasoningPart:
+        """Return this part with *text*; without its seal, so that it is not sent back."""
+        if text == self.text:
+            return self
+        return replace(self, text=text, signature=None, data=None, item_id=None)
+
+
+if TYPE_CHECKING:
+    Reasoning: TypeAlias = tuple[ReasoningPart, ...]
+else:
+    # Version 0.1.0 wrote text or null, and what it wrote is read.
+    Reasoning = tuple[ReasoningPart, ...] | str | None
+
+
+def freeze_reasoning(record: Struct, field: str) -> None:
+    """Make a tuple of parts of *field*, which may hold text, or nothing, or parts."""
+    value = getattr(record, field)
+    if value is None:
+        force_setattr(record, field, ())
+    elif isinstance(value, str):
+        force_setattr(record, field, (ReasoningPart(value),) if value else ())
+    else:
+        freeze_items(record, field, ReasoningPart)
+
+
+def join_reasoning(parts: tuple[ReasoningPart, ...]) -> str:
+    """Return the texts of *parts*, one a line."""
+    return "\n".join([part.text for part in parts if part.text])

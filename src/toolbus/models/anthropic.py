@@ -1,0 +1,93 @@
+"""Models of Anthropic, and of every server that speaks as it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.messages.immutable import EMPTY
+from toolbus.models import servers
+from toolbus.models.remote import RemoteModel
+from toolbus.models.wires import ANTHROPIC
+from toolbus.settings.extras import needs_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+try:
+    import anthropic
+except ImportError as error:
+    msg = needs_extra("to ask models of Anthropic needs its library", "anthropic")
+    raise ImportError(msg, name="anthropic") from error
+
+
+class AnthropicModel(RemoteModel):
+    """The model *model* of Anthropic, or of a compatible server at *base_url*.
+
+    Raises `RegistrationError` for what could never work. Nothing prints the key.
+
+    Args:
+        model: the provider's name of it; handlers may write another one into a request.
+        base_url: else `ANTHROPIC_BASE_URL`, else Anthropic's own address.
+        key_env: the variable with the key; `ANTHROPIC_API_KEY` unless a *base_url* is given. A
+            server at a *base_url* gets no key that is not named here or as *key_file*.
+        key_file: a file with the key that only its owner may read.
+        headers: sent with each request, `anthropic-beta` for one; taken for secrets.
+        timeout: seconds without a byte from the server.
+        max_retries: how often a lost connection, a timeout, 429 and 5xx are tried again, by the
+            SDK, with the pause that the server asks for.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        key_env: str | None = None,
+        key_file: str | Path | None = None,
+        headers: Mapping[str, str] = EMPTY,
+        timeout: float = 600.0,
+        max_retries: int = 2,
+    ) -> None:
+        self._server = servers.find_server(servers.ANTHROPIC, base_url, key_env, key_file)
+        self._timeout, self._max_retries = timeout, max_retries
+        super().__init__(model, ANTHROPIC, self._server.key, headers, max_retries)
+
+    def _connect(self) -> anthropic.AsyncAnthropic:
+        key = self._server.key
+        return anthropic.AsyncAnthropic(
+            # The SDK wants one; without a key its header is left out of the requests.
+            api_key="none" if key is None else key.reveal(),
+            base_url=self._server.base_url,
+            timeout=self._timeout,
+            max_retries=self._max_retries,
+            default_headers=self._headers,
+            # A server that redirects would get what was meant for another.
+            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
+        )
+
+    async def _create(
+        self, client: anthropic.AsyncAnthropic, body: Mapping[str, Any], *, streamed: bool
+    ) -> Any:
+        return await client.messages.with_raw_response.create(
+            model=body["model"],
+            max_tokens=body["max_tokens"],
+            messages=[],
+            stream=streamed,
+            extra_body=dict(body),
+            extra_headers=self._omitted(),
+        )
+
+    def _omitted(self) -> dict[str, Any]:
+        """Return the headers that are not sent without a key, unless they were given."""
+        present = {name.lower() for name in self._headers}
+        absent = ("Authorization", "X-Api-Key") if self._server.key is None else ()
+        return {name: anthropic.Omit() for name in absent if name.lower() not in present}
+
+    async def _read(self, raw: Any) -> bytes:
+        data: bytes = await raw.read()
+        return data
+
+    async def _events(self, raw: Any) -> Any:
+        # Plain JSON: fields of compatible servers that the SDK's types do not have are in it.
+        return await raw.parse(to=anthropic.AsyncStream[object])

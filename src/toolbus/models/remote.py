@@ -1,0 +1,137 @@
+"""A model behind HTTP: asked through its provider's SDK, which tries again by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
+
+from toolbus.errors import ModelError, RegistrationError
+from toolbus.formats.parsing import parse
+from toolbus.messages.immutable import mend
+from toolbus.models.failures import RefusedAnswerError, failure_of, retries_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from toolbus.events.values import ModelDelta, ModelRequest
+    from toolbus.messages.records import AssistantMessage
+    from toolbus.models.keys import ApiKey
+    from toolbus.models.wires import ModelWire
+
+
+class RemoteModel:
+    """A model that is asked over *wire*; a subclass knows the SDK.
+
+    It has a client for each event loop, since connections belong to theirs; `aclose` closes that
+    of the running loop, as `async with` does at its end.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        wire: ModelWire,
+        key: ApiKey | None,
+        headers: Mapping[str, str],
+        max_retries: int,
+    ) -> None:
+        _check(name, max_retries)
+        self.name, self._wire, self._key = name, wire, key
+        self._headers = dict(headers)
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop; the next request opens others."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    async def complete(self, request: ModelRequest) -> AssistantMessage:
+        """Return the whole answer; raises `ModelError`, and `ContextOverflowError` among those."""
+        body = self._wire.body_of(request)
+        try:
+            raw = await self._create(self._client(), body, streamed=False)
+            return self._message(parse(await self._read(raw), mend), request, raw)
+        except Exception as error:  # noqa: BLE001 - what an SDK and its libraries raise
+            failure = failure_of(request.model, error, self._secrets())
+        # Here, so that it has no context: the request of the SDK's error has the key.
+        raise failure
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:
+        """Give the answer in pieces as they come, then the whole of it, as `complete` would.
+
+        What was cut off in mid-stream raises `ModelError`; it is not asked for again.
+        """
+        asking = {
+            name: value
+            for name, value in self._wire.streaming.items()
+            if name not in request.settings
+        }
+        body = {**asking, **self._wire.body_of(request), "stream": True}
+        assembler = self._wire.assembler()
+        try:
+            raw = await self._create(self._client(), body, streamed=True)
+            async with await self._events(raw) as events:
+                async for event in events:
+                    for delta in assembler.feed(event):
+                        yield delta
+            whole = self._message(assembler.answer(), request, raw) if assembler.is_whole else None
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = failure_of(request.model, error, self._secrets())
+        else:
+            if whole is None:
+                raise ModelError(request.model, "the stream ended before the answer did")
+            yield whole
+            return
+        raise failure
+
+    def _message(self, answer: Any, request: ModelRequest, raw: Any) -> AssistantMessage:
+        match answer:
+            case {"error": {} | str() as error} if error:
+                raise RefusedAnswerError(answer)
+            case {"status": "failed"}:
+                raise RefusedAnswerError(answer)
+        return self._wire.message_of(answer, request, retries_of(raw))
+
+    def _secrets(self) -> list[str]:
+        keys = [] if self._key is None else [self._key.reveal()]
+        return [*keys, *self._headers.values()]
+
+    def _client(self) -> Any:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._connect()
+        return client
+
+    def _connect(self) -> Any:
+        """Return a client of the SDK."""
+        raise NotImplementedError
+
+    async def _create(self, client: Any, body: Mapping[str, Any], *, streamed: bool) -> Any:
+        """Send *body*; return the SDK's raw response, whose stream is not read yet."""
+        raise NotImplementedError
+
+    async def _read(self, raw: Any) -> bytes:
+        """Return the JSON of *raw*."""
+        raise NotImplementedError
+
+    async def _events(self, raw: Any) -> Any:
+        """Return the stream of *raw*, an async context of JSON objects."""
+        raise NotImplementedError
+
+
+def _check(name: Any, max_retries: Any) -> None:
+    if not (isinstance(name, str) and name):
+        raise RegistrationError(f"model {name!r}", "expected the provider's name of a model")
+    if type(max_retries) is not int or max_retries < 0:
+        raise RegistrationError(f"max_retries {max_retries!r}", "expected a number, 0 or more")

@@ -1,0 +1,59 @@
+"""Which server a model is asked at, and with which key: a key goes nowhere by itself."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from toolbus.errors import RegistrationError
+from toolbus.models.keys import ApiKey, find_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Provider(NamedTuple):
+    """A provider: its address, and the variables that name another and hold its key."""
+
+    base_url: str
+    url_variable: str
+    key_variable: str
+
+
+class ModelServer(NamedTuple):
+    """An address without a slash at its end, and the key that is sent there, if any."""
+
+    base_url: str
+    key: ApiKey | None
+
+
+OPENAI = Provider("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+ANTHROPIC = Provider("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+
+
+def find_server(
+    provider: Provider, base_url: str | None, key_env: str | None, key_file: str | Path | None
+) -> ModelServer:
+    """Return where the models of *provider* are asked; raises `RegistrationError`.
+
+    The provider's own variable goes with its own address, or with that of the environment. To a
+    *base_url* in code or in a configuration goes only a key that is named beside it: else whoever
+    writes that address reads the key.
+    """
+    address = base_url or os.environ.get(provider.url_variable) or provider.base_url
+    address = address.rstrip("/")
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise RegistrationError(f"base_url {address!r}", "expected an address, `https://host/v1`")
+    if parts.username is not None:
+        # Not the address itself, which has a password.
+        reason = "it holds a user's name; give the key with `key_env=` or `key_file=`"
+        raise RegistrationError(f"base_url of {parts.hostname!r}", reason)
+    is_given = base_url is not None and address != provider.base_url
+    variable = key_env or (None if is_given else provider.key_variable)
+    key = find_key(variable, key_file)
+    if key is None and (key_env is not None or address == provider.base_url):
+        reason = f"set {variable}, or name a file that only you read with `key_file=`"
+        raise RegistrationError(f"no key for {parts.hostname!r}", reason)
+    return ModelServer(address, key)
