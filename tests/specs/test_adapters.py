@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from toolbus import (
     Agent,
     AgentComponent,
+    Ask,
     AssistantMessage,
     Deny,
     EventBus,
     EventContext,
+    Retry,
     Scope,
     SystemMessage,
     TextPart,
@@ -33,6 +35,7 @@ from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
+    TOOL_CALL_ERROR,
     TOOLS_PROVIDE,
 )
 from toolbus.messages import Resource, ResourcePart, encode
@@ -489,7 +492,7 @@ def test_a_misspelt_method_is_refused():
         "it has no use for a method 'should_adap'; did you mean 'should_adapt'?",
         (
             "it has no use for a method 'adapt_result'; known: adapt_signature, "
-            "adapt_parameters, adapt_response, should_adapt"
+            "adapt_parameters, adapt_response, fill_parameters, should_adapt"
         ),
     ]
     assert len(component.adapters) == 1
@@ -916,6 +919,96 @@ async def test_endless_dispatch_passes_every_adapter():
 
     with pytest.raises(DispatchDepthError):
         await appended(with_adapters(Again()), message, bus)
+
+
+class Fill(ToolAdapter):
+    """Puts what only the tool gets in place of a name."""
+
+    tools = "read"
+
+    def __init__(self, before: str, after: str) -> None:
+        self.before, self.after = before, after
+
+    def fill_parameters(self, call: ToolCall) -> Any:
+        path = call.arguments["path"].replace(self.before, self.after)
+        return call.with_arguments({**call.arguments, "path": path})
+
+
+async def test_filling_comes_after_everybody():
+    got, shown = [], []
+
+    class AsyncFill(Fill):
+        async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> Any:
+            assert ctx.tool.name == "read"
+            return super().fill_parameters(call)
+
+    def read(path: str) -> str:
+        """Read a file."""
+        got.append(path)
+        if len(got) == 1:
+            raise OSError("once more")
+        return "text"
+
+    def approve(ask: Any, call: Any, scope: Any) -> bool:
+        shown.append(call)
+        return True
+
+    bus = EventBus()
+    bus.on(TOOL_CALL_BEFORE, lambda ctx: shown.append(ctx.value), priority=-1_000)
+    bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may it?"))
+    bus.on(TOOL_CALL_ERROR, lambda ctx: Retry())
+    bus.on(TOOL_CALL_AFTER, lambda ctx: shown.append(ctx.value.executed))
+    messages, _ = await answers(
+        call_of("read", path="a/$1/$2"),
+        tools=[tool(read, idempotent=True)],
+        components=[with_adapters(Fill("$1", SECRET), AsyncFill("$2", "b"))],
+        bus=bus,
+        approver=approve,
+    )
+
+    assert got == [f"a/{SECRET}/b"] * 2
+    assert [call.arguments["path"] for call in shown] == ["a/$1/$2"] * 3
+    assert messages[0].tool_response.parameters == {"path": "a/$1/$2"}
+
+
+async def test_a_failing_filling_denies():
+    class Broken(Fill):
+        def fill_parameters(self, call: ToolCall) -> Any:
+            if self.before == "raise":
+                raise OSError(SECRET)
+            return Deny("not this one") if self.before == "deny" else replace(call, name="write")
+
+    opened = Broken("raise", "")
+    opened.on_error = "open"
+    adapters = Broken("raise", ""), Broken("deny", ""), Broken("name", ""), opened
+
+    read_by = [
+        (await answers(call_of("read", path="a"), components=[with_adapters(each)]))[0][0]
+        for each in adapters
+    ]
+
+    assert [message.text for message in read_by] == [
+        "adapter 'Broken' raised an error",
+        "not this one",
+        "adapter 'Broken' changed the name",
+        "text of a",
+    ]
+    assert [message.tool_response.error_type for message in read_by[:3]] == ["denied"] * 3
+
+
+async def test_filling_chooses_its_tools():
+    redirected = with_adapters(Fill("a", SECRET))
+    disabled = with_adapters(Fill("a", SECRET))
+    disabled.enabled = False
+    bus = EventBus()
+    bus.on(TOOL_CALL_BEFORE, lambda ctx: replace(ctx.value, name="write"), priority=-1)
+
+    first, _ = await answers(
+        call_of("read", path="a"), tools=[read, write], components=[redirected], bus=bus
+    )
+    second, _ = await answers(call_of("read", path="a"), components=[disabled])
+
+    assert (first[0].text, second[0].text) == ("wrote a", "text of a")
 
 
 async def test_each_adapter_has_its_entry():

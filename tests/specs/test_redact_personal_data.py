@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from base64 import b64decode, b64encode
 from itertools import pairwise
+from urllib.parse import quote
 
 import phonenumbers
 import pytest
@@ -37,6 +39,7 @@ from toolbus.store.sqlite import SqliteStore
 from toolbus.truncation.truncate_output import TruncateOutput
 
 JANE = "jane.doe@example.com"
+PLACEHOLDER = re.compile(r"\[[a-z-]+-[0-9]+\]")
 USE = "toolbus.redaction.redact_personal_data:RedactPersonalData"
 
 
@@ -363,6 +366,71 @@ async def test_results_are_redacted_everywhere():
         "[email-1] (2)": 1,
     }
     assert left.content[1].resource.uri == "mailto:[email-1]"
+
+
+PLAIN = (
+    "4242 4242 4242 4242", "4242424242424242", "DE89 3704 0044 0532 0130 00", JANE,
+    "+49 30 901820", "(415) 555-2671", "756.9217.0769.85", "111.444.777-35", "X2482300W",
+)  # fmt: skip
+
+
+def every(form):
+    """Return what writes each letter as *form* has it."""
+    return lambda text: "".join([form.format(ord(letter)) for letter in text])
+
+
+DISGUISES = {
+    "coloured": lambda text: f"\x1b[1;32m{text}\x1b[0m",
+    "coloured inside": lambda text: f"{text[:6]}\x1b[01;31m\x1b[K{text[6:9]}\x1b[m\x1b[K{text[9:]}",
+    "colours written out": lambda text: f"\\x1b[32m{text}\\x1b[0m and \\u001b[1m",
+    "zero width": lambda text: f"{text[:6]}\u200b{text[6:]}",
+    "soft hyphens": "\u00ad".join,
+    "full width": lambda text: "".join(
+        [chr(ord(one) + 0xFEE0) if one > " " else one for one in text]
+    ),
+    "no-break spaces": lambda text: text.replace(" ", "\u00a0"),
+    "URL": lambda text: quote(text, safe=""),
+    "URL, every letter": every("%{:02x}"),
+    "HTML": lambda text: (
+        text.replace("@", "&commat;").replace(" ", "&nbsp;").replace("+", "&plus;")
+    ),
+    "HTML, decimal": every("&#{};"),
+    "HTML, hexadecimal": every("&#x{:X};"),
+    "JSON": every("\\u{:04x}"),
+    "JSON in JSON": every("\\\\u{:04X}"),
+    "octets": every("\\x{:02x}"),
+    "line breaks": lambda text: f"a\\n{text}\\nb\\t{text}\\t",
+    "tags": lambda text: f"\\u003cb\\u003e{text}\\u003c/b\\u003e",
+    "quotes": lambda text: f"%22{text}%22 &quot;{text}&quot;",
+    "coloured URL": lambda text: f"\x1b[1m{quote(text)}\x1b[0m",
+    "among other letters": lambda text: f"{'é😀' * 900} \x1b[1m{text}\x1b[0m é",
+}
+
+
+async def test_colours_and_escapes_hide_nothing():
+    component = RedactPersonalData()
+
+    for name, disguise in DISGUISES.items():
+        for text in PLAIN:
+            hidden = f"it is {disguise(text)} ."
+            left = await read(component, hidden)
+            assert disguise(text) not in left, (name, text)
+            assert PLACEHOLDER.search(left), (name, text)
+
+
+async def test_what_stands_around_an_escape_stays():
+    component = RedactPersonalData()
+    texts = {
+        f"\x1b[32m{JANE}\x1b[0m": "\x1b[32m[email-1]\x1b[0m",
+        f'{{\\"to\\": \\"{JANE}\\"}}': '{\\"to\\": \\"[email-1]\\"}',
+        f"to:\\n{JANE}\\n": "to:\\n[email-1]\\n",
+        f"\\u003c{JANE}\\u003e": "\\u003c[email-1]\\u003e",
+        f"?a=1%20{quote(JANE)}%20b": "?a=1%20[email-1]%20b",
+    }
+
+    left = {text: await read(component, text) for text in texts}
+
+    assert left == texts
 
 
 async def test_failed_results_are_redacted():

@@ -11,14 +11,17 @@ import sys
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from functools import partial
 from textwrap import dedent
+from typing import Annotated, Any
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from toolbus import (
     Agent,
+    Ask,
     AssistantMessage,
     Deny,
     EventBus,
@@ -31,8 +34,13 @@ from toolbus import (
 )
 from toolbus.components.participants import ComponentHost
 from toolbus.config import load
-from toolbus.errors import ConfigurationError, ModelError
-from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
+from toolbus.errors import ConfigurationError, ModelError, RegistrationError
+from toolbus.events import (
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+)
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import ImagePart, Resource, ResourcePart, decode, encode
 from toolbus.models.scripted import ScriptedModel
@@ -41,6 +49,7 @@ from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
+from toolbus.tools.calls import ToolRunner
 
 
 def letters(number, count):
@@ -58,6 +67,8 @@ def webhook(number=0):
 
 
 PLACEHOLDER = re.compile(r"\[[a-z-]+-\d+-[a-z2-7]{6}\]")
+USE = [{"tool": "use", "arguments": ["key", "header", "keys"]}]
+VAULT = '[{ tool = "use", arguments = ["key"] }]'
 HOOKS = "https://hooks.slack.com/services/"
 PASSWORD = "correct-horse-" + letters(7, 12)
 
@@ -196,7 +207,7 @@ async def test_a_tool_that_raises_is_cleaned(caplog):
 def test_a_clean_result_stays_the_same():
     clean = answering(ToolResponse(structured={"a": ["b", {"c": 1.5}]}, content=(), metadata={}))
 
-    (after,) = passed(RedactSecrets(vault=True), clean)
+    (after,) = passed(RedactSecrets(vault=USE), clean)
 
     assert after is clean
 
@@ -298,22 +309,29 @@ def refuse_results(ctx):
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_two_processes_share_no_name(tmp_path, kind):
-    given = {}
+    given, got = {}, []
+
+    def read(number: int) -> str:
+        """Read."""
+        return pat(number)
+
+    def use(number: int, key: str) -> str:
+        """Use a key."""
+        got.append((number, key))
+        return "fine"
 
     async def clean(agent, number):
         scope = Scope(agent_id=agent.scope.agent_id, session_id="s")
-        message = answering(pat(number), own=f"m{number}")
-        context = await agent.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)
-        call = ToolCall(id="c", name="read", arguments={"token": context.value.text})
-        restored = await agent.bus.apply(TOOL_CALL_BEFORE, call, scope=scope)
-        given[context.value.text] = restored.value.arguments["token"], pat(number)
+        runner = ToolRunner(agent.bus, agent.tools, scope)
+        found = (await runner.call("read", {"number": number})).response.text
+        given[found] = number
+        await runner.call("use", {"number": number, "key": found})
 
     path = tmp_path / "store.db"
     stores = [MemoryStore()] * 2 if kind == "memory" else [SqliteStore(path), SqliteStore(path)]
+    options = {"tools": [read, use], "session_id": "s"}
     agents = [
-        Agent(
-            ScriptedModel([]), components=[RedactSecrets(vault=True)], store=store, session_id="s"
-        )
+        Agent(ScriptedModel([]), components=[RedactSecrets(vault=USE)], store=store, **options)
         for store in stores
     ]
     await asyncio.gather(*[clean(agents[number % 2], number) for number in range(20)])
@@ -322,7 +340,7 @@ async def test_two_processes_share_no_name(tmp_path, kind):
         await store.close()
 
     assert len(given) == 20
-    assert all(restored == secret for restored, secret in given.values())
+    assert sorted(got) == [(number, pat(number)) for number in range(20)]
 
 
 async def test_no_secret_is_kept(tmp_path):
@@ -554,7 +572,7 @@ async def test_the_tool_gets_the_value():
 
     header, keys = "Bearer [github-pat-1]!", ["x", "[github-pat-1]"]
     model = calling(("give", {}), ("use", {"header": header, "keys": keys}), last=f"gave {pat()}")
-    agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=True)])
+    agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=USE)])
     await agent.run("go")
 
     assert got == [(f"Bearer {pat()}!", ["x", pat()])]
@@ -583,7 +601,7 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
     agent = Agent(
         model,
         tools=[giving(f"the key: {canary}"), use],
-        components=[RedactSecrets(vault=True)],
+        components=[RedactSecrets(vault=USE)],
         store=store,
     )
     agent.bus.tap(records.append)
@@ -617,7 +635,7 @@ async def test_a_refused_result_keeps_no_value():
         return key
 
     model = calling(("give", {}), ("use", {"key": "[github-pat-1]"}))
-    agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=True)])
+    agent = Agent(model, tools=[giving(pat()), use], components=[RedactSecrets(vault=USE)])
 
     @agent.on(MESSAGE_APPEND_BEFORE, priority=500)
     def refuse(ctx):
@@ -646,12 +664,245 @@ async def test_only_named_tools_get_values():
     agent = Agent(
         calling(("give", {}), ("deploy", key), ("post", key)),
         tools=[giving(pat()), deploy, post],
-        components=[RedactSecrets(vault=["deploy"])],
+        components=[RedactSecrets(vault=[{"tool": "deploy", "arguments": ["key"]}])],
     )
     await agent.run("go")
 
     got["post"] = evened(got["post"])
     assert got == {"deploy": pat(), "post": "[github-pat-1]"}
+
+
+async def test_only_named_arguments_get_values():
+    got = []
+
+    def deploy(token: str, note: str, options: dict[str, Any]) -> str:
+        """Deploy."""
+        got.append((token, note, options))
+        return "fine"
+
+    name = "[github-pat-1]"
+    options = {"auth": {"key": name}, "env": [{"value": name, "cmd": name}], "other": name}
+    entry = {"tool": "dep*", "arguments": ["token", "options.auth", "options.env"]}
+    agent = Agent(
+        calling(("give", {}), ("deploy", {"token": name, "note": name, "options": options})),
+        tools=[giving(pat()), deploy],
+        components=[RedactSecrets(vault=[entry])],
+    )
+    await agent.run("go")
+
+    ((token, note, left),) = got
+    assert (token, evened(note)) == (pat(), name)
+    assert json.loads(evened(json.dumps(left))) == {
+        "auth": {"key": pat()},
+        "env": [{"value": pat(), "cmd": name}],
+        "other": name,
+    }
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"tool": "bash", "arguments": ["command"]}, "reads its argument 'command'"),
+        ({"tool": "run", "arguments": ["job.shellScript"]}, "reads its argument 'shellScript'"),
+        ({"tool": "run", "arguments": ["source_code"]}, "reads its argument 'source_code'"),
+        ({"tool": "db", "arguments": ["query"]}, "reads its argument 'query'"),
+        ({"tool": "*", "arguments": ["token"]}, "names no tool"),
+        ({"tool": "deploy", "arguments": ["*"]}, "names none of 'deploy'"),
+        ({"tool": "deploy"}, "names none of 'deploy'"),
+        ({"tool": "deploy", "arguments": ["token"], "argument": 1}, "there is no 'argument'"),
+    ],
+)
+def test_what_is_run_is_refused(entry, reason):
+    with pytest.raises(RegistrationError) as raised:
+        RedactSecrets(vault=[entry])
+    known = {"tool": "bash", "arguments": ["command", "query", "code"], "i_know": True}
+
+    assert reason in str(raised.value)
+    assert RedactSecrets(vault=[known]).adapters[-1].tools == ("bash",)
+
+
+async def test_a_tool_that_runs_commands_gets_nothing():
+    got = []
+
+    def bash(command: str, env: dict[str, str]) -> str:
+        """Run a command."""
+        got.append(env)
+        return "done"
+
+    call = "bash", {"command": "echo $KEY | rev", "env": {"KEY": "[github-pat-1]"}}
+    entry = {"tool": "bash", "arguments": ["env"]}
+    for known in (False, True):
+        agent = Agent(
+            calling(("give", {}), call),
+            tools=[giving(pat()), bash],
+            components=[RedactSecrets(vault=[{**entry, "i_know": known}])],
+        )
+        await agent.run("go")
+        if not known:
+            refused = agent.messages[-2]
+
+    assert got == [{"KEY": pat()}]
+    assert refused.tool_response.error_type == "denied"
+    assert "which has an argument 'command'" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "way_out"),
+    [
+        ("true", '[{ tool = "deploy", arguments = ["token"] }]'),
+        ('"*"', '[{ tool = "deploy", arguments = ["token"] }]'),
+        ('["release"]', '[{ tool = "release", arguments = ["token"] }]'),
+        ('"release"', '[{ tool = "release", arguments = ["token"] }]'),
+    ],
+)
+def test_former_settings_show_the_new_form(tmp_path, setting, way_out):
+    file = tmp_path / "toolbus.toml"
+    file.write_text(f'[[component]]\nuse = "redact-secrets"\nsettings = {{ vault = {setting} }}\n')
+
+    with pytest.raises(ConfigurationError) as raised:
+        load(file)
+
+    assert way_out in str(raised.value)
+    assert "toolbus.toml:" in str(raised.value)
+    assert len(RedactSecrets(vault=False).adapters) == len(RedactSecrets(vault=[]).adapters) == 1
+
+
+async def test_a_value_is_put_back_last():
+    asked, records, got = [], [], []
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    def approve(ask, call, scope):
+        asked.append((ask, call))
+        return True
+
+    agent = Agent(
+        calling(("give", {}), ("use", {"key": "[github-pat-1]"})),
+        tools=[giving(pat()), use],
+        components=[RedactSecrets(vault=USE)],
+        approver=approve,
+    )
+    agent.bus.tap(records.append, values=True)
+    seen = []
+
+    @agent.on(TOOL_CALL_BEFORE, priority=-1_000)
+    def look(ctx):
+        seen.append(ctx.value)
+
+    @agent.guard(TOOL_CALL_BEFORE)
+    def judge(ctx):
+        seen.append(ctx.value)
+        return Ask(f"use {ctx.value.arguments}?") if ctx.value.name == "use" else None
+
+    @agent.on(TOOL_CALL_AFTER)
+    def observe(ctx):
+        if ctx.value.executed.name == "use":
+            seen.append(ctx.value)
+
+    await agent.run("go")
+    calls = [record for record in records if record.event == TOOL_CALL_BEFORE.name]
+
+    assert got == [pat()]
+    assert len(asked) == 1
+    assert len(seen) == 5
+    for shown in (*asked[0], *seen, *calls):
+        assert pat() not in encode(shown).decode()
+
+
+async def test_the_value_decides_whether_arguments_fit():
+    got = []
+
+    def use(key: Annotated[str, Meta(pattern="^gh", max_length=40)]) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    agent = Agent(
+        calling(("give", {}), *[("use", {"key": f"[github-pat-{n}]"}) for n in (1, 2)]),
+        tools=[giving(f"{pat(1)} token={pat(2)}{pat(3)}"), use],
+        components=[RedactSecrets(vault=USE, rules={"github-pat": "ghp_[A-Za-z0-9_]+"})],
+    )
+    await agent.run("go")
+
+    assert got == [pat(1)]
+    assert agent.messages[-2].tool_response.error_type == "invalid_arguments"
+    assert pat(3) not in encode(list(agent.messages)).decode()
+
+
+@pytest.mark.parametrize("order", ["plain, vault", "vault, plain", "vault, vault"])
+async def test_the_order_of_components_does_not_matter(order):
+    got = []
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return f"used {key}"
+
+    components = [RedactSecrets(vault=USE if name == "vault" else ()) for name in order.split(", ")]
+    between = RedactSecrets(only=["aws-access-token"]).restrict(priority=-600).stand_behind()
+    agent = Agent(
+        calling(("give", {}), ("use", {"key": "[github-pat-1]"})),
+        tools=[giving(pat()), use],
+        components=[between, *components],
+    )
+    await agent.run("go")
+
+    assert got == [pat()]
+    assert evened(agent.messages[-2].text) == "used [github-pat-1]"
+
+
+async def test_a_quoted_placeholder_gives_nothing():
+    got, found = [], []
+
+    def read() -> object:
+        """Read what a stranger wrote."""
+        name = found[0]
+        inner, parts = f"deploy with {name}!", [name[:9], name[9:19], name[19:] + "."]
+        resource = Resource(uri="file:///a", blob=b64encode(f"see {name}".encode()).decode())
+        return ToolResponse(
+            content=(*[TextPart(text=one) for one in parts], ResourcePart(resource=resource)),
+            structured={"text": inner, name: [name, quote(name)]},
+            metadata={"seen": name[1:-1]},
+        )
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    tools = [giving(pat()), read, use]
+    async with Agent(
+        ScriptedModel([]), tools=tools, components=[RedactSecrets(vault=USE)]
+    ) as agent:
+        found.append((await agent.call_tool("give")).response.text)
+        response = (await agent.call_tool("read")).response
+        for key in ("".join([part.text for part in response.content[:3]]), found[0]):
+            await agent.call_tool("use", {"key": key})
+
+    assert got == ["[github-pat-1-(quoted)].", pat()]
+    assert found[0][-7:-1] not in encode(response).decode()
+    assert found[0][-7:-1] not in b64decode(response.content[3].resource.blob).decode()
+
+
+async def test_a_stranger_s_name_gives_nothing():
+    got = []
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    tools = [giving(pat()), use]
+    async with Agent(
+        ScriptedModel([]), tools=tools, components=[RedactSecrets(vault=USE)]
+    ) as agent:
+        await agent.call_tool("give")
+        await agent.call_tool("use", {"key": "[github-pat-1] [github-pat-1-aaaaaa]"})
+
+    assert got == ["[github-pat-1] [github-pat-1-aaaaaa]"]
 
 
 def sessions_of(component, tools):
@@ -676,7 +927,7 @@ async def test_sessions_share_no_vault():
         got.append(key)
         return "fine"
 
-    _host, call = sessions_of(RedactSecrets(vault=True), [giving(pat(1)), use])
+    _host, call = sessions_of(RedactSecrets(vault=USE), [giving(pat(1)), use])
     found = await call("one", "give", {})
     await call("two", "use", {"key": found})
     await call("one", "use", {"key": found})
@@ -699,13 +950,36 @@ async def test_a_sub_agent_shares_its_caller_s_vault():
         calling(("give", {}), ("work", {"prompt": "use [github-pat-2]"})),
         bus=bus,
         tools=[giving(f"{pat(1)} {pat(2)}"), worker.as_tool("work")],
-        components=[RedactSecrets(vault=True)],
+        components=[RedactSecrets(vault=USE)],
     )
     await chief.run("go")
 
     assert evened(below.requests[0].messages[-1].text) == "use [github-pat-2]"
     assert got == [pat(2)]
     assert evened(chief.messages[-2].text) == "I used [github-pat-2]"
+
+
+async def test_a_sub_agent_s_answer_can_be_used():
+    got, bus = [], EventBus()
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    worker = Agent(
+        calling(("give", {}), last="it is [github-pat-1]"), bus=bus, tools=[giving(pat())]
+    )
+    chief = Agent(
+        calling(("work", {"prompt": "find it"}), ("use", {"key": "[github-pat-1]"})),
+        bus=bus,
+        tools=[use, worker.as_tool("work")],
+        components=[RedactSecrets(vault=USE)],
+    )
+    await chief.run("go")
+
+    assert evened(chief.messages[2].text) == "it is [github-pat-1]"
+    assert got == [pat()]
 
 
 async def test_parallel_calls_find_their_values():
@@ -732,7 +1006,7 @@ async def test_parallel_calls_find_their_values():
         ]
     )
     secrets = " ".join([pat(at) for at in many])
-    agent = Agent(model, tools=[giving(secrets), use], components=[RedactSecrets(vault=True)])
+    agent = Agent(model, tools=[giving(secrets), use], components=[RedactSecrets(vault=USE)])
     await agent.run("go")
 
     assert got == {at: pat(at) for at in many}
@@ -750,7 +1024,7 @@ async def test_the_vault_is_bounded():
     count, batch = MAX_SECRETS + 40, 50
     batches = [range(at, min(at + batch, count)) for at in range(0, count, batch)]
     results = [" ".join([pat(number) for number in numbers]) for numbers in batches]
-    _host, call = sessions_of(RedactSecrets(vault=True), [giving(*results, pat(0)), use])
+    _host, call = sessions_of(RedactSecrets(vault=USE), [giving(*results, pat(0)), use])
 
     found = " ".join([await call("0", "give", {}) for _ in results]).split()
     await call("0", "use", {"key": found[0]})
@@ -895,7 +1169,10 @@ async def test_a_file_names_it(tmp_path):
         dedent("""
             [[component]]
             use = "redact-secrets"
-            settings = { vault = ["use"], allow = ["x*"], rules = { mine = "<(.+?)>" } }
+            [component.settings]
+            vault = [{ tool = "use", arguments = ["key"] }]
+            allow = ["x*"]
+            rules = { mine = "<(.+?)>" }
         """)
     )
 
@@ -908,7 +1185,7 @@ async def test_a_file_names_it(tmp_path):
 def test_the_proxy_passes_no_secret(tmp_path, environment):
     here = tmp_path / "here"
 
-    with Client(here, environment, "settings = { vault = true }\n") as client:
+    with Client(here, environment, f"settings = {{ vault = {VAULT} }}\n") as client:
         client.ask(1, "resources/read", uri="file:///x")
         client.ask(2, "prompts/get", name="x")
         client.ask(3, "something/else")

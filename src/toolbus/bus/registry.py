@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.dispatch.plans import Verb
     from toolbus.events.catalogue import Event
+
+T = TypeVar("T")
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
@@ -55,11 +57,20 @@ class Registry(Subscribing):
         self._taps = Taps(self._outdate)
         # For components, whose handlers of parameters stand in a row across all agents.
         self.numbers, self.agent_ids = Numbers(), AgentIds()
+        self._shared: dict[Any, Any] = {}
         # For agents that adopt it: who is called later is further in.
         self.depths = count(1)
         self._abandoned: AbandonedThreads | None = None
         # For what is made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
+
+    def shared(self, kind: Callable[[], T]) -> T:
+        """Return the one object of *kind*, a class, that all components on this bus share."""
+        with self._making:
+            if kind not in self._shared:
+                self._shared[kind] = kind()
+            shared: T = self._shared[kind]
+            return shared
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -13,6 +13,7 @@ from toolbus.events.subjects import matches
 from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
+    from toolbus.events.catalogue import Deny
     from toolbus.messages.records import ToolCall, ToolResponse
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ _ARGUMENTS = {
     "adapt_signature": ("spec",),
     "adapt_parameters": ("call",),
     "adapt_response": ("response", "call"),
+    "fill_parameters": ("call",),
 }
 _NO_SCOPE = Scope()
 
@@ -32,16 +34,18 @@ class AdapterContext(Struct, frozen=True):
     """Who speaks while an adapter runs, for a method that takes `ctx`.
 
     *tool* is the tool's spec in force for what the method is given: arguments of a call fit its
-    input schema. It is None if nobody knows the tool.
+    input schema. It is None if nobody knows the tool. *message_id* is that of the message which
+    holds a response.
     """
 
     scope: Scope = _NO_SCOPE
     tool: ToolSpec | None = None
     view: View = "model"
+    message_id: str = ""
 
 
 class ToolAdapter:
-    """A change to some tools; a subclass writes what it needs of the three `adapt_` methods.
+    """A change to some tools; a subclass writes what it needs of the four methods.
 
     Each may be sync or async, and may take one more parameter, `ctx`, an `AdapterContext`; None,
     or the same object, means unchanged. *tools* is a glob pattern of names, or several; a higher
@@ -77,14 +81,23 @@ class ToolAdapter:
     ) -> Adapted[ToolResponse]:
         """Return the response that the model reads; *call* is the call that it answers."""
 
+    def fill_parameters(
+        self, call: ToolCall, *args: Any, **kwargs: Any
+    ) -> Adapted[ToolCall | Deny]:
+        """Return the call with what its tool alone gets, or `Deny`.
+
+        The last step before the tool runs: after all handlers, guards and questions. Neither they
+        nor the ledger, observers and stored copies see what it returns.
+        """
+
 
 def asks_for_context(method: Callable[..., Any]) -> bool:
-    """Tell whether *method*, one of an adapter's three, has a parameter `ctx`."""
+    """Tell whether *method*, one of an adapter's, has a parameter `ctx`."""
     return "ctx" in inspect.signature(method).parameters
 
 
 def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *method*, one of an adapter's three, as one that takes `ctx` in any case."""
+    """Return *method*, one of an adapter's, as one that takes `ctx` in any case."""
     if asks_for_context(method):
         return method
 
@@ -97,14 +110,18 @@ def with_context(method: Callable[..., Any]) -> Callable[..., Any]:
 def misspelt_method(adapter: ToolAdapter) -> str | None:
     """Return which method of *adapter* is never called, as its name is misspelt, or None.
 
-    A name that is near one of ours is taken for it. If the adapter has none of the three, any that
+    A name that is near one of ours is taken for it. If the adapter has none of them, any that
     begins as they do is: a helper would help nobody.
     """
     kind = type(adapter)
     known = [*_ARGUMENTS, "should_adapt"]
     idle = all(getattr(kind, name) is getattr(ToolAdapter, name) for name in _ARGUMENTS)
     for name in sorted(set(dir(kind)).difference(dir(ToolAdapter))):
-        if "adap" in name and not name.startswith("_") and callable(getattr(kind, name)):
+        if (
+            ("adap" in name or "fill" in name)
+            and not name.startswith("_")
+            and callable(getattr(kind, name))
+        ):
             if near := nearest(name, known, 0.8):
                 return f"it has no use for a method {name!r}{near}"
             if idle:
@@ -122,7 +139,7 @@ def adapter_problem(adapter: ToolAdapter) -> str | None:
 
 
 def signature_problem(adapter: ToolAdapter) -> str | None:
-    """Return which of the three methods of *adapter* could never be called, and why, or None."""
+    """Return which method of *adapter* could never be called, and why, or None."""
     for name, arguments in _ARGUMENTS.items():
         signature = inspect.signature(getattr(adapter, name))
         try:

@@ -9,18 +9,24 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
-from toolbus.components.adapters import AdapterContext, asks_for_context
+from toolbus.components.adapters import (
+    AdapterContext,
+    ToolAdapter,
+    asks_for_context,
+    with_context,
+)
 from toolbus.errors import HandlerContractError
-from toolbus.events.catalogue import ToolSpec
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Deny, ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.records import ToolResponse, changed, encode
+from toolbus.tools.calls.filling import ArgumentsFiller
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-    from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.adapters import ToolAdapter
+    from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolCall
 
 T = TypeVar("T")
@@ -44,7 +50,7 @@ class AdapterResult(Struct, Generic[T], frozen=True):
 Running: TypeAlias = "AdapterResult[T] | Coroutine[Any, Any, AdapterResult[T]]"
 
 
-class BoundAdapter:
+class BoundAdapter(ArgumentsFiller):
     """An adapter that is registered in one component, and what is known of it from then on.
 
     As an object it stands for that adapter in that component: the same adapter may be registered
@@ -75,8 +81,31 @@ class BoundAdapter:
         self, ctx: EventContext[Any], response: ToolResponse, call: ToolCall
     ) -> Running[ToolResponse]:
         """Begin to let the adapter change *response*, which answers *call*."""
-        adapter_ctx = AdapterContext(ctx.scope, ctx.tool) if self._response_asks else None
+        adapter_ctx = None
+        if self._response_asks:
+            adapter_ctx = AdapterContext(ctx.scope, ctx.tool, message_id=ctx.value.id)
         return self._begin(ctx, call.name, adapter_ctx, self.adapter.adapt_response, response, call)
+
+    @property
+    def fills(self) -> bool:
+        """Whether the adapter has a `fill_parameters` of its own."""
+        return type(self.adapter).fill_parameters is not ToolAdapter.fill_parameters
+
+    async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
+        """Return *call* as the adapter fills it, or why its tool, that of *spec*, gets nothing."""
+        ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope, tool=spec)
+        try:
+            if not self.adapter.should_adapt(call.name):
+                return call
+            method = with_context(self.adapter.fill_parameters)
+            new = method(call, ctx=AdapterContext(scope, spec))
+            new = await new if isawaitable(new) else new
+            return new if isinstance(new, Deny) else self._accept(ctx, call, new)
+        except BaseException as error:  # noqa: BLE001 - what passes is raised again
+            result = self._fail(ctx, call, error)
+        if result.withhold:
+            return Deny(f"adapter {self.adapter.name!r} {result.failed}", result.detail)
+        return call
 
     def advertise(
         self, specs: Iterable[ToolSpec], results: Iterable[AdapterResult[ToolSpec]]

@@ -35,6 +35,15 @@ class Numbered(Protocol):
         """Forget all that has a higher number than *numbers* say."""
 
 
+class Joining(Protocol):
+    """The placeholders of one session, which may have taken over what is kept of them."""
+
+    numbers: dict[str, int]
+    suffix: str
+    lock: LoopLock
+    joined: bool
+
+
 async def agree(registry: Numbered, work: Callable[[], Awaitable[T]], state: State | None) -> T:
     """Return what *work* returns, once the numbers that it gave are the session's in *state*.
 
@@ -65,6 +74,20 @@ async def agree(registry: Numbered, work: Callable[[], Awaitable[T]], state: Sta
             registry.undo(before)
             registry.numbers, registry.suffix = _highest(before, claim.theirs), claim.suffix
             aside = claim.aside
+
+
+async def join(registry: Joining, state: State | None) -> None:
+    """Take over what is kept for the session in *state*, once; the first process begins it.
+
+    So *registry* knows the suffix before it has given any number. Raises `StoreError`.
+    """
+    if registry.joined or state is None:
+        return
+    async with registry.lock.here():
+        claim = _Claim(registry.numbers, {}, registry.suffix)
+        await state.update(claim)
+        registry.numbers = _highest(registry.numbers, claim.theirs)
+        registry.suffix, registry.joined = claim.suffix, True
 
 
 class _Claim:

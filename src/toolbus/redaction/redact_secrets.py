@@ -64,9 +64,7 @@ from __future__ import annotations
 # A configuration reads the hints of the constructor while the program runs.
 from collections.abc import Mapping, Sequence  # noqa: TC003
 from functools import partial
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
@@ -75,33 +73,31 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
-    MODEL_CALL_BEFORE,
     Deny,
 )
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
-from toolbus.messages.text_walker import (
-    rewrite_message,
-    rewrite_response,
-    updated,
-)
+from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
+from toolbus.redaction.secrets.secret_registry import SessionRegistries
+from toolbus.redaction.secrets.vault import Vault, vault_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
+    from toolbus.components.host import Host
     from toolbus.components.state import State
-    from toolbus.events.catalogue import ModelRequest, Scope
+    from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
 
-_EARLIEST, _LATEST = 1_000, -1_000
-"""Before anybody refuses a message; after all that others add to a copy for the store."""
+_LATEST = -1_000
+"""After all that others add to a copy for the store."""
 
 _NUMBERS = "redact-secrets"
 """The name of what is kept for a session."""
@@ -120,8 +116,8 @@ class RedactSecrets(AgentComponent):
         without: names of rules to leave out.
         rules: your own, by name: expressions in RE2's syntax, whose first group is the secret.
         allow: values, exact or as glob patterns, that are no secrets.
-        vault: whether tools get the values of the placeholders in their arguments; or patterns
-            of the tools that do.
+        vault: which tools get values in place of placeholders, and at which arguments: mappings
+            or `VaultEntry`s with `tool`, a glob, `arguments`, names or dotted paths, and `i_know`.
         prompts: take secrets out of what users and the system say as well, before the model
             reads it. With a vault, that of a sub-agent, whose user is an agent, always is.
         max_chars: of text in one result; a larger one is withheld.
@@ -139,14 +135,15 @@ class RedactSecrets(AgentComponent):
         without: Sequence[str] = (),
         rules: Mapping[str, str] | None = None,
         allow: Sequence[str] = (),
-        vault: bool | Sequence[str] | str = False,
+        vault: Any = (),
         prompts: bool = False,
         max_chars: int = 8_000_000,
         max_seconds: float = 5.0,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._vault = ToolSelector(("*" if vault else ()) if isinstance(vault, bool) else vault)
+        entries = vault_entries(vault)
+        self._vault = Vault(entries) if entries else None
         self._prompts = prompts
         for name, limit in (("max_chars", max_chars), ("max_seconds", max_seconds)):
             if limit <= 0:
@@ -155,27 +152,8 @@ class RedactSecrets(AgentComponent):
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
         self._results = _Results(self._redactor, ToolSelector(tools), self.numbers)
         self.register_tool_adapter(self._results)
-        if self._vault.patterns:
-            self.register_tool_adapter(_Vault(self._redactor, self._vault.patterns))
-
-    @on(MODEL_CALL_BEFORE)
-    def note_placeholders(self, ctx: EventContext[ModelRequest]) -> None:
-        """Learn which placeholders a resumed session has from a former process."""
-        self._redactor.note(_session(ctx.scope), ctx.value.messages)
-
-    @on(MESSAGE_APPEND_BEFORE, priority=_EARLIEST, on_error="closed")
-    async def take_back(self, ctx: EventContext[Message]) -> Message | None:
-        """Take what the vault gave out of the facts of a call: they outlive a refused result."""
-        message = ctx.value
-        if not (
-            self._vault.patterns and isinstance(message, ToolMessage) and message.tool_response
-        ):
-            return None
-        cleaned = await self._cleaned(ctx, _rewrite_parameters, look=False)
-        if not isinstance(cleaned, Deny):
-            return cleaned
-        # Not a refusal: that tells the parameters, which nobody has looked through.
-        return message.with_tool_response(replace(message.tool_response, parameters=None))
+        if self._vault is not None:
+            self.register_tool_adapter(_Giver(self._redactor, self._vault))
 
     @on(MESSAGE_APPEND_BEFORE, priority=_LATEST, on_error="closed")
     async def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
@@ -185,11 +163,14 @@ class RedactSecrets(AgentComponent):
             if message.tool_response is not None and not message.metadata:
                 return None
         elif isinstance(message, AssistantMessage):
-            if not self._vault.patterns:
+            if self._vault is None:
                 return None
-        elif not (self._prompts or (self._vault.patterns and ctx.scope.lineage)):
+        elif not (self._prompts or (self._vault and ctx.scope.lineage)):
             return None
-        return await self._cleaned(ctx)
+        cleaned = await self._cleaned(ctx)
+        if self._vault and ctx.scope.lineage and isinstance(message, AssistantMessage):
+            self._note_answer(ctx.scope, message if cleaned is None else cleaned)
+        return cleaned
 
     @on(MESSAGE_PERSIST_BEFORE, priority=_LATEST, on_error="closed")
     async def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
@@ -201,16 +182,28 @@ class RedactSecrets(AgentComponent):
         """Return where the numbers of placeholders are kept, for all components of its kind."""
         return None if self.host is None else self.host.state(_NUMBERS, scope, shared=True)
 
+    def _note_answer(self, scope: Scope, message: Message | Deny) -> None:
+        """Note which placeholders a sub-agent's model said: its caller may read them."""
+        if isinstance(message, AssistantMessage):
+            registry = self._redactor.registries.of(_session(scope))
+            registry.note_answer(scope.session_id.rpartition("/")[0], message.text)
+
+    def _subscribe_adapters(self, agent: Host) -> None:
+        super()._subscribe_adapters(agent)
+        # Whichever of them comes first finds a secret, and a vault has to know it.
+        shared = self._redactor.registries = agent.bus.shared(SessionRegistries)
+        if self._vault is not None:
+            shared.vaults.add(self)
+            self._undo += (partial(shared.vaults.discard, self),)
+
     async def _cleaned(
         self,
         ctx: EventContext[Message],
         walk: Callable[[Message, TextVisitor], Message] = rewrite_message,
-        *,
-        look: bool = True,
     ) -> Message | Deny | None:
         try:
             new = await self._redactor.clean_agreed(
-                _session(ctx.scope), ctx.value, walk, self.numbers(ctx.scope), look=look
+                _session(ctx.scope), ctx.value, walk, self.numbers(ctx.scope)
             )
         except UnexaminedError as error:
             return Deny(_withheld(error))
@@ -235,11 +228,13 @@ class _Results(ToolAdapter):
         self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
     ) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
+        state, session = self._numbers(ctx.scope), _session(ctx.scope)
+        if self._redactor.registries.vaults:
+            ids = ctx.message_id, f"{ctx.scope.session_id}/{call.id}"
+            response = await self._redactor.unquoted(session, response, state, ids)
         look = self._examined.matches(call.name)
         stream = call.name if ctx.tool is None and _STREAMS.matches(call.name) else None
-        session = _session(ctx.scope)
         try:
-            state = self._numbers(ctx.scope)
             new = await self._redactor.clean_agreed(
                 session, response, rewrite_response, state, look=look, stream=stream
             )
@@ -249,26 +244,19 @@ class _Results(ToolAdapter):
         return new
 
 
-class _Vault(ToolAdapter):
-    """Gives tools the values of the placeholders in their arguments."""
+class _Giver(ToolAdapter):
+    """Gives tools the values of placeholders, where *vault* allows it."""
 
     name = "RedactSecrets.vault"
 
-    def __init__(self, redactor: Redactor, patterns: tuple[str, ...]) -> None:
-        self._redactor, self.tools = redactor, patterns
+    def __init__(self, redactor: Redactor, vault: Vault) -> None:
+        self._redactor, self._vault, self.tools = redactor, vault, vault.tools
 
-    def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall:
-        """Return *call* with the values."""
-        return self._redactor.restore(_session(ctx.scope), call)
-
-
-def _rewrite_parameters(message: Message, visitor: TextVisitor) -> Message:
-    """Return *message* with nothing rewritten but the parameters that its tool ran with."""
-    if not isinstance(message, ToolMessage) or message.tool_response is None:
-        return message
-    response = message.tool_response
-    response = updated(response, parameters=visitor.json(response.parameters))
-    return updated(message, tool_response=response)
+    async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
+        """Return *call* with the values, or why its tool gets none."""
+        filled = await self._redactor.filled(_session(ctx.scope), call, self._vault)
+        objection = None if filled is call else self._vault.objection(call, ctx.tool)
+        return filled if objection is None else Deny(objection)
 
 
 def _session(scope: Scope) -> str:

@@ -11,8 +11,9 @@ from toolbus.redaction.personal.emails import EMAIL, EMAIL_WORDS, find_emails
 from toolbus.redaction.personal.identities import Identities, words
 from toolbus.redaction.personal.identity_forms import COUNTRIES
 from toolbus.redaction.personal.lines import lines_with
-from toolbus.redaction.personal.matches import merged
+from toolbus.redaction.personal.matches import located, merged
 from toolbus.redaction.personal.phones import PHONE, PHONE_WORDS, Phones
+from toolbus.redaction.personal.readings import readings
 from toolbus.redaction.personal.words import TextTopics, Vocabulary
 
 if TYPE_CHECKING:
@@ -95,17 +96,18 @@ class Detector:
         """Return what is in *text*, in order; of what overlaps, the whole. In slices, as above."""
         appraisal = appraisal or Appraisal()
         matches: list[PersonalDataMatch] = []
-        topics = TextTopics(self._vocabulary, text, key)
-        for spot, finders in self._finders:
-            for line in lines_with(spot, text, topics):
-                for find in finders:
-                    matches += [
-                        match
-                        for match in find(line, appraisal)
-                        if match.end <= line.sure and not self._allows(text, match)
-                    ]
-                appraisal.check()
-                yield
+        for reading in readings(text):
+            topics = TextTopics(self._vocabulary, reading.text, key)
+            for spot, finders in self._finders:
+                for line in lines_with(spot, reading.text, topics):
+                    for find in finders:
+                        matches += [
+                            located(match, reading)
+                            for match in find(line, appraisal)
+                            if match.end <= line.sure and not self._allows(reading.text, match)
+                        ]
+                    appraisal.check()
+                    yield
         return merged(matches)
 
     def _allows(self, text: str, match: PersonalDataMatch) -> bool:

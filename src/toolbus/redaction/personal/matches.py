@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolbus.redaction.personal.lines import Line
 
+if TYPE_CHECKING:
+    from toolbus.redaction.personal.readings import TextReading
+
 
 class PersonalDataMatch(Struct, frozen=True):
-    """What stands in a text from *start* to *end*; *value* is the same however it is written."""
+    """What stands in a text from *start* to *end*; *value* is the same however it is written.
+
+    *depth* is that of the reading in which it was found.
+    """
 
     start: int
     end: int
     kind: str
     value: str
+    depth: int = 0
 
 
 Judge: TypeAlias = Callable[[re.Match[str], Line], tuple[str, int] | None]
@@ -54,18 +62,39 @@ def ends_of(match: re.Match[str]) -> Iterator[int]:
 def merged(matches: Iterable[PersonalDataMatch]) -> list[PersonalDataMatch]:
     """Return *matches* in order of place; of those that overlap one, which covers them all.
 
-    It is what the longest of them is, of two as long the first of *matches*.
+    It is what the deepest of them is, of those the longest, and of two as long the first.
     """
     chosen: list[PersonalDataMatch] = []
-    longest = 0
+    is_alone, size = True, 0
     for match in sorted(matches, key=lambda match: (match.start, match.start - match.end)):
-        size = match.end - match.start
-        if not chosen or match.start >= chosen[-1].end:
+        if not chosen or match.start >= chosen[-1].end or (is_alone and _cleans(match, chosen[-1])):
+            if chosen and match.start < chosen[-1].end:
+                chosen.pop()
             chosen.append(match)
-            longest = size
+            is_alone, size = True, match.end - match.start
             continue
-        widest = match if size > longest else chosen[-1]
-        start, end = chosen[-1].start, max(chosen[-1].end, match.end)
-        chosen[-1] = PersonalDataMatch(start, end, widest.kind, widest.value)
-        longest = max(longest, size)
+        previous = decisive = chosen.pop()
+        if (match.depth, match.end - match.start) > (previous.depth, size):
+            decisive, size = match, match.end - match.start
+        end = max(previous.end, match.end)
+        chosen.append(replace(decisive, start=previous.start, end=end))
+        is_alone = False
     return chosen
+
+
+def _cleans(match: PersonalDataMatch, wider: PersonalDataMatch) -> bool:
+    """Tell whether *match* is *wider* without what a deeper reading knows to be an escape."""
+    return (
+        match.kind == wider.kind
+        and match.depth > wider.depth
+        and wider.start <= match.start
+        and match.end <= wider.end
+    )
+
+
+def located(match: PersonalDataMatch, reading: TextReading) -> PersonalDataMatch:
+    """Return *match*, which was found in *reading*, where it stands in the text itself."""
+    if not reading.depth:
+        return match
+    start, end = reading.span(match.start, match.end)
+    return replace(match, start=start, end=end, depth=reading.depth)

@@ -158,6 +158,8 @@ class _NumberingPlan:
         return self._any.fullmatch(digits) is not None or self._any.fullmatch(bare) is not None
 
     def _is_grouped(self, text: str, number: Any) -> bool:
+        if self._prefix == "1" and _AMERICAN.fullmatch(text):
+            return True
         usual = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
         if re.findall("[0-9]+", usual) == re.findall("[0-9]+", text):
             return True

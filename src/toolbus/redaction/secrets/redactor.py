@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from toolbus.messages.text_walker import TextMapper, rewrite_call, rewrite_message
-from toolbus.redaction.numbering import agree
-from toolbus.redaction.secrets.collecting import SecretVisitor
+from toolbus.messages.text_walker import rewrite_response
+from toolbus.redaction.numbering import agree, join
 from toolbus.redaction.secrets.examination import Examination, Sight
 from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
+from toolbus.redaction.secrets.quoting import Unquoter
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from toolbus.components.state import State
-    from toolbus.messages.records import Message, ToolCall
+    from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.engine import Engine
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
+    from toolbus.redaction.secrets.vault import Vault
 
 T = TypeVar("T")
 
@@ -50,8 +50,6 @@ class Redactor:
         self.registries = SessionRegistries()
         limits = ScanLimits(chars, seconds, clock)
         self._looking, self._knowing = Sight(engine, allow, limits), Sight(None, allow, limits)
-        # Threads may dispatch at the same time.
-        self._lock = RLock()
 
     def clean(
         self,
@@ -67,7 +65,7 @@ class Redactor:
         *walk* takes a visitor over its texts. Without *look* only those that are known are taken
         out. Records of one *stream* follow each other. Raises `UnexaminedError`.
         """
-        with self._lock:
+        with self.registries.lock:
             registry = self.registries.of(session)
             sight = self._looking if look else self._knowing
             examination = Examination(record, walk, registry, sight, stream)
@@ -90,8 +88,7 @@ class Redactor:
         The event loop turns meanwhile; records of one session wait for each other. Cancelled, it
         has found nothing. Raises `UnexaminedError` and `StoreError`.
         """
-        with self._lock:
-            registry = self.registries.of(session)
+        registry = self._registry(session)
         sight = self._looking if look else self._knowing
 
         async def work() -> T | UnexaminedError:
@@ -118,36 +115,41 @@ class Redactor:
                     await asyncio.sleep(0)
                     until = time.monotonic() + _SLICE
         finally:
-            with self._lock:
+            with self.registries.lock:
                 slices.close()
 
     def _runs_on(self, slices: Generator[None, None, None]) -> bool:
         """Run the next of *slices*, and tell whether there was any."""
-        with self._lock:
+        with self.registries.lock:
             return next(slices, _END) is not _END
 
-    def restore(self, session: str, call: ToolCall) -> ToolCall:
-        """Return *call* with values where placeholders of *session* stand."""
-        with self._lock:
-            return rewrite_call(call, TextMapper(self.registries.of(session).restored))
+    async def filled(self, session: str, call: ToolCall, vault: Vault) -> ToolCall:
+        """Return *call* with values of *session* where *vault* allows it."""
+        registry = self._registry(session)
+        # Not while a record is examined: what was given out is known from here on.
+        async with registry.lock.here():
+            with self.registries.lock:
+                filled = vault.filled(call, registry.restored)
+                registry.shrink()
+                return filled
 
-    def note(self, session: str, messages: tuple[Message, ...]) -> None:
-        """Note the placeholders in the *messages* that *session* had before we knew of it, once."""
-        with self._lock:
-            registry = self.registries.of(session)
-            if not registry.noted:
-                registry.noted = True
-                for message in messages:
-                    rewrite_message(message, _Noter(registry))
+    async def unquoted(
+        self, session: str, response: ToolResponse, state: State | None, ids: tuple[str, str]
+    ) -> ToolResponse:
+        """Return *response*, as its tool gave it, with no placeholder of *session*.
 
+        *ids* are that of its message, and that of the session of sub-agents that it may be an
+        answer of, less the last part. What a component has cleaned stays, and so do placeholders
+        that such a sub-agent said. Raises `StoreError`.
+        """
+        registry, (message_id, caller) = self._registry(session), ids
+        await join(registry, state)
+        with self.registries.lock:
+            if not registry.is_new(message_id):
+                return response
+            unquoter = Unquoter(registry.suffix, registry.answered(caller))
+            return rewrite_response(response, unquoter, parameters=False)
 
-class _Noter(SecretVisitor):
-    """Tells *registry* of the placeholders that stand in texts."""
-
-    def __init__(self, registry: SecretRegistry) -> None:
-        self._note = registry.note
-
-    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        for text in texts:
-            self._note(text)
-        return texts
+    def _registry(self, session: str) -> SecretRegistry:
+        with self.registries.lock:
+            return self.registries.of(session)

@@ -52,9 +52,6 @@ class Scanner:
 
     def look(self, collected: Collector, *, again: bool) -> Iterator[None]:
         """Look at all that was *collected*; *again*, near placeholders only at what has changed."""
-        for text in [*(text for group in collected.groups for text in group), *collected.values]:
-            self._registry.note(text)
-            yield
         count = len(self._secrets)
         if self._engine is not None:
             # First by all rules: what is found in the last text may stand in the first as well.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakSet
 
 from msgspec import Struct
 
@@ -18,9 +20,11 @@ from toolbus.redaction.secrets.secret_search import SecretSearch
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from toolbus.redaction.secrets.engine import Hit, Spans
+
+T = TypeVar("T")
 
 MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 256, 65_536, 256
 """Known secrets and letters of them that are kept for a session, and sessions; the oldest go."""
@@ -28,7 +32,7 @@ MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 256, 65_536, 256
 MAX_ASSUMED, MAX_ASSUMED_CHARS = 1_024, 262_144
 """The same for what is only assumed: it is not searched for, so more of it costs no time."""
 
-_TAKEN, _STREAMS = 10_000, 16
+_STREAMS, _REMEMBERED = 16, 1_024
 
 
 class Secret(Struct, frozen=True):
@@ -50,12 +54,12 @@ class SecretRegistry:
         self._assumed = _LatestSecrets(MAX_ASSUMED, MAX_ASSUMED_CHARS)
         self._by_form: dict[str, Secret] = {}
         self.numbers: dict[str, int] = {}
-        self.suffix = new_suffix()
+        self.suffix, self.joined = new_suffix(), False
         self.lock = LoopLock()
-        self._taken: OrderedDict[str, None] = OrderedDict()
         self._search = SecretSearch()
         self._tails: OrderedDict[str, str] = OrderedDict()
-        self.noted = False
+        self._incoming: OrderedDict[str, None] = OrderedDict()
+        self._answers: OrderedDict[str, set[str]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known) + len(self._assumed)
@@ -70,14 +74,6 @@ class SecretRegistry:
         It is looked at, and None is given between, as in `Engine.find`.
         """
         return self._search.find(data, spans)
-
-    def note(self, text: str) -> None:
-        """Remember what *text* calls a placeholder and is none of ours: that name is taken."""
-        for name in placeholders_in(text):
-            if name not in self._known and name not in self._assumed:
-                self._taken[name] = None
-        while len(self._taken) > _TAKEN:
-            self._taken.popitem(last=False)
 
     def placeholder(
         self, value: str, rule: str, also: str | None = None, *, assumed: bool = False
@@ -113,16 +109,32 @@ class SecretRegistry:
         """Return *text* with the values in place of their placeholders, which are known now."""
         return restored(text, self._value)
 
+    def is_new(self, message_id: str) -> bool:
+        """Tell whether what a tool returned comes for the first time in the message *message_id*.
+
+        What one component made of it comes to the next one, with placeholders in it.
+        """
+        is_new = message_id not in self._incoming
+        if message_id:
+            _remember(self._incoming, message_id, None)
+        return is_new
+
+    def note_answer(self, caller: str, text: str) -> None:
+        """Note the placeholders that a sub-agent said in *text*; *caller* says who called it."""
+        if names := placeholders_in(text):
+            _remember(self._answers, caller, {*names, *self._answers.get(caller, ())})
+
+    def answered(self, caller: str) -> Collection[str]:
+        """Return the placeholders that sub-agents of *caller* have said, once."""
+        return self._answers.pop(caller, ())
+
     def tail(self, stream: str) -> str:
         """Return what the latest text of *stream* ended with."""
         return self._tails.get(stream, "")
 
     def follow(self, stream: str, tail: str) -> None:
         """Remember what the latest text of *stream* ended with."""
-        self._tails[stream] = tail
-        self._tails.move_to_end(stream)
-        while len(self._tails) > _STREAMS:
-            self._tails.popitem(last=False)
+        _remember(self._tails, stream, tail, _STREAMS)
 
     def _value(self, placeholder: str) -> str | None:
         secret = self._known.get(placeholder) or self._assumed.get(placeholder)
@@ -159,11 +171,8 @@ class SecretRegistry:
             self._search.remove(form)
 
     def _new(self, rule: str) -> Placeholder:
-        number = self.numbers.get(rule, 0) + 1
-        while str(placeholder := Placeholder(rule, number, self.suffix)) in self._taken:
-            number += 1
-        self.numbers[rule] = number
-        return placeholder
+        number = self.numbers[rule] = self.numbers.get(rule, 0) + 1
+        return Placeholder(rule, number, self.suffix)
 
 
 class _LatestSecrets:
@@ -204,10 +213,16 @@ class _LatestSecrets:
 
 
 class SessionRegistries:
-    """A registry for each session; the sessions that spoke last have one."""
+    """A registry for each session; the sessions that spoke last have one.
+
+    All components of a bus share them, so that a vault has what another component found. *vaults*
+    are those that give values out. Threads hold the *lock* while they use a registry.
+    """
 
     def __init__(self) -> None:
         self._registries: OrderedDict[str, SecretRegistry] = OrderedDict()
+        self.vaults: WeakSet[object] = WeakSet()
+        self.lock = RLock()
 
     def __len__(self) -> int:
         return len(self._registries)
@@ -219,3 +234,11 @@ class SessionRegistries:
         while len(self._registries) > MAX_SESSIONS:
             self._registries.popitem(last=False)
         return registry
+
+
+def _remember(memory: OrderedDict[str, T], key: str, value: T, limit: int = _REMEMBERED) -> None:
+    """Put *value* into *memory*, which keeps the latest *limit* of all."""
+    memory[key] = value
+    memory.move_to_end(key)
+    while len(memory) > limit:
+        memory.popitem(last=False)

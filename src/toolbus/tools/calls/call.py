@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from toolbus.errors import DeadlineError, HandlerError
@@ -11,14 +10,16 @@ from toolbus.events.catalogue import (
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
     Ask,
+    Deny,
     Retry,
-    ToolCallFailure,
     ToolCallOutcome,
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
 from toolbus.tools.calls.execution import execute, failure
+from toolbus.tools.calls.filling import fill, fillers_of, fit_filled
+from toolbus.tools.calls.recovery import failure_of, may_retry
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
 if TYPE_CHECKING:
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.environment import CallEnvironment
+    from toolbus.tools.calls.filling import ArgumentsFiller
     from toolbus.tools.calls.table import Signal, State
     from toolbus.tools.definitions import Tool
-
-logger = logging.getLogger("toolbus")
 
 _NO_RESPONSE, _NO_QUESTION = ToolResponse(), Ask("")
 
@@ -64,6 +64,7 @@ class CallInProgress:
         self._ask = _NO_QUESTION
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
+        self._fillers: tuple[ArgumentsFiller, ...] = ()
         self._attempts, self._started = 0, environment.clock()
         self._walker: asyncio.Task[Any] | None = None
         self._stopped = self._again = False
@@ -164,6 +165,7 @@ class CallInProgress:
             signatures=advertised.spec_for if advertised else None,
         )
         self.call, self._answer = context.value, context.answer
+        self._fillers = fillers_of(context) if context.steps else ()
         if context.rejected:
             blame, reason = context.rejected.handler, context.rejected.reason
             self._fail(f"handler {blame!r} broke the arguments: {reason}", "invalid_arguments")
@@ -204,8 +206,20 @@ class CallInProgress:
         self._fail(text, "unknown_tool")
         return "unknown"
 
-    def _validate(self) -> Signal:
-        self._values, problem = self._environment.check.fit(self.call)
+    def _validate(self) -> Signal | Awaitable[Signal]:
+        return self._fill() if self._fillers else self._fit(self.call)
+
+    async def _fill(self) -> Signal:
+        """Let fillers put in what the tool alone gets, and validate that."""
+        spec = cast("Tool", self._tool).spec
+        filled = await fill(self._fillers, self.call, self._environment.scope, spec)
+        if not isinstance(filled, Deny):
+            return self._fit(filled)
+        self._fail(filled.reason, "denied")
+        return "denied"
+
+    def _fit(self, call: ToolCall) -> Signal:
+        self._values, problem = fit_filled(self._environment.check, call, self.call)
         if problem is None:
             return "valid"
         self._fail(f"invalid arguments: {problem}", "invalid_arguments")
@@ -216,7 +230,7 @@ class CallInProgress:
         self._attempts += 1
         self.executed = self.call
         # What it got the first time it may have changed.
-        if self._attempts > 1 and self._validate() != "valid":
+        if self._attempts > 1 and not await self._is_still_valid():
             return "failed"
         context = self._environment.context_of(self.call)
         try:
@@ -233,9 +247,13 @@ class CallInProgress:
         self._response = ending.response
         return "failed" if self._response.is_error else "returned"
 
+    async def _is_still_valid(self) -> bool:
+        signal = self._validate()
+        return (signal if isinstance(signal, str) else await signal) == "valid"
+
     async def _recover(self) -> Signal:
         tool, environment = cast("Tool", self._tool), self._environment
-        failed = _failure_of(self.outcome)
+        failed = failure_of(self.outcome)
         bus, scope = environment.bus, environment.scope
         context = await bus.apply(TOOL_CALL_ERROR, failed, scope=scope, tool=tool.spec)
         if context.denied is not None:
@@ -243,7 +261,7 @@ class CallInProgress:
         match context.answer:
             case ToolResponse() as fallback:
                 self._response = fallback
-            case Retry(delay=delay) if _may_retry(tool, self._attempts, environment.max_attempts):
+            case Retry(delay=delay) if may_retry(tool, self._attempts, environment.max_attempts):
                 await asyncio.sleep(delay)
                 return "again"
             case _:
@@ -277,24 +295,3 @@ class CallInProgress:
         "failed": _recover,
         "overdue": _recover,
     }
-
-
-def _failure_of(outcome: ToolCallOutcome) -> ToolCallFailure:
-    return ToolCallFailure(
-        call=outcome.executed or outcome.requested,
-        response=outcome.response,
-        error_type=outcome.response.error_type or "error",
-        error_text=outcome.response.text,
-        attempts=outcome.attempts,
-    )
-
-
-def _may_retry(tool: Tool, attempts: int, max_attempts: int) -> bool:
-    """Tell whether *tool* may run again; why not is logged."""
-    reason = f"{attempts} attempts were made"
-    if not tool.idempotent:
-        reason = "it is not marked idempotent"
-    elif attempts < max_attempts:
-        return True
-    logger.warning("no retry of tool %r: %s", tool.spec.name, reason)
-    return False

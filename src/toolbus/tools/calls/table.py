@@ -13,6 +13,7 @@
 | permitted | known | known |
 | permitted | unknown | *unknown_tool* |
 | known | valid | running |
+| known | denied | *denied* |
 | known | invalid | *invalid_arguments* |
 | running | returned | *ok* |
 | running | failed | failed |
@@ -65,8 +66,8 @@ TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
     "asking": {"allowed": "permitted", "answered": "answered", "denied": "denied"},
     # The final name was looked up.
     "permitted": {"known": "known", "unknown": "unknown_tool"},
-    # The final arguments were validated.
-    "known": {"valid": "running", "invalid": "invalid_arguments"},
+    # What the tool alone gets was filled in, and the arguments were validated.
+    "known": {"valid": "running", "denied": "denied", "invalid": "invalid_arguments"},
     # The tool ran.
     "running": {"returned": "ok", "failed": "failed", "timed_out": "overdue"},
     # Handlers of the error have spoken: a fallback or the error itself settles it.
