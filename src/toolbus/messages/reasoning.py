@@ -78,11 +78,11 @@ def without_broken_seals(
     for part in before:
         if part.is_sealed:
             sealed.setdefault(_seal(part), set()).add(part.text)
-    kept = [
+    honest = [
         part.without_seal() if part.text not in sealed.get(_seal(part), {part.text}) else part
         for part in after
     ]
-    return after if all(map(is_, kept, after)) else tuple(kept)
+    return after if all(map(is_, honest, after)) else tuple(honest)
 
 
 def _seal(part: ReasoningPart) -> object:
