@@ -59,8 +59,6 @@ KNOWN_FORMATS = (
         rf"(?i)(?:pagerduty|pager_duty|\bpd)[\w.-]{{0,16}}{_IS}(u\+[\w+-]{{18}})",
     ),
     BuiltinRule("authorization-header", _AUTHORIZATION),
-    # Of Vault before 1.10; a member of an object is written alike.
-    BuiltinRule("vault-legacy-token", f"{BEFORE}(s\\.[A-Za-z0-9]{{24}}){after('')}", loose=True),
     # A word, "_", and random letters and digits: the shape that GitHub made known.
     BuiltinRule(
         "prefixed-token",
