@@ -64,7 +64,7 @@ class Collector(SecretVisitor):
         """Gather what stands in *text* in base64, as a text of its own: of that, no more."""
         if text not in self.encoded and (inner := tuple(encoded_texts(text.encode()))):
             self.encoded[text] = inner
-            self.groups.update({(one.text,): None for one in inner})
+            self.groups.update({(encoded.text,): None for encoded in inner})
 
     def _count(self, chars: int) -> None:
         self._chars += chars
