@@ -38,11 +38,16 @@ Its limits:
 - A secret of no known format that stands alone, such as a password in a sentence, is not found; a
   simple password, such as letmein123, not even beside its name. Of published examples of vendors
   that no list of ours names, 28 % were missed.
-- Pictures (but SVG), sounds, and blobs that are no text in UTF-8 are not looked into, nor are
-  archives and ciphers.
-- Only secrets that were found once are found encoded. Base64 that is broken into lines, and values
-  in other encodings, are not. What is cut into several messages is found only in a stream of an MCP
-  server's notifications, and there its first piece has gone.
+- Pictures (but SVG), sounds, and blobs that are no text in UTF-8, UTF-16 or one byte a letter are
+  not looked into, nor are archives and ciphers.
+- Base64 is read where it is a text, one level deep; otherwise only secrets that were found once are
+  found encoded. Who means to hide one from it can: reversed, spaced, in look-alike letters, in
+  base64 of base64, in another code or compressed, it is not found.
+- What is cut is found at a line's end only if it was found whole before, or the line ends in a
+  backslash. Of what is cut into two results of one tool (pages of a file, notifications of a
+  server) the first piece has gone; the second is taken out if the first is the very end of the
+  result before, and the whole has a known format or was found before. It may end with the 16 tools
+  that spoke last.
 - Short passwords and words are taken out where they are found, and not where they stand alone.
 - Handlers that look at a call itself (`TOOL_CALL_BEFORE`, `_ERROR`, `_AFTER`, a tap or a recorder
   that keeps values, `keep_originals=True`), an approver, and a tool's own logs and progress see
@@ -101,9 +106,6 @@ _LATEST = -1_000
 
 _NUMBERS = "redact-secrets"
 """The name of what is kept for a session."""
-
-_STREAMS = ToolSelector("notifications/*")
-"""Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
 
 
 class RedactSecrets(AgentComponent):
@@ -233,10 +235,9 @@ class _Results(ToolAdapter):
             ids = ctx.message_id, f"{ctx.scope.session_id}/{call.id}"
             response = await self._redactor.unquoted(session, response, state, ids)
         look = self._examined.matches(call.name)
-        stream = call.name if ctx.tool is None and _STREAMS.matches(call.name) else None
         try:
             new = await self._redactor.clean_agreed(
-                session, response, rewrite_response, state, look=look, stream=stream
+                session, response, rewrite_response, state, look=look, stream=call.name
             )
         except UnexaminedError as error:
             return _stand_in(response, _withheld(error))
