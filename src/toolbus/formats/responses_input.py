@@ -92,8 +92,8 @@ def _message(item: Any, message_id: str, names: ToolNames, path: str) -> Message
             text = "\n".join([part.text for part in texts])
             return SystemMessage(id=message_id, content=text, metadata=facts)
         case {"role": "user", "content": content}:
-            said = content if isinstance(content, str) else _parts(content, path)
-            return UserMessage(id=message_id, content=said)
+            parts = content if isinstance(content, str) else _parts(content, path)
+            return UserMessage(id=message_id, content=parts)
         case {"type": "function_call_output", "call_id": str(call_id), "output": output}:
             response = ToolResponse(_parts(output, f"{path}.output"))
             return ToolMessage(
