@@ -1200,16 +1200,76 @@ def test_the_proxy_passes_no_secret(tmp_path, environment):
     assert json.loads((here / "used.json").read_text()) == {"key": pat(22)}
 
 
+def recorded(here, *messages):
+    lines = [HeaderLine(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
+    lines.append(EndLine(messages=len(messages), records=0))
+    (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
+
+
 def test_a_replay_shows_what_would_change(tmp_path, command):
     here = tmp_path / "here"
     (here / "toolbus.toml").write_text('[[component]]\nuse = "redact-secrets"\n')
     asked = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="read"),))
-    messages = UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t")
-    lines = [HeaderLine(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
-    lines.append(EndLine(messages=3, records=0))
-    (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
+    recorded(here, UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t"))
 
     done = command("replay", "log.jsonl", "--with", "toolbus.toml")
 
     assert done.returncode == 0, done.stderr
     assert "[github-pat-1]" in evened(done.stdout)
+
+
+JUDGE = """
+from toolbus import Agent, Deny, UserMessage
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_secrets import RedactSecrets
+
+agent = Agent(ScriptedModel([]), components=[RedactSecrets()])
+
+@agent.guard(TOOL_CALL_BEFORE)
+def judge(ctx):
+    return Deny(f"not with {ctx.value.arguments}") if ctx.value.name == "post" else None
+
+@agent.on(MESSAGE_APPEND_BEFORE)
+def greet(ctx):
+    if ctx.value.role == "user":
+        return UserMessage(id=ctx.value.id, content=ctx.value.content + "!")
+"""
+
+
+def test_a_replay_shows_no_secret(tmp_path, command):
+    here = tmp_path / "here"
+    (here / "judge.py").write_text(JUDGE)
+    calls = [
+        ToolCall(id="c", name="read", arguments={"key": pat(1)}),
+        ToolCall(id="d", name="post", arguments={"key": pat(2)}),
+    ]
+    told = {"database_password": PASSWORD, pat(3): [pat(4), 1], "long": f"{pat(7)} " + "x" * 900}
+    result = ToolResponse(
+        content=(TextPart(text=f"line\nexport TOKEN={pat(5)}\nand [github-pat-1-aaaaaa]"),),
+        structured=told,
+        parameters={"key": pat(1)},
+    )
+    refused = ToolMessage(
+        id="r", tool_call_id="d", tool_name="post", tool_response=ToolResponse.from_text("done")
+    )
+    messages = answering(result, own="t"), refused
+    asked = AssistantMessage(id="a", content="I call", tool_calls=tuple(calls))
+    recorded(here, UserMessage(id="u", content=f"use {pat(6)}"), asked, *messages)
+
+    replay = partial(command, "replay", "log.jsonl", "--with", "judge.py")
+    check = "--check", "expected.json"
+    outputs = [replay(), replay("--json"), replay(*check, "--update"), replay(*check)]
+    (here / "expected.json").write_text((here / "expected.json").read_text().replace("denied", "x"))
+    outputs.append(replay(*check, "--json"))
+
+    codes = [done.returncode for done in outputs]
+    written = (here / "expected.json").read_text()
+    shown = "".join([done.stdout + done.stderr for done in outputs]) + written
+    secrets = [PASSWORD, *[pat(number) for number in range(1, 8)]]
+    assert codes == [0, 0, 0, 0, 1], shown
+    assert [secret for secret in secrets if secret in shown] == []
+    assert "-export TOKEN=(secret github-pat-" in outputs[0].stdout
+    assert "+export TOKEN=[github-pat-" in outputs[0].stdout
+    assert "{'key': '(secret github-pat-" in outputs[0].stdout
+    assert evened(written) == written.replace("[github-pat-1-aaaaaa]", "[github-pat-1]")

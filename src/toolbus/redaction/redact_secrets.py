@@ -64,7 +64,7 @@ from __future__ import annotations
 # A configuration reads the hints of the constructor while the program runs.
 from collections.abc import Mapping, Sequence  # noqa: TC003
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
@@ -78,6 +78,7 @@ from toolbus.events.catalogue import (
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
+from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
@@ -95,6 +96,8 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
+
+R = TypeVar("R")
 
 _LATEST = -1_000
 """After all that others add to a copy for the store."""
@@ -177,6 +180,13 @@ class RedactSecrets(AgentComponent):
         """Take secrets out of the copy for the store, whoever speaks."""
         # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
         return await self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
+
+    async def concealed(self, record: R, scope: Scope) -> R | None:
+        """Return *record* with marks in place of secrets; None if it could not be examined."""
+        try:
+            return await concealed(self._redactor, _session(scope), record, self.numbers(scope))
+        except UnexaminedError:
+            return None
 
     def numbers(self, scope: Scope) -> State | None:
         """Return where the numbers of placeholders are kept, for all components of its kind."""
