@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from itertools import islice
@@ -14,6 +15,8 @@ import msgspec
 
 from benchmarks.harness import Contender, Rig, table
 from benchmarks.published import LOOK_ALIKES, PUBLISHED
+from benchmarks.redaction.personal_contexts import WORDLESS, placed
+from benchmarks.redaction.personal_noise import LINES, noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
 
 PLAIN = "plain patterns"
 PER = 10_000
+_HARD = ("a@", "1 ", "4111 ", "+49 30 901820 ", "a%40b.cd ")
 LOG = "2026-01-15 10:11:12.123 INFO [worker-7] request 12345 took 17.5 ms, 200 OK\n" * 400
 PROSE = "The handler returns another message, and the old one stays as it was.\n" * 400
+
+_WORST = ("issue number", "build number", "job number", "counters", "dump", "order id", "snowflake")
+"""Kinds of noise that look most like numbers of people."""
 
 # As people write them who have no library: what each digit means is left out.
 _PLAIN = {
@@ -61,6 +68,40 @@ def bench_personal_look_alikes(rig: Rig) -> None:
         rig.put(row, "examples", None if rig.once else len(texts))
 
 
+@table("% found", ours="", baseline=None)
+def bench_personal_contexts(rig: Rig) -> None:
+    """Published numbers are found in files and messages, best where a word says what they are.
+
+    Nothing was tuned with the other half.
+    """
+    finders = {kind: list(_finders(kind)) for kind in _PLAIN}
+    halves = {False: "the half that was developed with", True: "the other half"}
+    counts = Counter[tuple[str, str]]()
+    for example in islice(placed(), 50 if rig.once else None):
+        has_word = "no word" if example.context in WORDLESS else "a word near by"
+        for row in (f"{example.kind}, {has_word}", halves[example.reported]):
+            counts[row, "examples"] += 1
+            for name, find in finders[example.kind]:
+                counts[row, name] += find(example.text) > 0
+    for row in sorted({row for row, _ in counts}):
+        examples = counts[row, "examples"]
+        for name in ("toolbus", PLAIN):
+            rig.put(row, name, None if rig.once else 100 * counts[row, name] / examples)
+        rig.put(row, "examples", None if rig.once else examples)
+
+
+@table("% changed", ours="", baseline=None)
+def bench_personal_noise(rig: Rig) -> None:
+    """Lines of code and logs that are full of numbers are left: at most one of fifty is changed."""
+    lines = noise(50 if rig.once else LINES)
+    for name, find in _finders(None):
+        changed = Counter(kind for kind, line in lines if find(line) > 0)
+        rig.put("all", name, None if rig.once else 100 * changed.total() / len(lines))
+        for kind in _WORST:
+            count = sum(kind == other for other, _ in lines) or 1
+            rig.put(kind, name, None if rig.once else 100 * changed[kind] / count)
+
+
 @table("per 10,000 lines", ours="", baseline=None)
 def bench_personal_source(rig: Rig) -> None:
     """In the sources of our dependencies there are addresses of authors, and hardly a number."""
@@ -79,7 +120,9 @@ def bench_personal_source(rig: Rig) -> None:
 def bench_personal_speed(rig: Rig) -> None:
     """All kinds are looked for in a text of 28 kB; what it costs are the numbers in it."""
     source = inspect.getsource(inspect)[:28_000]
-    for row, text in (("prose", PROSE), ("source code", source), ("a log", LOG[:28_000])):
+    hard = {f"nothing but {unit!r}": unit * (28_000 // len(unit)) for unit in _HARD}
+    texts = {"prose": PROSE, "source code": source, "a log": LOG[:28_000], **hard}
+    for row, text in texts.items():
         builds = [
             (name, lambda name=name, find=find, text=text: _searching(name, find, text))
             for name, find in _finders(None)

@@ -167,6 +167,7 @@ TARGETS: tuple[Target, ...] = (
             ("everyday contexts missed", "everyday", 15.0),
             ("formats beside neighbours missed", "formats", 2.0),
             ("look-alikes taken", "lookalikes", 1.0),
+            ("paths and ARNs taken", "paths and ARNs", 0.0),
         )
     ],
     *[

@@ -3,6 +3,8 @@
     python -m venv venv && venv/bin/pip install kingfisher-bin
     python -m benchmarks.redaction.update_rules venv/bin/kingfisher
 
+Without a command only the keywords are told anew: do so after a change to a rule of ours.
+
 Kingfisher's binary, on PyPI as `kingfisher-bin`, holds the rules of Betterleaks (MIT) and some of
 OSV-SCALIBR's Veles (Apache-2.0), and prints them as JSON. After an update run the tests and
 `python -m benchmarks --only redaction`, and look at what changed.
@@ -16,6 +18,9 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from benchmarks.redaction.keywords import keywords
+from toolbus.redaction.secrets.builtin_rules import BUILTIN_RULES
 
 TARGET = Path(__file__).parents[2] / "src/toolbus/redaction/secrets/rules.json"
 
@@ -44,19 +49,29 @@ GROUPS: dict[str, int | str] = {
 }
 
 
-def main(kingfisher: str) -> None:
-    """Write what *kingfisher* lists."""
-    listed = json.loads(_said(kingfisher, "rules", "list", "--format", "json"))
-    rules = [rule for one in listed if (rule := _translated(one)) is not None]
-    source = {
-        "package": "kingfisher-bin",
-        "version": _said(kingfisher, "--version").split()[-1],
-        "licences": "see rules.NOTICE",
-    }
+def main(kingfisher: str | None = None) -> None:
+    """Write what *kingfisher* lists, or what is there already, and all keywords."""
+    if kingfisher is None:
+        present = json.loads(TARGET.read_text("utf-8"))
+        rules, source = present["rules"], present["source"]
+    else:
+        listed = json.loads(_said(kingfisher, "rules", "list", "--format", "json"))
+        rules = [rule for one in listed if (rule := _translated(one)) is not None]
+        source = {
+            "package": "kingfisher-bin",
+            "version": _said(kingfisher, "--version").split()[-1],
+            "licences": "see rules.NOTICE",
+        }
+    rules = [{**rule, "keywords": keywords(rule["pattern"])} for rule in rules]
+    ours = {rule.pattern: keywords(rule.pattern) for rule in BUILTIN_RULES}
     lines = ",\n".join([f"  {json.dumps(rule)}" for rule in rules])
-    text = f'{{\n"source": {json.dumps(source)},\n"rules": [\n{lines}\n]\n}}\n'
-    TARGET.write_text(text, "utf-8")
-    print(f"{len(rules)} of {len(listed)} rules written to {TARGET}")
+    sections = [
+        f'"source": {json.dumps(source)}',
+        f'"rules": [\n{lines}\n]',
+        f'"builtin_keywords": {json.dumps(ours, indent=1)}',
+    ]
+    TARGET.write_text("{\n" + ",\n".join(sections) + "\n}\n", "utf-8")
+    print(f"{len(rules)} rules, and the keywords of {len(ours)} of ours, written to {TARGET}")
 
 
 def _said(*command: str) -> str:
@@ -82,4 +97,4 @@ def _translated(listed: dict[str, Any]) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

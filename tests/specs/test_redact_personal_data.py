@@ -202,7 +202,7 @@ async def test_a_run_tells_its_region():
     tools, answers = [returning(number)], [asks, "done", again, "done"]
     async with agent_with(component, tools=tools, answers=answers) as agent:
         await agent.run("go")
-        await agent.run("go", context={"region": "JP"})
+        await agent.run("go", context={"region": "jp"})
 
     texts = [one.text for one in agent.messages if isinstance(one, ToolMessage)]
     assert texts == [number, "It is [phone-1]."]

@@ -1,4 +1,4 @@
-"""Personal data: addresses and numbers of people are replaced in results and stored copies.
+r"""Personal data: addresses and numbers of people are replaced in results and stored copies.
 
 ```python
 from toolbus import Agent
@@ -25,27 +25,47 @@ errors, metadata. In the stored copy of every message: these, arguments of calls
 the model said. The model itself keeps what the user wrote, until a session is resumed: then it
 reads the stored copy.
 
+**How it is read.** As it stands; without a terminal's colours, letters of no width and soft
+hyphens; with full-width letters and no-break spaces as the plain ones; and with one level of
+escapes undone, those of URLs (`%40`), HTML (`&#64;`, `&commat;`), JSON and programs (`\u0040`).
+
 **What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
-*binary* is "keep", a result with more candidates than *effort* allows (some ten thousand phone
-numbers), and whatever a failure stopped.
+*binary* is "keep", a result of more than *max_chars* letters, one that takes longer than
+*max_seconds*, and whatever a failure stopped; of a message that cannot, no copy is stored.
 
-**How it decides.** An e-mail address has a domain with a public suffix. A card has a network's
-prefix and length, and passes Luhn's check; an IBAN has its country's shape and check digits. A
-phone number in international form stands anywhere; in national form it is valid in one of the
-*countries* (without them: US, GB, DE, FR), and grouped as people write it or behind a word such as
-"phone". A national id has a shape of its own and check digits, or stands behind a word for it; 41
-countries are known (`toolbus.redaction.personal.identities`).
+**How it decides.** Strong shapes are taken wherever they stand, weak ones near a word for them.
 
-**Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found;
-nor is what is encoded (base64, URL escapes), spelled out ("jane at example"), or torn across two
-parts. A number without check digits or context may be anything, and is left. In another
-process a value has another placeholder, with a number that no process gave in the session: the
-highest numbers, and nothing else, are kept for it (`host.state`). A placeholder in an
-argument reaches the tool as it is. A structured value whose schema wants a number or a pattern and
-gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's live arguments are not
-changed. On lines with numbers it reads a megabyte a second or two, on source code ten, and nothing
-else runs in the meantime. `benchmarks/bench_personal.py` measures what is found and what is taken
-for it.
+- An e-mail address has a domain whose last label is a public suffix or one of private networks
+  (`corp`, `lan`); of a domain that nobody knows it stands in `<>` or behind a word such as "mail".
+- A card has a network's prefix and length, and passes Luhn's check. In bare digits it has 14 to 16
+  of them (UnionPay 16 to 19); others need a word such as "card".
+- An IBAN has its country's shape and check digits.
+- A phone number in international form stands anywhere. In national form it is valid in one of the
+  *countries* (without them: US, GB, DE, FR), and grouped as people write it: `(415) 555-2671`,
+  `020 7946 0018`. Two groups (`030-901820`) need a word such as "phone", and bare digits need it
+  right before them.
+- A national id has a shape of its own and check digits; 41 countries are known
+  (`toolbus.redaction.personal.identity_forms`). Shapes of issue and build numbers
+  (`219-09-9999`, `880320-0016`, `123-456-782`), small letters and bare digits need a word for it,
+  such as "SSN", "social security", "passport" or "personnummer".
+
+A word is near in the same line (at most 120 letters before or 40 behind), in the name of the member
+that the text is the value of, and in the first line of the text, where tables have their headings.
+A country stands for the word if it is named: in *countries*, or as `region` in the context of a
+run, `agent.run(..., context={"region": "JP"})`. Then its weak shapes are taken anywhere, and its
+mobile numbers in bare digits as well: so are build numbers that look like them.
+
+**Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found:
+that takes a model of a language, which this has none of. Nor is what is in base64, escaped twice,
+spelled out ("jane at example"), or torn across two lines or parts. A number without check digits or
+context may be anything, and is left: of code and logs full of numbers, fewer than one line in a
+hundred is changed. In another process a value has another placeholder, with a number that no
+process gave in the session: the highest numbers, and nothing else, are kept for it (`host.state`).
+A placeholder in an argument reaches the tool as it is. A structured value whose schema wants a
+number or a pattern and gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's
+live arguments are not changed. Of lines full of numbers it reads about a megabyte a second, of
+source code ten; other tasks of the event loop have their turns meanwhile.
+`benchmarks/bench_personal.py` measures what is found and what is taken for it.
 """
 
 from __future__ import annotations
@@ -97,7 +117,8 @@ class RedactPersonalData(AgentComponent):
     Args:
         kinds: what to look for; all if not given.
         countries: whose phone numbers, in national form, and whose national ids are looked for,
-            as ISO 3166 has them (`DE`); if not given, the ids of all and the numbers of a few.
+            as ISO 3166 has them (`DE`), without a word for them as well; if not given, the ids of
+            all and the numbers of a few.
         allow: what is no secret: addresses, numbers as they are written, or own domains.
         tools: patterns of the names of tools whose results and arguments are examined.
         binary: "withhold" parts that hold no text, or "keep" them.
@@ -210,7 +231,8 @@ class RedactPersonalData(AgentComponent):
     def _region(self, scope: Scope) -> str:
         """Return the country that the caller of the run named, or "" for none that is known."""
         region = scope.context.get("region")
-        return region if isinstance(region, str) and region in self._known else ""
+        code = region.upper() if isinstance(region, str) else ""
+        return code if code in self._known else ""
 
 
 class _Redaction(ToolAdapter):

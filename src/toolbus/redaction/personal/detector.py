@@ -97,6 +97,8 @@ class Detector:
         appraisal = appraisal or Appraisal()
         matches: list[PersonalDataMatch] = []
         for reading in readings(text):
+            appraisal.check()
+            yield
             topics = TextTopics(self._vocabulary, reading.text, key)
             for spot, finders in self._finders:
                 for line in lines_with(spot, reading.text, topics):

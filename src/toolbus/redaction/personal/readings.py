@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate
@@ -22,7 +23,11 @@ _ALIKE: dict[int, int | str] = {
     **dict.fromkeys((*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63), "-"),
     **{start + digit: str(digit) for start in (0x660, 0x6F0, 0x966) for digit in range(10)},
 }
+_LOOKS_ALIKE = re.compile(f"[{''.join(map(chr, _ALIKE))}]")
 _CHUNK = 1_024
+
+# Bytes that are decoded at once; nothing is as long as the overlap, with all its letters escaped.
+_WINDOW, _OVERLAP = 1 << 16, 1 << 12
 
 
 class TextReading:
@@ -38,7 +43,8 @@ class TextReading:
         original: str,
         back: Callable[[int, int], tuple[int, int]],
     ) -> None:
-        self.text = text if text.isascii() else text.translate(_ALIKE)
+        is_plain = text.isascii() or _LOOKS_ALIKE.search(text) is None
+        self.text = text if is_plain else text.translate(_ALIKE)
         self.depth = depth
         self._written, self._original, self._back = text, original, back
 
@@ -89,13 +95,29 @@ def readings(text: str) -> Iterator[TextReading]:
     for depth, view in enumerate(views(_encoded(text))):
         seen = text if depth == 0 else _decoded(view.data)
         yield TextReading(seen, 2 * depth, text, view.span)
-        plain = decoded(view.data)
-        if plain is not None:
-            yield TextReading(_decoded(plain.data), 2 * depth + 1, text, _through(view, plain))
+        for offset in range(0, max(len(view.data) - _OVERLAP, 1), _WINDOW - _OVERLAP):
+            begin, end = _letters(view.data, offset), _letters(view.data, offset + _WINDOW)
+            plain = decoded(view.data[begin:end])
+            if plain is not None:
+                back = _through(view, plain, begin)
+                yield TextReading(_decoded(plain.data), 2 * depth + 1, text, back)
 
 
-def _through(view: TextView, plain: TextView) -> Callable[[int, int], tuple[int, int]]:
-    return lambda start, end: view.span(*plain.span(start, end))
+def _letters(data: bytes, offset: int) -> int:
+    """Return *offset*, or where the letter begins that it is amid of."""
+    while 0 < offset < len(data) and data[offset] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
+        offset -= 1
+    return offset
+
+
+def _through(view: TextView, plain: TextView, offset: int) -> Callable[[int, int], tuple[int, int]]:
+    """Return the way back from *plain*, which is of what stands from *offset* of *view* on."""
+
+    def back(start: int, end: int) -> tuple[int, int]:
+        first, stop = plain.span(start, end)
+        return view.span(first + offset, stop + offset)
+
+    return back
 
 
 def _encoded(text: str) -> bytes:

@@ -29,6 +29,9 @@ class Rule(Struct, frozen=True):
     be a secret. If its pattern has a group `name`, that is the name which the value is assigned to,
     or the end of it, from a word on that tells: `names` judges it, so the pattern may be broad.
     Without a name the *kind* of the value is that of the rule. A *foreign* one is a user's.
+
+    One of the *keywords*, in lower case, stands in whatever it matches, in any case: where none
+    does, it is not looked for. With none of them it always is.
     """
 
     name: str
@@ -36,24 +39,36 @@ class Rule(Struct, frozen=True):
     group: int | str | None = None
     loose: bool = False
     kind: NameKind | None = None
+    keywords: tuple[str, ...] = ()
     foreign: bool = False
 
 
-class _Published(Struct):
+class _RuleFile(Struct):
     source: dict[str, str]
     rules: tuple[Rule, ...]
+    builtin_keywords: dict[str, tuple[str, ...]]
 
 
 @lru_cache(maxsize=1)
+def _rule_file() -> _RuleFile:
+    data = files("toolbus.redaction.secrets").joinpath("rules.json").read_bytes()
+    return msgspec.json.decode(data, type=_RuleFile)
+
+
 def published() -> tuple[Rule, ...]:
     """Return the published rules; `rules.NOTICE` beside this file says whose they are."""
-    data = files("toolbus.redaction.secrets").joinpath("rules.json").read_bytes()
-    return msgspec.json.decode(data, type=_Published).rules
+    return _rule_file().rules
 
 
+@lru_cache(maxsize=1)
 def builtin() -> tuple[Rule, ...]:
     """Return our rules, for what the published ones leave out."""
-    return convert([rule._asdict() for rule in BUILTIN_RULES], tuple[Rule, ...])
+    # By the pattern: of a rule that was changed since the words were told there are none.
+    keywords = _rule_file().builtin_keywords
+    rules = [
+        {**rule._asdict(), "keywords": keywords.get(rule.pattern, ())} for rule in BUILTIN_RULES
+    ]
+    return convert(rules, tuple[Rule, ...])
 
 
 def choose(

@@ -36,6 +36,17 @@ def test_a_reading_leads_back_through_all_layers():
     raise AssertionError
 
 
+def test_a_long_text_is_decoded_in_pieces_that_overlap():
+    for size in (65_000, 65_530, 65_536, 131_000):
+        text = "é" + "%78" * (size // 3) + "é %78@y"
+        spans = {
+            text[slice(*reading.span(start, start + 5))]
+            for reading in readings(text)
+            if (start := reading.text.find("é x@y")) >= 0
+        }
+        assert spans == {"é %78@y"}
+
+
 def match(start, end, value, depth=0, kind="email"):
     return PersonalDataMatch(start, end, kind, value, depth)
 

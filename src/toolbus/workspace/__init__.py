@@ -1,0 +1,1 @@
+"""Tools to work in a folder with: its files, and a shell."""

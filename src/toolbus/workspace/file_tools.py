@@ -1,0 +1,141 @@
+"""Files: tools that read, write, edit, list and search those of a folder.
+
+```python
+from toolbus import Agent
+from toolbus.workspace.file_tools import FileTools
+
+agent = Agent(model, components=[FileTools(root="project")], approver=ask_me)
+```
+
+A path may lead outside of the folder, by `..`, a link or from `/` on: such a call is asked about,
+whatever else is decided, and denied where there is nobody to ask. Reading tools say that they only
+read (`readOnlyHint`), so a policy can tell them from the others.
+
+**Limits.** Files are text in UTF-8, of at most 10 MB. Where a path leads is looked at when the call
+is judged: somebody else on the machine, or a shell that runs beside, can put a link there before
+the call runs. Searching is done by the program `grep`.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import guard
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask
+from toolbus.tools import tool
+from toolbus.workspace.processes import run_process
+from toolbus.workspace.text_files import difference, page, read_text, replaced, write_text
+from toolbus.workspace.working_folder import FileToolError, WorkingFolder
+
+if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.messages.records import ToolCall
+
+_NAMES = ("read_file", "write_file", "edit_file", "list_files", "search_files")
+_READS = {"readOnlyHint": True}
+_CHANGES = {"readOnlyHint": False, "destructiveHint": True}
+
+_SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+"""Folders that are listed and searched only if they are named."""
+
+_MOST_PATHS, _SEARCH_BYTES, _SEARCH_SECONDS = 1_000, 30_000, 30.0
+
+
+class FileTools(AgentComponent):
+    """Tools for the files of a folder; see `toolbus.workspace.file_tools`.
+
+    Args:
+        root: the folder in which relative paths begin, and outside of which each call is asked
+            about.
+        enabled: as for every component.
+    """
+
+    def __init__(self, *, root: str | Path = ".", enabled: bool | None = None) -> None:
+        super().__init__(enabled=enabled)
+        self._folder = WorkingFolder(root)
+
+    @guard(TOOL_CALL_BEFORE, tools=_NAMES, on_error="closed")
+    def ask_outside(self, ctx: EventContext[ToolCall]) -> Ask | None:
+        """Ask about a call whose path leads out of the folder."""
+        path = ctx.value.arguments.get("path", ".")
+        if isinstance(path, str) and self._folder.is_inside(path):
+            return None
+        return Ask(f"{ctx.value.name} goes outside of {self._folder.root}: {path!r}")
+
+    @tool(annotations=_READS)
+    def read_file(self, path: str, offset: int = 1, limit: int = 2_000) -> str:
+        """Read a text file: *limit* lines from line *offset* on, the first is 1."""
+        if offset < 1 or limit < 1:
+            raise FileToolError("offset and limit are at least 1")
+        return page(read_text(self._folder.path(path)), offset, limit)
+
+    @tool(annotations=_CHANGES)
+    def write_file(self, path: str, content: str) -> str:
+        """Write a whole text file; a file that is there is replaced. To change a part, edit it."""
+        target = self._folder.path(path)
+        before = read_text(target) if target.exists() else ""
+        write_text(target, content)
+        return self._written(target, before, content)
+
+    @tool(annotations=_CHANGES)
+    def edit_file(
+        self,
+        path: str,
+        old_text: str,
+        new_text: str,
+        replace_all: bool = False,  # noqa: FBT001, FBT002 - a model gives it by name
+    ) -> str:
+        """Put *new_text* in place of *old_text*, which stands in the file exactly once."""
+        target = self._folder.path(path)
+        before = read_text(target)
+        after = replaced(before, old_text, new_text, everywhere=replace_all)
+        write_text(target, after)
+        return self._written(target, before, after)
+
+    @tool(annotations=_READS)
+    def list_files(self, path: str = ".", pattern: str = "*") -> str:
+        """List the files below a folder whose path or name fits the glob *pattern*."""
+        folder = self._folder.path(path)
+        if not folder.is_dir():
+            raise FileToolError(f"there is no folder {path!r}")
+        paths: list[str] = []
+        for parent, folders, names in os.walk(folder):
+            folders[:] = sorted(set(folders) - _SKIPPED)
+            below = os.path.relpath(parent, folder)
+            for name in sorted(names):
+                shown = str(Path(below, name))
+                if fnmatch(shown, pattern) or fnmatch(name, pattern):
+                    paths.append(shown)
+                    if len(paths) > _MOST_PATHS:
+                        mark = f"[more than {_MOST_PATHS:,} files; name a folder or a pattern]"
+                        return "\n".join([*paths[:-1], mark])
+        return "\n".join(paths) or f"no file fits {pattern!r}"
+
+    @tool(annotations=_READS)
+    async def search_files(self, pattern: str, path: str = ".", files: str = "*") -> str:
+        """Search for lines that match an extended regular expression, in files whose name fits."""
+        target = self._folder.path(path)
+        skipped = [f"--exclude-dir={name}" for name in sorted(_SKIPPED)]
+        command = ["grep", "-rInsE", f"--include={files}", *skipped, "-e", pattern, "--"]
+        result = await run_process(
+            [*command, self._folder.shown(target)],
+            folder=self._folder.root,
+            seconds=_SEARCH_SECONDS,
+            limit=_SEARCH_BYTES,
+        )
+        if result.exit_status is None:
+            raise FileToolError(f"the search took longer than {_SEARCH_SECONDS:g} seconds")
+        if result.exit_status == 1:
+            return f"no line matches {pattern!r}"
+        if result.exit_status > 1 and result.output.startswith("grep:"):
+            raise FileToolError(result.output.strip())
+        return result.output.removeprefix("./").replace("\n./", "\n").rstrip("\n")
+
+    def _written(self, target: Path, before: str, after: str) -> str:
+        shown = self._folder.shown(target)
+        changes = difference(before, after, shown)
+        return f"{shown} is written\n{changes}" if changes else f"{shown} is as it was"

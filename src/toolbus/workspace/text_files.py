@@ -1,0 +1,108 @@
+"""Text files: read in pieces, written whole or not at all, and how two versions differ."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from difflib import unified_diff
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from toolbus.workspace.working_folder import FileToolError, check_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LARGEST = 10_000_000
+"""Bytes of a file that is read: a larger one is for other tools."""
+
+_LONGEST_LINE, _MOST_DIFFERENT = 2_000, 400
+
+
+def read_text(path: Path) -> str:
+    """Return the text of *path*, line ends as they are; raises `FileToolError`."""
+    check_regular(path)
+    try:
+        if (size := path.stat().st_size) > _LARGEST:
+            reason = f"{path.name!r} has {size:,} bytes, and {_LARGEST:,} are read at most"
+            raise FileToolError(f"{reason}; search_files finds lines in it")
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise FileToolError(f"{path.name!r} is no text in UTF-8") from None
+    except OSError as error:
+        raise FileToolError(f"{path.name!r}: {_words(error)}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write *text* to *path*, whole or not at all; its folders are made, its mode stays.
+
+    Raises `FileToolError`.
+    """
+    if path.exists():
+        check_regular(path)
+    temporary = path.with_name(f".{path.name[:50]}.{token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+        if path.exists():
+            temporary.chmod(path.stat().st_mode & 0o7777)
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise FileToolError(f"{path.name!r} cannot be written: {_words(error)}") from None
+
+
+def page(text: str, first: int, count: int) -> str:
+    """Return *count* lines of *text* from the *first* on, from 1, and where to read on."""
+    lines = text.splitlines()
+    if first > max(len(lines), 1):
+        raise FileToolError(f"the file has {len(lines):,} lines, so none is the {first:,}th")
+    shown = lines[first - 1 : first - 1 + count]
+    body = "\n".join([_shortened(line) for line in shown])
+    end = first - 1 + len(shown)
+    if first == 1 and end == len(lines):
+        return body
+    rest = f"; read on with offset={end + 1}" if end < len(lines) else ""
+    return f"{body}\n[lines {first:,} to {end:,} of {len(lines):,}{rest}]"
+
+
+def replaced(text: str, old: str, new: str, *, everywhere: bool) -> str:
+    """Return *text* with *new* for *old*, which stands in it once; raises `FileToolError`."""
+    if "\r\n" in text and "\r\n" not in old:
+        # Models write plain line ends, also for files that have others.
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+    if not old:
+        raise FileToolError("old_text is empty; to write a whole file take write_file")
+    if old == new:
+        raise FileToolError("old_text and new_text are the same")
+    count = text.count(old)
+    if not count:
+        raise FileToolError("old_text is not in the file; read it again and copy exactly")
+    if count > 1 and not everywhere:
+        reason = f"old_text stands {count} times in the file"
+        raise FileToolError(f"{reason}; give more lines around it, or replace_all=true")
+    return text.replace(old, new)
+
+
+def difference(before: str, after: str, name: str) -> str:
+    """Return the unified difference of two versions of the file *name*, "" for the same."""
+    lines = list(
+        unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="", n=2)
+    )
+    shown = [_shortened(line) for line in lines[:_MOST_DIFFERENT]]
+    if len(lines) > len(shown):
+        shown.append(f"[{len(lines) - len(shown):,} more lines differ]")
+    return "\n".join(shown)
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    return f"{line[:_LONGEST_LINE]}[… {len(line) - _LONGEST_LINE:,} characters of this line …]"
+
+
+def _words(error: OSError) -> str:
+    return os.strerror(error.errno or 0).lower()

@@ -1,0 +1,244 @@
+"""The scenarios of `specs/workspace.md`."""
+
+import asyncio
+import os
+import re
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from toolbus import EventBus, ToolRunner
+from toolbus.workspace.file_tools import FileTools
+from toolbus.workspace.shell_tool import ShellTool
+
+
+@asynccontextmanager
+async def working(component, approver=None):
+    """Give what calls a tool of *component*, as an agent would, and returns its text and error."""
+    bus = EventBus()
+    async with component.installed(bus):
+        runner = ToolRunner(bus, component.host.tools, approver=approver)
+
+        async def call(name, **arguments):
+            response = (await runner.call(name, arguments)).response
+            return response.text, response.error_type
+
+        yield call
+
+
+def is_alive(pid):
+    """Tell whether the process *pid* is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def gone(pid):
+    """Wait until the process *pid* is not there any more."""
+    async with asyncio.timeout(20):
+        while is_alive(pid):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_file_is_read_in_pages(tmp_path):
+    lines = [f"line {n}" for n in range(1, 5001)]
+    lines[2_999] = "x" * 100_000
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
+
+    async with working(FileTools(root=tmp_path)) as call:
+        read, offset = [], 1
+        while offset:
+            text, error = await call("read_file", path="a.txt", offset=offset)
+            assert error is None
+            *page, mark = text.splitlines()
+            read += page
+            onward = re.search(r"read on with offset=(\d+)", mark)
+            offset = int(onward[1]) if onward else 0
+
+    assert len(read) == 5_000
+    assert read[2_999] == "x" * 2_000 + "[… 98,000 characters of this line …]"
+    assert [*read[:2_999], *read[3_000:]] == [*lines[:2_999], *lines[3_000:]]
+
+
+async def test_what_is_no_text_is_named(tmp_path):
+    (tmp_path / "picture").write_bytes(b"\x89PNG\xff")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    wrong = {
+        "picture": "'picture' is no text in UTF-8",
+        "folder": "'folder' is a folder; list_files shows what is in it",
+        "pipe": "'pipe' is no file but a device, a socket or a pipe",
+        "missing": "'missing': no such file or directory",
+        "loop": "goes outside|leads nowhere|too many levels",
+        "a\0b": "goes outside|zero byte",
+    }
+
+    async with working(FileTools(root=tmp_path), approver=lambda *_: True) as call:
+        for path, reason in wrong.items():
+            text, error = await call("read_file", path=path)
+            assert error is not None
+            assert re.search(reason, text), text
+            assert "\n" not in text
+
+
+async def test_files_are_listed_and_searched(tmp_path):
+    (tmp_path / "src/deep").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    for path in ("src/b.py", "src/deep/a.py", "notes.md", ".git/c.py"):
+        (tmp_path / path).write_text("def f():\n    return -1\n")
+    (tmp_path / "src/circle").symlink_to(tmp_path)
+
+    async with working(FileTools(root=tmp_path)) as call:
+        assert (await call("list_files", pattern="*.py"))[0] == "src/b.py\nsrc/deep/a.py"
+        assert (await call("list_files", path="src", pattern="deep/*"))[0] == "deep/a.py"
+        assert (await call("list_files", pattern="*.rs"))[0] == "no file fits '*.rs'"
+        found, _ = await call("search_files", pattern="-1$", files="*.py")
+        assert sorted(found.splitlines()) == [
+            "src/b.py:2:    return -1",
+            "src/deep/a.py:2:    return -1",
+        ]
+        assert (await call("search_files", pattern="^class"))[0] == "no line matches '^class'"
+        assert (await call("search_files", pattern="f(", path="notes.md"))[1] is not None
+
+
+async def test_an_edit_shows_its_difference(tmp_path):
+    path = tmp_path / "a.bat"
+    path.write_bytes(b"one\r\ntwo\r\nthree\r\nfour\r\n")
+    path.chmod(0o754)
+
+    async with working(FileTools(root=tmp_path)) as call:
+        text, error = await call(
+            "edit_file", path="a.bat", old_text="two\nthree", new_text="2\n3\n3b"
+        )
+
+    assert error is None
+    assert path.read_bytes() == b"one\r\n2\r\n3\r\n3b\r\nfour\r\n"
+    assert path.stat().st_mode & 0o777 == 0o754
+    assert text.splitlines()[0] == "a.bat is written"
+    assert {"-two", "-three", "+2", "+3", "+3b"} <= {*text.splitlines()}
+
+
+async def test_an_ambiguous_edit_changes_nothing(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("same\nother\nsame\n")
+    wrong = {
+        "same": "stands 2 times in the file; give more lines",
+        "none": "is not in the file; read it again",
+        "": "old_text is empty",
+        "other": "are the same",
+    }
+
+    async with working(FileTools(root=tmp_path)) as call:
+        for old, reason in wrong.items():
+            text, error = await call("edit_file", path="a.txt", old_text=old, new_text="other")
+            assert error is not None
+            assert reason in text
+        assert path.read_text() == "same\nother\nsame\n"
+        await call("edit_file", path="a.txt", old_text="same", new_text="new", replace_all=True)
+
+    assert path.read_text() == "new\nother\nnew\n"
+
+
+async def test_a_failed_write_leaves_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("before")
+
+    def fail(*_):
+        raise OSError(28, "no space")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    async with working(FileTools(root=tmp_path)) as call:
+        text, error = await call("write_file", path="a.txt", content="after")
+
+    assert error is not None
+    assert "'a.txt' cannot be written: no space left on device" in text
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_no_path_leads_out_unasked(tmp_path, monkeypatch):
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    monkeypatch.setenv("HOME", str(outside))
+    (outside / "a.txt").write_text("secret")
+    (root / "folder").symlink_to(outside)
+    (root / "file").symlink_to(outside / "a.txt")
+    paths = ("../outside/a.txt", str(outside / "a.txt"), "~/a.txt", "folder/a.txt", "file")
+    asked = []
+
+    for path in paths:
+        async with working(FileTools(root=root)) as call:
+            assert (await call("read_file", path=path))[1] == "denied"
+            assert (await call("write_file", path=path, content="x"))[1] == "denied"
+    assert (outside / "a.txt").read_text() == "secret"
+    assert sorted(path.name for path in root.iterdir()) == ["file", "folder"]
+    for path in paths:
+        async with working(
+            FileTools(root=root), approver=lambda ask, *_: asked.append(ask.prompt) or True
+        ) as call:
+            assert await call("read_file", path=path) == ("secret", None)
+        assert asked[-1] == f"read_file goes outside of {root}: {path!r}"
+
+
+async def test_a_command_tells_output_and_status(tmp_path):
+    async with working(ShellTool(root=tmp_path)) as call:
+        assert await call("shell", command="echo one; echo two >&2; pwd; exit 3") == (
+            f"one\ntwo\n{tmp_path}\n[exit status 3]",
+            None,
+        )
+
+
+async def test_much_output_keeps_both_ends(tmp_path):
+    command = "echo first; head -c 10000000 /dev/zero | tr '\\0' 'x'; echo; echo last"
+
+    async with working(ShellTool(root=tmp_path, output_bytes=1_000)) as call:
+        text, error = await call("shell", command=command)
+
+    assert error is None
+    assert text.startswith("first\nxxx")
+    assert text.endswith("xxx\nlast")
+    assert "9,999,012 bytes are left out here" in text
+    assert len(text) < 1_100
+
+
+@pytest.mark.parametrize("ending", ["itself", "time", "cancelled"])
+async def test_time_and_cancellation_end_all(tmp_path, ending):
+    stay = "trap '' TERM; (trap '' TERM; echo $$ >a; while :; do sleep 0.1; done) & echo $! >b; "
+    stay += "until [ -s a ]; do :; done; "
+    command = stay + ("echo done" if ending == "itself" else "echo begun; wait")
+    seconds = 0.5 if ending == "time" else 60
+
+    async with working(ShellTool(root=tmp_path)) as call:
+        running = asyncio.create_task(call("shell", command=command, seconds=seconds))
+        if ending == "cancelled":
+            while not ((tmp_path / "a").exists() and (tmp_path / "b").exists()):
+                await asyncio.sleep(0.01)
+            running.cancel()
+            await asyncio.wait([running])
+        else:
+            text, error = await running
+            assert text.startswith("done" if ending == "itself" else "begun")
+            assert error == (None if ending == "itself" else "timeout")
+    pids = [int((tmp_path / name).read_text()) for name in "ab"]
+    for pid in pids:
+        await gone(pid)
+    assert not any(map(is_alive, pids))
+
+
+async def test_keys_are_not_handed_on(tmp_path, monkeypatch):
+    for name in ("OPENAI_API_KEY", "GITHUB_TOKEN", "EDITOR"):
+        monkeypatch.setenv(name, f"value of {name}")
+
+    async with working(ShellTool(root=tmp_path)) as call:
+        text, _ = await call("shell", command="env")
+    async with working(ShellTool(root=tmp_path, env=["GITHUB_TOKEN"])) as call:
+        more, _ = await call("shell", command="env")
+
+    assert {"EDITOR=value of EDITOR"} == {*re.findall(".*value of .*", text)}
+    assert {"EDITOR=value of EDITOR", "GITHUB_TOKEN=value of GITHUB_TOKEN"} == {
+        *re.findall(".*value of .*", more)
+    }
