@@ -466,12 +466,15 @@ class Client:
         (here / "server.py").write_text(f"SECRETS = {secrets!r}\n{SERVER}")
         (here / "toolbus.toml").write_text(f'[[component]]\nuse = "redact-secrets"\n{settings}')
         command = [sys.executable, "-m", "toolbus", "proxy", "--config", "toolbus.toml"]
+        command += ["--log", "calls.log", "--store", "calls.db"]
+        self.errors = (here / "errors.txt").open("w")
         self.process = subprocess.Popen(
             [*command, "--", sys.executable, "server.py"],
             cwd=here,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self.errors,
             text=True,
         )
         self.heard = ""
@@ -494,6 +497,7 @@ class Client:
         self.heard += self.process.stdout.read()
         self.process.stdout.close()
         self.process.wait(30)
+        self.errors.close()
 
 
 def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
@@ -581,8 +585,12 @@ async def test_the_tool_gets_the_value():
 
 async def test_no_canary_is_left_behind(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    path, records, canary = tmp_path / "agent.db", [], pat(9)
+    path, records, calls, asked, canary = tmp_path / "agent.db", [], [], [], pat(9)
     store = SqliteStore(path)
+
+    def approve(ask, call, scope):
+        asked.append((ask, call))
+        return True
 
     def use(key: str, how: str) -> str:
         """Use a key."""
@@ -603,8 +611,11 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
         tools=[giving(f"the key: {canary}"), use],
         components=[RedactSecrets(vault=USE)],
         store=store,
+        approver=approve,
     )
     agent.bus.tap(records.append)
+    agent.bus.tap(calls.append, values=True)
+    agent.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask(f"may it {ctx.value}?"))
     async with agent:
         result = await agent.run("go")
         with pytest.raises(ModelError) as raised:
@@ -620,12 +631,15 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
         "requests": encode(model.requests).decode(),
         "rows": rows,
         "records": encode([one.without_values() for one in records]).decode(),
+        "calls": encode([one for one in calls if one.event == TOOL_CALL_BEFORE.name]).decode(),
+        "questions": encode(asked).decode(),
         "log": caplog.text,
         "raised": repr(raised.value),
         "file": path.read_bytes().decode("latin-1"),
     }
     forms = [canary, b64encode(canary.encode()).decode(), canary.encode().hex()]
     assert evened(result.text) == "I used [github-pat-1]"
+    assert len(asked) == 5
     assert [name for name, text in texts.items() if any(form in text for form in forms)] == []
 
 
@@ -1193,8 +1207,10 @@ def test_the_proxy_passes_no_secret(tmp_path, environment):
         shown = leaked["result"]["content"][0]["text"].removeprefix("token ")
         used = client.ask(5, "tools/call", name="use", arguments={"key": shown})
 
-    leaks = [number for number in range(20, 29) if pat(number) in client.heard]
-    assert leaks == []
+    kept = [here / "calls.log", here / "errors.txt", *here.glob("calls.db*")]
+    texts = [client.heard, *[file.read_bytes().decode("latin-1") for file in kept]]
+    assert [number for number in range(20, 29) if any(pat(number) in text for text in texts)] == []
+    assert len(kept) > 2
     assert shown.startswith("[github-pat-")
     assert used["result"]["content"][0]["text"] == f"used {shown}"
     assert json.loads((here / "used.json").read_text()) == {"key": pat(22)}
