@@ -6,8 +6,9 @@
 Without a command only the keywords are told anew: do so after a change to a rule of ours.
 
 Kingfisher's binary, on PyPI as `kingfisher-bin`, holds the rules of Betterleaks (MIT) and some of
-OSV-SCALIBR's Veles (Apache-2.0), and prints them as JSON. After an update run the tests and
-`python -m benchmarks --only redaction`, and look at what changed.
+OSV-SCALIBR's Veles (Apache-2.0), and prints them as JSON. What we change in them is in
+`corrections.py`. After an update run the tests and `python -m benchmarks --only redaction`, and
+look at what changed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from benchmarks.redaction import corrections
 from benchmarks.redaction.keywords import keywords
 from toolbus.redaction.secrets.builtin_rules import BUILTIN_RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TARGET = Path(__file__).parents[2] / "src/toolbus/redaction/secrets/rules.json"
 
@@ -56,7 +61,7 @@ def main(kingfisher: str | None = None) -> None:
         rules, source = present["rules"], present["source"]
     else:
         listed = json.loads(_said(kingfisher, "rules", "list", "--format", "json"))
-        rules = [rule for one in listed if (rule := _translated(one)) is not None]
+        rules = [rule for one in listed for rule in _translated(one)]
         source = {
             "package": "kingfisher-bin",
             "version": _said(kingfisher, "--version").split()[-1],
@@ -79,21 +84,29 @@ def _said(*command: str) -> str:
     return done.stdout
 
 
-def _translated(listed: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a rule as we keep it, or None for one that finds no secret."""
+def _translated(listed: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give a rule as we keep it: none, if it finds no secret, or several of one name."""
     name = re.sub(r"^(betterleaks\.|veles\.secrets/)|\.\d+$", "", listed["id"])
     if not listed["visible"] and name not in KEPT:
-        return None
-    pattern = listed["pattern"]
+        return
+    for pattern in corrections.corrected(name, _in_re2(name, listed["pattern"])):
+        rule: dict[str, Any] = {"name": name, "pattern": pattern}
+        if name in GROUPS:
+            rule["group"] = GROUPS[name]
+        if corrections.TEMPLATE in pattern or name in corrections.KEYED:
+            rule["keyed"] = True
+        yield rule
+
+
+def _in_re2(name: str, pattern: str) -> str:
+    """Return *pattern* in RE2's syntax."""
     if pattern.startswith("(?x)"):
         # RE2 knows no verbose mode. Without blanks and comments it says the same.
         pattern = pattern.removeprefix("(?x)")
         if re.search(r"[ #\n]", pattern):
             raise SystemExit(f"{name}: a verbose pattern; translate it by hand")
     # RE2 counts to 1,000; what may be longer may have any length.
-    pattern = re.sub(r"\{(\d+),\d{4,}\}", r"{\1,}", pattern)
-    rule = {"name": name, "pattern": pattern}
-    return {**rule, "group": GROUPS[name]} if name in GROUPS else rule
+    return re.sub(r"\{(\d+),\d{4,}\}", r"{\1,}", pattern)
 
 
 if __name__ == "__main__":

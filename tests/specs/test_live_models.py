@@ -252,13 +252,17 @@ async def test_reasoning_goes_back_as_it_came(path, streams):
     check_request(server.requests[1])
 
 
+def with_other_text(part):
+    return replace(part, text="Nothing.")
+
+
+@pytest.mark.parametrize("change", [with_other_text, lambda part: part.with_text("Nothing.")])
 @SEALING_WIRES
-async def test_changed_reasoning_stays_behind(path):
+async def test_changed_reasoning_stays_behind(path, change):
     def rewrite(ctx):
         if isinstance(ctx.value, AssistantMessage) and ctx.value.tool_calls:
             parts = [
-                part.with_text("Nothing.") if part.text == "First." else part
-                for part in ctx.value.reasoning
+                change(part) if part.text == "First." else part for part in ctx.value.reasoning
             ]
             return replace(ctx.value, reasoning=tuple(parts), content="I shall look.")
         return None

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from base64 import b64decode, b64encode, urlsafe_b64encode
+from collections import Counter
 from functools import partial
 from textwrap import dedent
 from typing import Annotated, Any
@@ -243,6 +244,114 @@ async def test_colours_and_invisible_letters_hide_nothing(unseen):
     before, after = text.split(secret)
     assert response.text.startswith(f"{before}[github-pat-1")
     assert response.text.endswith(f"]{after}")
+
+
+async def unchanged(*results):
+    """Assert that the model reads each of the *results* as it is."""
+    responses = await given_by(RedactSecrets(), *results)
+    assert [response.text for response in responses] == [*results]
+
+
+async def test_paths_are_left_alone():
+    paths = [f"services/api{number}/handlers_v{number}.py" for number in range(300)]
+    hits = [{"file_path": path, "line": 12, "patch": f"+ {path}:7"} for path in paths]
+    text = "\n".join(
+        [f"- file_path: {path}\n  path: charts/app-1.2.3/{path}\n  --path {path}" for path in paths]
+    )
+
+    await unchanged(json.dumps(hits), text)
+    (response,) = await given_by(RedactSecrets(), {"hits": hits})
+    assert json.loads(encode(response.structured)) == {"hits": hits}
+
+
+ABOUT_SECRETS = """
+    kms_key_id: arn:aws:kms:eu-central-1:123456789012:key/919108f7-52d1-4320-9bac-f847db4148a8
+    SecretId=arn:aws:secretsmanager:eu-west-1:123456789012:secret:db-1a2B3c
+    secret_id: projects/12/secrets/db-password/versions/3
+    access_key_arn = arn:aws:iam::123456789012:user/x9y8z7
+    secretName: app-tls-7d9f8b6c5d-x2x4q
+    token_url: https://login.example.com/oauth2/v2.0/token
+    token_type=urn:ietf:params:oauth:token-type:id_token2
+    password_changed_at=2026-01-31T12:00:00.123456Z
+    password_hash_version: v2.10.3-rc.1+build.20260131
+    primary_key=customer_4f3c2b1a9d8e7f60  object_key: 2024/01/31/1a2b3c4d5e6f7a8b.json
+    cache_key="user:4f3c2b1a9d8e7f60a1b2c3d4"  routing_key: orders.v2.created.eu1
+    idempotency_key: 919108f7-52d1-4320-9bac-f847db4148a8
+    tokenizer: gpt2-medium-355m-fp16  max_tokens=4096  total_tokens: 123456789012
+    checksum/session-key: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+    GPG_KEY=A035C8C19219BA821ECEA86B64E628F8D684696D
+    image_path=registry.corp/app:1.2.3-rc.4
+    patient: 4f3c2b1a9d8e7f60  compat: v8.1.2  pattern: [a-z0-9]{8}
+"""
+
+
+async def test_what_is_about_secrets_is_left_alone():
+    await unchanged(ABOUT_SECRETS)
+
+
+PROGRAM = """
+    timeout := s.AcceptanceTimeoutSeconds
+    password = getpass.getpass(); token = secrets.token_urlsafe(nbytes=32)
+    f.pass = &emptyPass2; char *password, *protocol2, *host;
+    const token = this.options.oauth2TokenProvider2.accessToken1
+    password: str = Field(min_length=8); secret: Optional[SecretStr256] = None
+    password = os.environ["DB_PASSWORD_1"]; apiKey: process.env.API_KEY_V2,
+    names = ["USERPWD", "HTTP200ALIASES", "KEYPASSWD", "KRB4LEVEL", "X509_HASH_DIR_CTX"]
+    token: ${{ secrets.GITHUB_TOKEN_2 }}  password: {{ .Values.db.password2 }}
+    password: !vault_prod2  api_key: <your-api-key-123>  secret: "changeme-123456"
+    curl -u "$USER:$PASSWORD" https://example.com; mysql --password="$DB_PASS_1"
+    aws_session_token=self._bedrock_state.aws_session_token,
+    method: "scram-sha-256", algorithm: "pbkdf2-sha512"
+"""
+
+
+async def test_words_of_programs_are_left_alone():
+    await unchanged(PROGRAM)
+
+
+CHOSEN = ("Summer2019!", "hunter22", "admin123", "super$ecret", "purple-dragon-47", "Pa55w0rd.x")
+
+
+async def test_passwords_that_people_choose_go():
+    names = "DB_PASSWORD", "mysqlPass", "requirepass", "SMTP_PWD", "old_password"
+    uuid = "919108f7-52d1-4320-9bac-" + letters(3, 40).encode().hex()[:12]
+    text = "\n".join(
+        [f"{name} = {value}" for name in names for value in CHOSEN]
+        + [f"client_secret: {uuid}", f"_authToken={uuid}"]
+    )
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    assert not [value for value in (*CHOSEN, uuid) if value in response.text]
+
+
+async def test_what_is_assumed_is_not_remembered():
+    value = letters(4, 24)
+
+    first, second = await given_by(RedactSecrets(), f"session_secret={value}", f"at {value}.")
+
+    assert evened(first.text) == "session_secret=[assigned-secret-1]"
+    assert second.text == f"at {value}."
+
+
+async def test_many_assumed_secrets_share_a_placeholder():
+    values = [letters(number, 24) for number in range(300)]
+    text = "\n".join([f"token: {value}" for value in values])
+
+    (response,) = await given_by(RedactSecrets(), text)
+
+    assert not response.is_error
+    assert not [value for value in values if value in response.text]
+    counts = Counter(response.text.split("\n"))
+    assert sorted(counts.values()) == [1] * 200 + [100]
+
+
+async def test_a_repeated_token_is_one_secret():
+    text = f"login with {pat()} failed\n" * 70_000
+
+    (response,) = await given_by(RedactSecrets(max_seconds=600), text)
+
+    assert evened(response.text) == "login with [github-pat-1] failed\n" * 70_000
 
 
 async def test_the_same_secret_the_same_placeholder():
@@ -511,12 +620,12 @@ def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
 
 
 async def test_what_was_found_is_remembered():
-    results = f"db_password: {PASSWORD}", f"it said {PASSWORD} and ended"
+    results = f"postgres://app:{PASSWORD}@db/shop", f"it said {PASSWORD} and ended"
 
     first, second = await given_by(RedactSecrets(), *results)
 
-    assert evened(first.text) == "db_password: [assigned-secret-1]"
-    assert evened(second.text) == "it said [assigned-secret-1] and ended"
+    assert evened(first.text) == "postgres://app:[generic-credential-uri-1]@db/shop"
+    assert evened(second.text) == "it said [generic-credential-uri-1] and ended"
 
 
 async def test_every_role_is_stored_without_secrets(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import force_setattr, replace
@@ -42,9 +43,11 @@ class ReasoningPart(Record, frozen=True, omit_defaults=True):
 
     def with_text(self, text: str) -> ReasoningPart:
         """Return this part with *text*; without its seal, so that it is not sent back."""
-        if text == self.text:
-            return self
-        return replace(self, text=text, signature=None, data=None, item_id=None)
+        return self if text == self.text else replace(self, text=text).without_seal()
+
+    def without_seal(self) -> ReasoningPart:
+        """Return what is left of this part for readers."""
+        return replace(self, signature=None, data=None, item_id=None)
 
 
 if TYPE_CHECKING:
@@ -63,6 +66,27 @@ def freeze_reasoning(record: Struct, field: str) -> None:
         force_setattr(record, field, (ReasoningPart(value),) if value else ())
     else:
         freeze_items(record, field, ReasoningPart)
+
+
+def without_broken_seals(
+    before: tuple[ReasoningPart, ...], after: tuple[ReasoningPart, ...]
+) -> tuple[ReasoningPart, ...]:
+    """Return *after* without the seals that stood in *before* over another text."""
+    if after is before:
+        return after
+    sealed: dict[object, set[str]] = {}
+    for part in before:
+        if part.is_sealed:
+            sealed.setdefault(_seal(part), set()).add(part.text)
+    honest = [
+        part.without_seal() if part.text not in sealed.get(_seal(part), {part.text}) else part
+        for part in after
+    ]
+    return after if all(map(is_, honest, after)) else tuple(honest)
+
+
+def _seal(part: ReasoningPart) -> object:
+    return part.signature, part.data, part.item_id
 
 
 def join_reasoning(parts: tuple[ReasoningPart, ...]) -> str:

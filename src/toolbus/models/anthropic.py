@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.messages.immutable import EMPTY
 from toolbus.models import servers
-from toolbus.models.remote import RemoteModel
+from toolbus.models.remote import RemoteModel, tls_for
 from toolbus.models.wires import ANTHROPIC
 from toolbus.settings.extras import needs_extra
 
@@ -62,8 +62,12 @@ class AnthropicModel(RemoteModel):
             timeout=self._timeout,
             max_retries=self._max_retries,
             default_headers=self._headers,
+            # Its own spans would tell of what nobody has judged.
+            open_telemetry=False,
             # A server that redirects would get what was meant for another.
-            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
+            http_client=anthropic.DefaultAsyncHttpxClient(
+                follow_redirects=False, verify=tls_for(self._server.base_url)
+            ),
         )
 
     async def _create(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolbus.errors import RegistrationError
 from toolbus.messages.immutable import EMPTY
-from toolbus.models.remote import RemoteModel
+from toolbus.models.remote import RemoteModel, tls_for
 from toolbus.models.servers import OPENAI, find_server
 from toolbus.models.wires import CHAT, RESPONSES
 from toolbus.settings.extras import needs_extra
@@ -71,7 +71,9 @@ class OpenAIModel(RemoteModel):
             max_retries=self._max_retries,
             default_headers=self._headers,
             # A server that redirects would get what was meant for another.
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False, verify=tls_for(self._server.base_url)
+            ),
         )
 
     async def _create(

@@ -12,6 +12,7 @@ from toolbus.errors import DeadlineError, MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY
+from toolbus.messages.reasoning import without_broken_seals
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 from toolbus.transcript.pairing import indistinct
 
@@ -60,7 +61,7 @@ async def admit(
         # As the transformers left them: one of them may have taken a secret out.
         facts = parameters_of(context.value)
         return refused(message, context.denied.reason, "denied", facts)
-    return without_stale_content(context.value)
+    return settled(message, context.value)
 
 
 def refused(
@@ -129,6 +130,18 @@ def without_stale_content(message: Message) -> Message:
     if isinstance(message, ToolMessage) and message.tool_response is not None and message.content:
         return replace(message, content="")
     return message
+
+
+def settled(before: Message, after: Message) -> Message:
+    """Return *after*, which handlers made of *before*, with its text in one place.
+
+    A provider refuses what it has sealed with another text, so a seal goes with its text.
+    """
+    if isinstance(before, AssistantMessage) and isinstance(after, AssistantMessage):
+        reasoning = without_broken_seals(before.reasoning, after.reasoning)
+        if reasoning is not after.reasoning:
+            return replace(after, reasoning=reasoning)
+    return without_stale_content(after)
 
 
 def _check_of(

@@ -20,7 +20,7 @@ from toolbus.events.catalogue import (
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 from toolbus.tasks.loops import LoopLock, give_back, holding
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.transcript.admission import OVERDUE, admit, check_calls, stub, without_stale_content
+from toolbus.transcript.admission import OVERDUE, admit, check_calls, settled, stub
 from toolbus.transcript.pairing import flaw
 from toolbus.transcript.views import Messages
 
@@ -228,7 +228,7 @@ class Transcript:
             return stub(message, f"handler {context.rejected.handler!r} {context.rejected.reason}")
         if context.denied:
             return stub(message, context.denied.reason)
-        return without_stale_content(context.value)
+        return settled(message, context.value)
 
     async def _tell_persist(
         self, event: ObserveEvent[ToolCallPersist], copy: Message, scope: Scope

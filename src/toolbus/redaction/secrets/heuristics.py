@@ -3,45 +3,75 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from math import log2
 
 from toolbus.redaction.secrets.names import NameKind
+from toolbus.redaction.secrets.randomness import entropy, random_length
 
 # Of a value of random letters and digits nearly all have more; of words and of fillers few.
-_LEAST, _LEAST_LOOSE = 2.0, 3.0
+_LEAST, _LEAST_LOOSE = 2.0, 2.5
 # Of what is shorter the entropy says nothing.
-_JUDGED, _DIGITS = 16, 2
+_JUDGED = 16
 _TELLING, _LEAST_TELLING = 8, 2.5
+_SHORTEST_CHOSEN = 6
+_RANDOM = {NameKind.PASSWORD: 8, NameKind.SECRET: 8, NameKind.KEY: 12}
+"""Letters and digits that must look random beside a name of each kind."""
+
 _STAND_IN = re.compile(
     r"""(?ix)
-      ^ [$%<{\[] | [>}] $ | \$ [({]           # a variable, a template, a gap to be filled
+      ^ [<{\[] | [>}] $ | \$ [({] | ^ % (?: [sdr] \b | \( ) | % \w+ %   # a template, a gap
+    | ^ \$ (?-i: (?! [A-Z][a-z]+ \d{2} ) )      # a variable, and not `$Summer2019`
     | (?: public | private | secret ) _? key   # what a program calls a key
-    | EXAMPLE | placeholder | changeme | redacted | dummy | your[_-]
-    | x{8} | \*{4} | \.{4}
+    | EXAMPLE | placeholder | change[_-]?(?:me|this|it) | redacted | dummy | ^ (?: your | my ) [_-]
+    | ^ (?: insert | replace | enter | put ) [_-] | (?: goes | is ) [_-]? here
+    | x{6} | \*{3} | \.{3}
     """
 )
-_LOOKS_LIKE = re.compile(
-    r"""(?ix)
-      [0-9a-f]{8} (?: -[0-9a-f]{4} ){3} -[0-9a-f]{12}   # a UUID
-    | (?: sha\d+ | md5 | blake2[bs] )[-_:=] .+           # a digest that says so
-    | [a-z]+ (?: [_./:+~=-]+ [a-z]+ )* \d{0,4}           # words
-    | \d+ (?: [_./:+~=-] \d+ )*                          # numbers, dates, versions
-    | (?: https? | file | [a-z]+:/ ) /.+                 # an address
-    | (?: [~.]{0,2}/ | [a-z]: ) [\w .@-]+ (?: /[\w .@-]+ )+  # a path
-    """
+_MANUAL = re.compile(
+    r"(?i)password|passwd|passwort|pass|pwd|secret|token|key|user|username|userpass|foo|bar|baz|xyz"
+    r"|abc|thing|your@login|mypassword|mysecret"
 )
-
+"""What stands in the place of a password in manuals."""
 
 _UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_LETTERS_AND_SIGNS = re.compile(r"(?=.*[^\W\d_].*[^\W\d_])(?=.*[0-9!@#$%^&*+?])")
-_MEMBERS = re.compile(r"[./:]|^[A-Za-z]+_[A-Za-z_]+\d?$")
-
-
-def entropy(text: str) -> float:
-    """Return the bits of a character of *text*, by how often each occurs (Shannon)."""
-    counts, size = Counter(text), len(text)
-    return -sum([count / size * log2(count / size) for count in counts.values()])
+_OTHER = re.compile(
+    r"""(?ix)
+      (?: sha-?\d+ | md5 | blake2[bs] | h1 )[-_:=] .+     # a digest that says so
+    | arn: .+
+    | (?: https? | file | [a-z][a-z0-9+.-]*:/ ) /[^@]+   # an address without credentials
+    | (?: projects | organizations | folders | subscriptions | resourcegroups ) / .+
+    | \d{4}-\d\d-\d\d (?: [t ]\d\d:?\d\d .{0,24} )?       # a time, as in ISO 8601
+    | v?\d+\.\d+\.\d+ (?: [-+] [0-9a-z.+-]+ )?             # a version, semantic or of a Go module
+    | \d+ (?: [_./:+~=-] \d+ )*                         # numbers
+    | [\w.+-]+ @ [\w-]+ (?: \.[\w-]+ )+                 # an address of mail
+    """
+)
+_FILE = re.compile(
+    r"""(?ix) [\w./@+-]+ \. (?: py | js | ts | tsx | go | rs | java | c | h | cpp | rb | php | sh
+    | sql | ya?ml | json | toml | ini | cfg | conf | env | xml | html? | css | md | txt | log | csv
+    | lock | pem | crt | cer | key | pub | jks | p12 | pfx | kdbx | gpg | asc | so | dll | exe
+    | zip | tgz | gz | tar | jar | whl | png | jpe?g | svg | pdf ) (?: :{1,2} [\w\[\]-]+ )*
+    """
+)
+# A path or a member, unless nearly all of it looks random: base64 may begin with a slash.
+_PATH = re.compile(r"(?i)(?:[~.]{0,2}/|[a-z]:[\\/])[\w .@%+-]+(?:[\\/][\w .@%+-]+)+/?")
+_MEMBER = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
+_MOSTLY = 0.6
+# `&item_id`, `!vault`, `a||b`: of a program, and no password.
+_CODE = re.compile(
+    r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|^!(?:vault|secret|env|ref|reference|sub|include|lookup)|&&|\|\||==|!!|->|=>|::|\?\?|\?\."
+    r"|^--?[a-z]"
+)
+_ALGORITHM = re.compile(
+    r"(?i)\b(?:hs|rs|es|ps|sha|md|aes|pbkdf|scram|bcrypt|argon|rsa|ecdsa|ed|hmac|utf|base|http|tls|oauth|v)"
+    r"[-_]?\d+\b"
+)
+_CHOSEN = re.compile(
+    r"""(?x)
+      (?=.*[^\W\d_])
+      (?: (?=.*[!@#$%^&*?+~]) | (?=.*\d) ) [^\s]+
+    """
+)
+_SNAKE = re.compile(r"(?i)[a-z]+\d*(?:_[a-z]+\d*)+")
 
 
 def is_plausible(value: str, *, loose: bool) -> bool:
@@ -50,28 +80,60 @@ def is_plausible(value: str, *, loose: bool) -> bool:
         return False
     if not loose:
         return len(value) < _JUDGED or entropy(value) >= _LEAST
-    digits = sum(map(str.isdigit, value))
-    if digits < _DIGITS or digits == len(value) or entropy(value) < _LEAST_LOOSE:
-        return False
-    return not _LOOKS_LIKE.fullmatch(value)
+    return _looks_random(value, NameKind.KEY) and not _UUID.fullmatch(value)
+
+
+def is_of_manual(value: str) -> bool:
+    """Tell whether *value* is what manuals write where a password belongs."""
+    return bool(_MANUAL.fullmatch(value))
+
+
+def looks_made(value: str) -> bool:
+    """Tell whether *value* is no word of people or programs: a number, a UUID, or partly random."""
+    if value.isdigit() or _UUID.fullmatch(value):
+        return True
+    return random_length(value) >= min(_TELLING, len(value) // 2)
 
 
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
     """Tell whether *value* can be a secret beside a name of *kind*."""
-    if not is_plausible(value, loose=False):
+    if not is_plausible(value, loose=False) or is_of_manual(value):
         return False
-    if kind is not NameKind.KEY and _UUID.fullmatch(value):
-        return True
-    if len(value) < (_TELLING if kind is not NameKind.KEY else _JUDGED):
-        return False
+    if _UUID.fullmatch(value):
+        return kind is not NameKind.KEY
     if kind is NameKind.PASSWORD and _looks_chosen(value):
         return True
-    return is_plausible(value, loose=True)
+    return _looks_random(value, kind)
+
+
+def _looks_random(value: str, kind: NameKind) -> bool:
+    if len(value) < (_JUDGED if kind is NameKind.KEY else _TELLING):
+        return False
+    if entropy(value) < (_LEAST_LOOSE if len(value) >= _JUDGED else _LEAST):
+        return False
+    length = random_length(value)
+    if length < _RANDOM[kind] or _is_something_else(value):
+        return False
+    return length > _MOSTLY * len(value) or not _is_path(value)
 
 
 def _looks_chosen(value: str) -> bool:
     """Tell whether people choose passwords like *value*: of letters, and of digits or signs."""
-    return bool(_LETTERS_AND_SIGNS.match(value)) and not _MEMBERS.search(value)
+    if len(value) < _SHORTEST_CHOSEN or not _CHOSEN.fullmatch(value) or _CODE.search(value):
+        return False
+    if _SNAKE.fullmatch(value) or _is_path(value) or _ALGORITHM.search(value):
+        return False
+    return not _is_something_else(value)
+
+
+def _is_path(value: str) -> bool:
+    """Tell whether *value* has the form of a path, of files or of a program's members."""
+    return bool(_PATH.fullmatch(value) or _MEMBER.fullmatch(value))
+
+
+def _is_something_else(value: str) -> bool:
+    """Tell whether *value* is a file, an address, a time, a version, a digest or a number."""
+    return bool(_OTHER.fullmatch(value) or _FILE.fullmatch(value))
 
 
 def is_telling(value: str) -> bool:

@@ -74,6 +74,9 @@ ATTRIBUTES = _words(
 )
 """What makes a name say something about a secret, and not the secret."""
 
+CHECKSUMS = frozenset({"checksum", "checksums"})
+"""What makes a digest of all that follows, as in `checksum/secret`."""
+
 HARMLESS_TOKENS = _words(
     """
     max min num number n total prompt completion input output reasoning cached used remaining
@@ -88,8 +91,8 @@ SWITCHES = _words("has have is are no with without show hide forgot need needs a
 
 HARMLESS_KEYS = _words(
     """
-    primary foreign cache object routing partition sort idempotency idempotent public pub
-    publishable map dict hash lookup index unique composite natural surrogate group range s3
+    recv gpg pgp primary foreign cache object routing partition sort idempotency idempotent public
+    pub publishable map dict hash lookup index unique composite natural surrogate group range s3
     site anon message event row column record config setting translation i18n locale lang
     registry hot short arrow function modifier enter escape shift ctrl alt meta tab host known
     on off is has parent child

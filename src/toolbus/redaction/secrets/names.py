@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from toolbus.redaction.secrets.name_words import (
     ATTRIBUTES,
+    CHECKSUMS,
     GLUED,
     HARMLESS_KEYS,
     HARMLESS_TOKENS,
@@ -27,7 +28,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\x00-\x7f]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _LONGEST = 64
 _NAME_BYTES = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
 ) | frozenset(range(0x80, 0x100))
 _GLUED_END = re.compile(rf"(?:{'|'.join(sorted(GLUED, key=len, reverse=True))})$")
 _FOREIGN_END = tuple([word for word in PASSWORDS | SECRETS if not word.isascii()])
@@ -49,10 +50,15 @@ def name_at(data: bytes, start: int, end: int) -> str:
 
     A pattern that begins at a word of its own is fast; what stands before the word is read here.
     """
+    return data[name_start(data, start) : end].decode("utf-8", errors="ignore")
+
+
+def name_start(data: bytes, start: int) -> int:
+    """Return the byte at which the name begins that goes on at *start*."""
     first = max(0, start - _LONGEST)
     while start > first and data[start - 1] in _NAME_BYTES:
         start -= 1
-    return data[start:end].decode("utf-8", errors="ignore")
+    return start
 
 
 @lru_cache(maxsize=4_096)
@@ -61,7 +67,9 @@ def name_kind(name: str) -> NameKind | None:
     words = [word.lower() for word in _WORD.findall(_without_accents(name))]
     while words and (words[-1].isdigit() or words[-1] in NEUTRAL):
         words.pop()
-    if not words or words[-1] in ATTRIBUTES or words[-1].removesuffix("s") in ATTRIBUTES:
+    if not words or CHECKSUMS.intersection(words):
+        return None
+    if words[-1] in ATTRIBUTES or words[-1].removesuffix("s") in ATTRIBUTES:
         return None
     kind = _word_kind(words[-1], words[-2] if len(words) > 1 else "")
     if kind is not None:

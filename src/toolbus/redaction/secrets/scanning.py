@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.engine import REACH
-from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible
 from toolbus.redaction.secrets.limits import UnexaminedError
-from toolbus.redaction.secrets.names import name_at, name_kind
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import Place, places
+from toolbus.redaction.secrets.plausibility import is_likely
 from toolbus.redaction.secrets.rewriting import Edit
 from toolbus.redaction.views import all_views
 
@@ -22,15 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
     from toolbus.redaction.secrets.collecting import Collector
-    from toolbus.redaction.secrets.engine import Engine, Hit, Spans
+    from toolbus.redaction.secrets.engine import Engine, Spans
+    from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 MOST_SECRETS = 200
-"""Secrets in one record; of more, none is told from the others."""
+"""Different secrets in one record: with more that are known it is withheld; more that are only
+assumed share a placeholder."""
 
-_MOST_HITS, _MOST_PLACES = 20_000, 100_000
+_MOST_PLACES = 250_000
+"""Places in one text at which secrets stand, be it the same one."""
+
 _SHORTEST, _REST = 3, 8
 _ESCAPED = frozenset('"\\\n\r\t')
+
+
+class _RankedRule(NamedTuple):
+    """A *rule* that found something; of several the least one counts."""
+
+    is_loose: bool
+    number: int
+    rule: Rule
 
 
 class Scanner:
@@ -44,7 +55,8 @@ class Scanner:
         self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...]
     ) -> None:
         self._engine, self._registry, self._allow = engine, registry, allow
-        self._secrets: set[str] = set()
+        self._known: set[str] = set()
+        self._assumed: set[str] = set()
         self._seen_by_rules: set[tuple[str, ...]] = set()
         self._seen_by_registry: set[tuple[str, ...]] = set()
         self.edits: dict[tuple[str, ...], list[Edit]] = {}
@@ -52,7 +64,7 @@ class Scanner:
 
     def look(self, collected: Collector, *, again: bool) -> Iterator[None]:
         """Look at all that was *collected*; *again*, near placeholders only at what has changed."""
-        count = len(self._secrets)
+        count = len(self._known)
         if self._engine is not None:
             # First by all rules: what is found in the last text may stand in the first as well.
             for group in collected.groups:
@@ -61,7 +73,7 @@ class Scanner:
                 yield from self._value_by_rules(encoded, value, again=again)
         if not self._registry.knows():
             return
-        if again and len(self._secrets) > count:
+        if again and len(self._known) > count:
             self._seen_by_registry.clear()
             again = False
         for group in collected.groups:
@@ -135,27 +147,35 @@ class Scanner:
         self, text: str, spans: Spans | None, *, is_json: bool = False
     ) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text*, which rules ask for."""
-        matched = yield from self._places(text.encode(), spans)
+        best = yield from self._places(text.encode(), spans)
         edits = []
-        for start, end, value, data, hit in matched:
+        for start, end, value in sorted(best, key=lambda place: (place[0], -place[1])):
             yield
-            if self._is_secret(value) and _is_likely(value, data, hit):
-                self._secrets.add(value)
-                if len(self._secrets) > MOST_SECRETS:
-                    raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
-                edits.append(Edit(start, end, self._named(value, hit.rule.name, is_json=is_json)))
+            rule = best[start, end, value].rule
+            edits.append(Edit(start, end, self._named(value, rule, is_json=is_json)))
         return edits
 
-    def _places(self, data: bytes, spans: Spans | None) -> Generator[None, None, list[Place]]:
-        """Return where rules match in *data*, in order."""
-        matched: list[Place] = []
+    def _places(
+        self, data: bytes, spans: Spans | None
+    ) -> Generator[None, None, dict[tuple[int, int, str], _RankedRule]]:
+        """Return from where to where in *data* which secrets stand, with the best rule for each.
+
+        Another view of the same place may show another value.
+        """
+        best: dict[tuple[int, int, str], _RankedRule] = {}
+        # One secret at many places is kept once.
+        values: dict[str, str] = {}
         for place in places(self._engine.find, data, spans) if self._engine is not None else ():
             yield
-            if place is not None:
-                matched.append(place)
-                if len(matched) > _MOST_HITS:
-                    raise UnexaminedError(f"more than {_MOST_HITS:,} places in it may be secrets")
-        return sorted(matched, key=lambda place: (place.start, -place.end, place.hit.number))
+            if place is None or not self._is_secret(place):
+                continue
+            key = (place.start, place.end, values.setdefault(place.value, place.value))
+            rule = place.hit.rule
+            ranked = _RankedRule(rule.loose, place.hit.number, rule)
+            best[key] = min(best.get(key, ranked), ranked)
+            if len(best) > _MOST_PLACES:
+                raise UnexaminedError(_too_many_places())
+        return best
 
     def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text* for known secrets, in any form."""
@@ -166,34 +186,44 @@ class Scanner:
             if place is not None:
                 edits[Edit(place.start, place.end, place.hit.rule.name)] = None
                 if len(edits) > _MOST_PLACES:
-                    reason = f"secrets stand in more than {_MOST_PLACES:,} places of it"
-                    raise UnexaminedError(reason)
+                    raise UnexaminedError(_too_many_places())
         return [*edits]
 
-    def _named(self, value: str, rule: str, *, is_json: bool) -> str:
+    def _named(self, value: str, rule: Rule, *, is_json: bool) -> str:
+        if rule.loose and self._is_one_too_many(value):
+            return self._registry.shared_placeholder(rule.name)
+        if not rule.loose:
+            self._known.add(value)
+            if len(self._known) > MOST_SECRETS:
+                raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
         plain = _unescaped(value)
         if plain == value:
-            return self._registry.placeholder(value, rule)
+            return self._registry.placeholder(value, rule.name, assumed=rule.loose)
         # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
-        return self._registry.placeholder(
-            plain if is_json else value, rule, None if is_json else plain
-        )
+        shown, also = (plain, None) if is_json else (value, plain)
+        return self._registry.placeholder(shown, rule.name, also, assumed=rule.loose)
 
-    def _is_secret(self, value: str) -> bool:
+    def _is_one_too_many(self, value: str) -> bool:
+        """Tell whether *value* is assumed, after as many others as there may be."""
+        if len(self._assumed) < MOST_SECRETS:
+            self._assumed.add(value)
+        return value not in self._assumed
+
+    def _is_secret(self, place: Place) -> bool:
+        """Tell whether what stands at *place* is a secret, and none that is allowed."""
+        value = place.value
         if len(value) < _SHORTEST:
             return False
         rest = without_placeholders(value)
         if rest is not value and len(rest) < _REST:
             return False
-        return not any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow)
+        if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
+            return False
+        return is_likely(value, place.data, place.hit)
 
 
-def _is_likely(value: str, data: bytes, hit: Hit) -> bool:
-    """Tell whether *value*, found by *hit* in *data*, can be a secret of the kind of its name."""
-    kind = name_kind(name_at(data, *hit.name)) if hit.name else hit.rule.kind
-    if not hit.rule.loose or (hit.name is None and kind is None):
-        return is_plausible(value, loose=hit.rule.loose)
-    return kind is not None and is_assigned_secret(value, kind)
+def _too_many_places() -> str:
+    return f"secrets stand in more than {_MOST_PLACES:,} places of it"
 
 
 def _joints(group: tuple[str, ...]) -> list[int]:

@@ -62,6 +62,7 @@ class SecretRegistry:
         self.numbers: dict[str, int] = {}
         self.suffix, self.joined = new_suffix(), False
         self.lock = LoopLock()
+        self._shared: dict[str, Placeholder] = {}
         self._search = SecretSearch()
         self._tails: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, None] = OrderedDict()
@@ -98,6 +99,12 @@ class SecretRegistry:
         self._keep(secret)
         return str(secret.placeholder)
 
+    def shared_placeholder(self, rule: str) -> str:
+        """Return what stands for all values that *rule* found and that nobody tells apart."""
+        if rule not in self._shared:
+            self._shared[rule] = self._new(rule)
+        return str(self._shared[rule])
+
     def shrink(self) -> None:
         """End a record: let secrets go until no more is kept than may be.
 
@@ -114,6 +121,9 @@ class SecretRegistry:
         for secret in (*self._known, *self._assumed):
             if secret.placeholder.number > numbers.get(secret.placeholder.rule, 0):
                 self._forget(secret)
+        for rule, placeholder in tuple(self._shared.items()):
+            if placeholder.number > numbers.get(rule, 0):
+                del self._shared[rule]
         self.numbers = dict(numbers)
 
     def restored(self, text: str) -> str:

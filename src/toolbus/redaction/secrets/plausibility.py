@@ -1,0 +1,52 @@
+"""Whether what a rule found is a secret: its value, the name beside it, and what stands between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.redaction.secrets.heuristics import (
+    is_assigned_secret,
+    is_of_manual,
+    is_plausible,
+    looks_made,
+)
+from toolbus.redaction.secrets.names import NameKind, name_at, name_kind, name_start
+
+if TYPE_CHECKING:
+    from toolbus.redaction.secrets.engine import Hit
+    from toolbus.redaction.secrets.rules import Rule
+
+_QUOTES = b"\"'`"
+_OPENING = 8
+
+
+def is_likely(value: str, data: bytes, hit: Hit) -> bool:
+    """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
+    rule = hit.rule
+    if not rule.loose or (hit.name is None and rule.kind is None):
+        return _is_plausible(value, rule)
+    if hit.name is None:
+        return is_assigned_secret(value, rule.kind or NameKind.KEY)
+    start, end = hit.name
+    kind = name_kind(name_at(data, start, end))
+    if kind is not None and b"," in data[end : hit.start]:
+        kind = _kind_in_list(data, hit, kind)
+    return kind is not None and is_assigned_secret(value, kind)
+
+
+def _is_plausible(value: str, rule: Rule) -> bool:
+    if rule.keyed and not looks_made(value):
+        return False
+    return is_plausible(value, loose=rule.loose) and (rule.foreign or not is_of_manual(value))
+
+
+def _kind_in_list(data: bytes, hit: Hit, kind: NameKind) -> NameKind | None:
+    """Return what the name of *hit* says of what stands behind a comma.
+
+    `define('DB_PASSWORD', 'x')` is a name and its value; `['USERPWD', 'HTTP200ALIASES']` is a list.
+    """
+    if hit.name is None or data[hit.start - 1] not in _QUOTES:
+        return None
+    first = name_start(data, hit.name[0])
+    opening = data[max(0, first - _OPENING) : first].rstrip(b" \t" + _QUOTES)
+    return kind if opening.endswith(b"(") else NameKind.KEY

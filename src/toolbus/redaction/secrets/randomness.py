@@ -1,0 +1,74 @@
+"""How much of a value looks random, and how much like words: of people's languages, or of code."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+from math import log2
+
+# The 200 pairs of letters that stand most often in the words of identifiers: 83 % of all pairs
+# there, and 30 % of those in random letters. Counted in 80,000 identifiers of open source code.
+_PAIRS = """
+    a:abcdegiklmnpqrstu b:aeilu c:aehiklortu d:adeios e:acdefglmnpqrstvwxy f:aefilor g:eirs
+    h:aeio i:abcdefglmnoprstvz k:e l:adeilostu m:abeimop n:acdefgiostu o:abcdflmnoprstuvw
+    p:aeiloprstu q:au r:acdegimnorstuy s:acehikopstuy t:acehiorstuy u:beilmnprst v:aei w:ir x:t
+    y:ps z:e
+"""
+_COMMON = frozenset(group[0] + letter for group in _PAIRS.split() for letter in group[2:])
+_CHUNK = re.compile(r"[A-Za-z0-9]+")
+_HEXADECIMAL = re.compile(r"[0-9a-f]{8,}|[0-9A-F]{8,}")
+# What a pair of neighbours tells, for random letters or against them; measured on the same words.
+_BOUNDARY, _DIGITS, _CAMEL, _USUAL, _UNUSUAL = 1.5, -0.4, 0.3, -1.0, 2.0
+# What the weight of a letter must be on average, in the first letters of a long run.
+_LEAST, _LONG = 0.35, 16
+_IN_ORDER = 0.4
+
+
+def entropy(text: str) -> float:
+    """Return the bits of a character of *text*, by how often each occurs (Shannon)."""
+    counts, size = Counter(text), len(text)
+    return -sum([count / size * log2(count / size) for count in counts.values()])
+
+
+def random_length(value: str) -> int:
+    """Return how many letters and digits of *value* stand in the run that looks random; or 0.
+
+    Of `correct-horse-7Xk2pQ9v` that are 8, and of `handlers_v3.py` none.
+    """
+    best = weight = 0.0
+    best_length = length = 0
+    for chunk in _CHUNK.findall(value):
+        weight, length = weight + _weight(chunk), length + len(chunk)
+        if weight <= 0:
+            weight, length = 0.0, 0
+        elif weight > best:
+            best, best_length = weight, length
+    if best < _LEAST * min(best_length, _LONG) or _is_in_order(value):
+        return 0
+    return best_length
+
+
+def _weight(chunk: str) -> float:
+    """Return what speaks for *chunk*, of letters and digits, being random; below 0 for words."""
+    if chunk.isdigit():
+        return 0.0
+    if _HEXADECIMAL.fullmatch(chunk) and not chunk.isalpha():
+        return float(len(chunk))
+    return sum([_pair_weight(first, second) for first, second in pairwise(chunk)])
+
+
+def _pair_weight(first: str, second: str) -> float:
+    if first.isdigit() != second.isdigit():
+        return _BOUNDARY
+    if first.isdigit():
+        return _DIGITS
+    if first.islower() and second.isupper():
+        return _CAMEL
+    return _USUAL if (first + second).lower() in _COMMON else _UNUSUAL
+
+
+def _is_in_order(value: str) -> bool:
+    """Tell whether *value* is made of rows such as `abcdef`, `01234` or `aaaa`."""
+    steps = [ord(second) - ord(first) for first, second in pairwise(value)]
+    return sum([abs(step) <= 1 for step in steps]) > _IN_ORDER * len(steps)
