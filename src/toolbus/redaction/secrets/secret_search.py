@@ -76,15 +76,15 @@ class SecretSearch:
         self._batches.setdefault(number, {})[chunk] = rule
         self._engines.pop(number, None)
 
-    def _merge(self, last: int) -> None:
-        """Put what is in the batch *last* to that before it, if there is room."""
-        before = max((number for number in self._batches if number < last), default=None)
-        if before is None or last not in self._batches:
+    def _merge(self, newest: int) -> None:
+        """Put what is in the batch *newest* to that before it, if there is room."""
+        before = max((number for number in self._batches if number < newest), default=None)
+        if before is None or newest not in self._batches:
             return
-        merged = {**self._batches[before], **self._batches[last]}
+        merged = {**self._batches[before], **self._batches[newest]}
         size = sum([len(rule.pattern) for rule in merged.values()])
         if len(merged) <= _MERGED and size <= _MERGED_SIZE:
             self._batches[before] = merged
             self._engines.pop(before, None)
-            self._engines.pop(last, None)
-            del self._batches[last]
+            self._engines.pop(newest, None)
+            del self._batches[newest]
