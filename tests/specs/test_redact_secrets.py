@@ -1222,6 +1222,89 @@ def test_expressions_cannot_explode():
     assert evened(message.text) == f"{hostile} [github-pat-1]"
 
 
+def told(agent, session, text):
+    """Return what is left of what a user says in a *session* of the *agent*."""
+    scope = Scope(agent_id=agent.scope.agent_id, session_id=session)
+    message = UserMessage(id="u", content=text)
+    return agent.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)
+
+
+async def told_at_once(*texts):
+    """Return what is left of the *texts*, each with its session, as they become clean."""
+    clean = {}
+    async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
+
+        async def tell(number, session, text):
+            applied = await told(agent, session, text)
+            clean[number] = evened(applied.value.content)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number, (session, text) in enumerate(texts):
+                tasks.create_task(tell(number, session, text))
+    return clean
+
+
+async def counting(turns):
+    """Count the turns of the loop in *turns*."""
+    while True:
+        turns[0] += 1
+        await asyncio.sleep(0)
+
+
+LARGE = "the key of a token is no secret: if key in keys then return token\n" * 80_000
+
+
+async def test_the_loop_turns_during_an_examination():
+    turns = [0]
+    async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
+        counter = asyncio.create_task(counting(turns))
+        await told(agent, "s", "a small one")
+        before = turns[0]
+        applied = await told(agent, "s", LARGE)
+        counter.cancel()
+
+    assert len(LARGE) > 5_000_000
+    assert applied.value.content == LARGE
+    assert turns[0] - before > before + 5
+
+
+async def test_results_of_a_session_keep_their_order():
+    clean = await told_at_once(("s", LARGE + pat(1)), ("s", pat(2)))
+
+    assert [*clean] == [0, 1]
+    assert clean[0].endswith("\n[github-pat-1]")
+    assert clean[1] == "[github-pat-2]"
+
+
+async def test_sessions_do_not_wait_for_each_other():
+    texts = [
+        (f"s-{at}", f"{LARGE[: 600_000 + at]}\n{pat(at)} and {pat(at + 1)}") for at in range(6)
+    ]
+
+    clean = await told_at_once(*texts, ("small", pat(99)))
+
+    assert next(iter(clean)) == len(texts)
+    alone = [(await told_at_once(text))[0] for text in texts]
+    assert [clean[at] for at in range(len(texts))] == alone
+    assert all(text.endswith("[github-pat-1] and [github-pat-2]") for text in alone)
+
+
+async def test_a_cancelled_examination_leaves_nothing_behind():
+    turns = [0]
+    async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
+        task = asyncio.create_task(told(agent, "s", pat(1) + LARGE))
+        counter = asyncio.create_task(counting(turns))
+        while turns[0] < 5:
+            await asyncio.sleep(0)
+        counter.cancel()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        clean = [(await told(agent, "s", pat(number))).value.content for number in (2, 1)]
+
+    assert [evened(text) for text in clean] == ["[github-pat-1]", "[github-pat-2]"]
+
+
 async def test_a_rule_of_one_s_own_finds():
     component = RedactSecrets(rules={"ticket": "TICKET-([0-9]{6})"})
 
