@@ -231,6 +231,21 @@ async def test_look_alikes_are_left_alone():
     assert response.text == text
 
 
+BESIDE = ("my key is {}, keep it", "it is {}. Next", "({})", "<t>{}</t>", "_{}_", "钥{}是", "…{}…")
+ESCAPED = ("line\\n{}\\nline", "\\u003e{}\\u003c", "%22{}%22", "=3D{}=")
+
+
+@pytest.mark.parametrize("beside", [*BESIDE, *ESCAPED])
+async def test_punctuation_and_tags_hide_nothing(beside):
+    key = "sk-ant-api03-" + letters(11, 93) + "AA"
+
+    (response,) = await given_by(RedactSecrets(), beside.format(key))
+
+    before, after = beside.split("{}")
+    assert response.text.startswith(f"{before}[anthropic-api-key-1")
+    assert response.text.endswith(f"]{after}")
+
+
 UNSEEN = ("\x1b[31m", "\x1b[1;31m\x1b[K", "\\u001b[0m", "\\x1b[32m", "\u200b", "\u00ad", "\\\n")
 
 
@@ -244,6 +259,52 @@ async def test_colours_and_invisible_letters_hide_nothing(unseen):
     before, after = text.split(secret)
     assert response.text.startswith(f"{before}[github-pat-1")
     assert response.text.endswith(f"]{after}")
+
+
+ENVIRONMENT = f"# written by ünknown\nGITHUB_TOKEN={pat()}\nDATABASE=postgres at the usual place\n"
+IN_BASE64 = b64encode(ENVIRONMENT.encode()).decode()
+
+
+def in_lines(data, width=76, line_break="\n"):
+    return line_break.join([data[at : at + width] for at in range(0, len(data), width)])
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "after"),
+    [
+        ("content: ", IN_BASE64, " end"),
+        ("?state=", urlsafe_b64encode(ENVIRONMENT.encode()).decode().rstrip("="), "&x=1"),
+        ("$ base64 .env\n", in_lines(IN_BASE64), "\n$ "),
+        ('{"file": "', in_lines(IN_BASE64, 60, "\\n"), '\\n"}'),
+        ("data:text/plain;base64,", IN_BASE64, ")"),
+    ],
+)
+async def test_base64_of_a_text_is_cleaned(before, written, after):
+    (response,) = await given_by(RedactSecrets(), before + written + after)
+
+    left = response.text.removeprefix(before).removesuffix(after).replace("\\n", "\n")
+    letters = left.replace("\n", "").replace("-", "+").replace("_", "/")
+    plain = b64decode(letters + "=" * (-len(letters) % 4)).decode()
+    widths = {len(line) for line in written.replace("\\n", "\n").split("\n")[:-1]}
+    start, end = ENVIRONMENT.split(pat())
+    assert plain.startswith(f"{start}[github-pat-1")
+    assert plain.endswith(end)
+    assert {len(line) for line in left.split("\n")[:-1]} == widths
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "latin-1"])
+async def test_blobs_of_other_codecs_are_cleaned(codec):
+    blob = b64encode(ENVIRONMENT.encode(codec)).decode()
+    resource = Resource(uri="file:///.env", blob=blob)
+
+    (response,) = await given_by(
+        RedactSecrets(), ToolResponse(content=(ResourcePart(resource=resource),))
+    )
+
+    plain = b64decode(response.content[0].resource.blob).decode(codec)
+    start, end = ENVIRONMENT.split(pat())
+    assert plain.startswith(f"{start}[github-pat-1")
+    assert plain.endswith(end)
 
 
 async def unchanged(*results):
@@ -520,6 +581,26 @@ def test_encodings_are_found_as_well(before, after, odd):
     assert not [name for name, form in core.items() if len(form) == 12 and form in left]
 
 
+async def test_wrapped_secrets_are_found():
+    secret = "hunter-" + letters(8, 30)
+    component = RedactSecrets(rules={"word": r"the word is (\S+)"})
+    binary = b64encode(bytes(range(20)) + secret.encode() + bytes(range(20))).decode()
+    wrapped = [
+        f"the password of today is {secret[:12]}\n{secret[12:]} and so on",
+        f"at:\n  - {secret[:9]}\n    {secret[9:20]}\n    {secret[20:]}\n",
+        in_lines(binary, 64),
+        in_lines(binary, 20, "\r\n"),
+    ]
+
+    responses = await given_by(component, f"the word is {secret}", *wrapped)
+
+    for response in responses[1:]:
+        assert "-1" in response.text
+        assert secret[:9] not in response.text
+        assert secret[12:18] not in response.text
+    assert binary[32:40] not in responses[-2].text.replace("\n", "")
+
+
 @given(st.data())
 def test_adjoining_parts_are_read_together(data):
     text = f"the token is {pat()}, keep it\nand {HOOKS}{webhook()}"
@@ -575,12 +656,15 @@ class Client:
         (here / "server.py").write_text(f"SECRETS = {secrets!r}\n{SERVER}")
         (here / "toolbus.toml").write_text(f'[[component]]\nuse = "redact-secrets"\n{settings}')
         command = [sys.executable, "-m", "toolbus", "proxy", "--config", "toolbus.toml"]
+        command += ["--log", "calls.log", "--store", "calls.db"]
+        self.errors = (here / "errors.txt").open("w")
         self.process = subprocess.Popen(
             [*command, "--", sys.executable, "server.py"],
             cwd=here,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self.errors,
             text=True,
         )
         self.heard = ""
@@ -603,6 +687,7 @@ class Client:
         self.heard += self.process.stdout.read()
         self.process.stdout.close()
         self.process.wait(30)
+        self.errors.close()
 
 
 def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
@@ -690,8 +775,12 @@ async def test_the_tool_gets_the_value():
 
 async def test_no_canary_is_left_behind(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    path, records, canary = tmp_path / "agent.db", [], pat(9)
+    path, records, calls, asked, canary = tmp_path / "agent.db", [], [], [], pat(9)
     store = SqliteStore(path)
+
+    def approve(ask, call, scope):
+        asked.append((ask, call))
+        return True
 
     def use(key: str, how: str) -> str:
         """Use a key."""
@@ -712,8 +801,11 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
         tools=[giving(f"the key: {canary}"), use],
         components=[RedactSecrets(vault=USE)],
         store=store,
+        approver=approve,
     )
     agent.bus.tap(records.append)
+    agent.bus.tap(calls.append, values=True)
+    agent.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask(f"may it {ctx.value}?"))
     async with agent:
         result = await agent.run("go")
         with pytest.raises(ModelError) as raised:
@@ -729,12 +821,15 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
         "requests": encode(model.requests).decode(),
         "rows": rows,
         "records": encode([one.without_values() for one in records]).decode(),
+        "calls": encode([one for one in calls if one.event == TOOL_CALL_BEFORE.name]).decode(),
+        "questions": encode(asked).decode(),
         "log": caplog.text,
         "raised": repr(raised.value),
         "file": path.read_bytes().decode("latin-1"),
     }
     forms = [canary, b64encode(canary.encode()).decode(), canary.encode().hex()]
     assert evened(result.text) == "I used [github-pat-1]"
+    assert len(asked) == 5
     assert [name for name, text in texts.items() if any(form in text for form in forms)] == []
 
 
@@ -1385,23 +1480,85 @@ def test_the_proxy_passes_no_secret(tmp_path, environment):
         shown = leaked["result"]["content"][0]["text"].removeprefix("token ")
         used = client.ask(5, "tools/call", name="use", arguments={"key": shown})
 
-    leaks = [number for number in range(20, 29) if pat(number) in client.heard]
-    assert leaks == []
+    kept = [here / "calls.log", here / "errors.txt", *here.glob("calls.db*")]
+    texts = [client.heard, *[file.read_bytes().decode("latin-1") for file in kept]]
+    assert [number for number in range(20, 29) if any(pat(number) in text for text in texts)] == []
+    assert len(kept) > 2
     assert shown.startswith("[github-pat-")
     assert used["result"]["content"][0]["text"] == f"used {shown}"
     assert json.loads((here / "used.json").read_text()) == {"key": pat(22)}
+
+
+def recorded(here, *messages):
+    lines = [HeaderLine(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
+    lines.append(EndLine(messages=len(messages), records=0))
+    (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
 
 
 def test_a_replay_shows_what_would_change(tmp_path, command):
     here = tmp_path / "here"
     (here / "toolbus.toml").write_text('[[component]]\nuse = "redact-secrets"\n')
     asked = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="read"),))
-    messages = UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t")
-    lines = [HeaderLine(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
-    lines.append(EndLine(messages=3, records=0))
-    (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
+    recorded(here, UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t"))
 
     done = command("replay", "log.jsonl", "--with", "toolbus.toml")
 
     assert done.returncode == 0, done.stderr
     assert "[github-pat-1]" in evened(done.stdout)
+
+
+JUDGE = """
+from toolbus import Agent, Deny, UserMessage
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_secrets import RedactSecrets
+
+agent = Agent(ScriptedModel([]), components=[RedactSecrets()])
+
+@agent.guard(TOOL_CALL_BEFORE)
+def judge(ctx):
+    return Deny(f"not with {ctx.value.arguments}") if ctx.value.name == "post" else None
+
+@agent.on(MESSAGE_APPEND_BEFORE)
+def greet(ctx):
+    if ctx.value.role == "user":
+        return UserMessage(id=ctx.value.id, content=ctx.value.content + "!")
+"""
+
+
+def test_a_replay_shows_no_secret(tmp_path, command):
+    here = tmp_path / "here"
+    (here / "judge.py").write_text(JUDGE)
+    calls = [
+        ToolCall(id="c", name="read", arguments={"key": pat(1)}),
+        ToolCall(id="d", name="post", arguments={"key": pat(2)}),
+    ]
+    told = {"database_password": PASSWORD, pat(3): [pat(4), 1], "long": f"{pat(7)} " + "x" * 900}
+    result = ToolResponse(
+        content=(TextPart(text=f"line\nexport TOKEN={pat(5)}\nand [github-pat-1-aaaaaa]"),),
+        structured=told,
+        parameters={"key": pat(1)},
+    )
+    refused = ToolMessage(
+        id="r", tool_call_id="d", tool_name="post", tool_response=ToolResponse.from_text("done")
+    )
+    messages = answering(result, own="t"), refused
+    asked = AssistantMessage(id="a", content="I call", tool_calls=tuple(calls))
+    recorded(here, UserMessage(id="u", content=f"use {pat(6)}"), asked, *messages)
+
+    replay = partial(command, "replay", "log.jsonl", "--with", "judge.py")
+    check = "--check", "expected.json"
+    outputs = [replay(), replay("--json"), replay(*check, "--update"), replay(*check)]
+    (here / "expected.json").write_text((here / "expected.json").read_text().replace("denied", "x"))
+    outputs.append(replay(*check, "--json"))
+
+    codes = [done.returncode for done in outputs]
+    written = (here / "expected.json").read_text()
+    shown = "".join([done.stdout + done.stderr for done in outputs]) + written
+    secrets = [PASSWORD, *[pat(number) for number in range(1, 8)]]
+    assert codes == [0, 0, 0, 0, 1], shown
+    assert [secret for secret in secrets if secret in shown] == []
+    assert "-export TOKEN=(secret github-pat-" in outputs[0].stdout
+    assert "+export TOKEN=[github-pat-" in outputs[0].stdout
+    assert "{'key': '(secret github-pat-" in outputs[0].stdout
+    assert evened(written) == written.replace("[github-pat-1-aaaaaa]", "[github-pat-1]")
