@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.redaction.views import TextView, views
+from toolbus.redaction.views import TextView, joined_views, squeezed, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,14 +26,51 @@ def places(
     find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
     data: bytes,
     spans: Spans | None,
-    see: Callable[[bytes], Iterator[TextView]] = views,
 ) -> Iterator[Place | None]:
-    """Give where *find* finds something in *data*, or in another view of it, as *see* gives them.
+    """Give where *find* finds something in *data*, or in another view of it.
 
     With *spans* only there. None is given between, as in `Engine.find`.
     """
+    yield from _plain_places(find, data, spans)
+    yield from _places_in_views(find, data, spans, views)
+
+
+def known_places(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+) -> Iterator[Place | None]:
+    """Do as `places`, and also give what *find* finds where lines break inside of it."""
+    count = 0
+    for place in _plain_places(find, data, spans):
+        # Nothing with a blank in it is found without blanks.
+        count += place is not None and not any(map(str.isspace, place.value))
+        yield place
+    yield from _places_in_views(find, data, spans, views)
+    for hit in find(squeezed(data), None) if b"\n" in data else ():
+        count -= hit is not None
+        yield None
+    if count < 0:
+        yield from _places_in_views(find, data, spans, joined_views)
+
+
+def _plain_places(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+) -> Iterator[Place | None]:
+    view = TextView.of(data)
     for hit in find(data, spans):
-        yield None if hit is None else _place(TextView.of(data), hit)
+        yield None if hit is None else _place(view, hit)
+
+
+def _places_in_views(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+    see: Callable[[bytes], Iterator[TextView]],
+) -> Iterator[Place | None]:
+    """Give what *find* finds in the views of *data* that *see* gives, but the text itself."""
     for start, end in spans or ((0, len(data)),):
         begin = _letter(data, start)
         for view in see(data if spans is None else data[begin:end]):

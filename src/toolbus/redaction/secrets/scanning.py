@@ -14,10 +14,9 @@ from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.engine import REACH
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
-from toolbus.redaction.secrets.places import Place, places
+from toolbus.redaction.secrets.places import Place, known_places, places
 from toolbus.redaction.secrets.plausibility import is_likely
 from toolbus.redaction.secrets.rewriting import Edit
-from toolbus.redaction.views import all_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -199,7 +198,7 @@ class Scanner:
         """Return the edits of *text* for known secrets, in any form."""
         # What is found in two views is one.
         edits: dict[Edit, None] = {}
-        for place in places(self._registry.find, text.encode(), spans, all_views):
+        for place in known_places(self._registry.find, text.encode(), spans):
             yield
             if place is not None:
                 edits[Edit(place.start, place.end, place.hit.rule.name)] = None
