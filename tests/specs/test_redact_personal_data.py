@@ -151,7 +151,8 @@ async def test_bare_digits_need_a_word():
 
 WEAK = {
     "ssn": "457-55-5462", "cpr": "211062-5629", "personnummer": "880320-0016",
-    "phone": "030-901820", "card": "4222222222222",
+    "phone": "030-901820", "card": "4222222222222", "social_security": "457 55 5462",
+    "credit card": "122000000000003", "SSN": "457.55.5462", "tax file number": "123 456 782",
 }  # fmt: skip
 
 

@@ -575,12 +575,15 @@ class Client:
         (here / "server.py").write_text(f"SECRETS = {secrets!r}\n{SERVER}")
         (here / "toolbus.toml").write_text(f'[[component]]\nuse = "redact-secrets"\n{settings}')
         command = [sys.executable, "-m", "toolbus", "proxy", "--config", "toolbus.toml"]
+        command += ["--log", "calls.log", "--store", "calls.db"]
+        self.errors = (here / "errors.txt").open("w")
         self.process = subprocess.Popen(
             [*command, "--", sys.executable, "server.py"],
             cwd=here,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self.errors,
             text=True,
         )
         self.heard = ""
@@ -603,6 +606,7 @@ class Client:
         self.heard += self.process.stdout.read()
         self.process.stdout.close()
         self.process.wait(30)
+        self.errors.close()
 
 
 def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
@@ -690,8 +694,12 @@ async def test_the_tool_gets_the_value():
 
 async def test_no_canary_is_left_behind(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    path, records, canary = tmp_path / "agent.db", [], pat(9)
+    path, records, calls, asked, canary = tmp_path / "agent.db", [], [], [], pat(9)
     store = SqliteStore(path)
+
+    def approve(ask, call, scope):
+        asked.append((ask, call))
+        return True
 
     def use(key: str, how: str) -> str:
         """Use a key."""
@@ -712,8 +720,11 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
         tools=[giving(f"the key: {canary}"), use],
         components=[RedactSecrets(vault=USE)],
         store=store,
+        approver=approve,
     )
     agent.bus.tap(records.append)
+    agent.bus.tap(calls.append, values=True)
+    agent.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask(f"may it {ctx.value}?"))
     async with agent:
         result = await agent.run("go")
         with pytest.raises(ModelError) as raised:
@@ -729,12 +740,15 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
         "requests": encode(model.requests).decode(),
         "rows": rows,
         "records": encode([one.without_values() for one in records]).decode(),
+        "calls": encode([one for one in calls if one.event == TOOL_CALL_BEFORE.name]).decode(),
+        "questions": encode(asked).decode(),
         "log": caplog.text,
         "raised": repr(raised.value),
         "file": path.read_bytes().decode("latin-1"),
     }
     forms = [canary, b64encode(canary.encode()).decode(), canary.encode().hex()]
     assert evened(result.text) == "I used [github-pat-1]"
+    assert len(asked) == 5
     assert [name for name, text in texts.items() if any(form in text for form in forms)] == []
 
 
@@ -1208,6 +1222,89 @@ def test_expressions_cannot_explode():
     assert evened(message.text) == f"{hostile} [github-pat-1]"
 
 
+def told(agent, session, text):
+    """Return what is left of what a user says in a *session* of the *agent*."""
+    scope = Scope(agent_id=agent.scope.agent_id, session_id=session)
+    message = UserMessage(id="u", content=text)
+    return agent.bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)
+
+
+async def told_at_once(*texts):
+    """Return what is left of the *texts*, each with its session, as they become clean."""
+    clean = {}
+    async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
+
+        async def tell(number, session, text):
+            applied = await told(agent, session, text)
+            clean[number] = evened(applied.value.content)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number, (session, text) in enumerate(texts):
+                tasks.create_task(tell(number, session, text))
+    return clean
+
+
+async def counting(turns):
+    """Count the turns of the loop in *turns*."""
+    while True:
+        turns[0] += 1
+        await asyncio.sleep(0)
+
+
+LARGE = "the key of a token is no secret: if key in keys then return token\n" * 80_000
+
+
+async def test_the_loop_turns_during_an_examination():
+    turns = [0]
+    async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
+        counter = asyncio.create_task(counting(turns))
+        await told(agent, "s", "a small one")
+        before = turns[0]
+        applied = await told(agent, "s", LARGE)
+        counter.cancel()
+
+    assert len(LARGE) > 5_000_000
+    assert applied.value.content == LARGE
+    assert turns[0] - before > before + 5
+
+
+async def test_results_of_a_session_keep_their_order():
+    clean = await told_at_once(("s", LARGE + pat(1)), ("s", pat(2)))
+
+    assert [*clean] == [0, 1]
+    assert clean[0].endswith("\n[github-pat-1]")
+    assert clean[1] == "[github-pat-2]"
+
+
+async def test_sessions_do_not_wait_for_each_other():
+    texts = [
+        (f"s-{at}", f"{LARGE[: 600_000 + at]}\n{pat(at)} and {pat(at + 1)}") for at in range(6)
+    ]
+
+    clean = await told_at_once(*texts, ("small", pat(99)))
+
+    assert next(iter(clean)) == len(texts)
+    alone = [(await told_at_once(text))[0] for text in texts]
+    assert [clean[at] for at in range(len(texts))] == alone
+    assert all(text.endswith("[github-pat-1] and [github-pat-2]") for text in alone)
+
+
+async def test_a_cancelled_examination_leaves_nothing_behind():
+    turns = [0]
+    async with Agent(ScriptedModel([]), components=[RedactSecrets(prompts=True)]) as agent:
+        task = asyncio.create_task(told(agent, "s", pat(1) + LARGE))
+        counter = asyncio.create_task(counting(turns))
+        while turns[0] < 5:
+            await asyncio.sleep(0)
+        counter.cancel()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        clean = [(await told(agent, "s", pat(number))).value.content for number in (2, 1)]
+
+    assert [evened(text) for text in clean] == ["[github-pat-1]", "[github-pat-2]"]
+
+
 async def test_a_rule_of_one_s_own_finds():
     component = RedactSecrets(rules={"ticket": "TICKET-([0-9]{6})"})
 
@@ -1302,23 +1399,85 @@ def test_the_proxy_passes_no_secret(tmp_path, environment):
         shown = leaked["result"]["content"][0]["text"].removeprefix("token ")
         used = client.ask(5, "tools/call", name="use", arguments={"key": shown})
 
-    leaks = [number for number in range(20, 29) if pat(number) in client.heard]
-    assert leaks == []
+    kept = [here / "calls.log", here / "errors.txt", *here.glob("calls.db*")]
+    texts = [client.heard, *[file.read_bytes().decode("latin-1") for file in kept]]
+    assert [number for number in range(20, 29) if any(pat(number) in text for text in texts)] == []
+    assert len(kept) > 2
     assert shown.startswith("[github-pat-")
     assert used["result"]["content"][0]["text"] == f"used {shown}"
     assert json.loads((here / "used.json").read_text()) == {"key": pat(22)}
+
+
+def recorded(here, *messages):
+    lines = [HeaderLine(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
+    lines.append(EndLine(messages=len(messages), records=0))
+    (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
 
 
 def test_a_replay_shows_what_would_change(tmp_path, command):
     here = tmp_path / "here"
     (here / "toolbus.toml").write_text('[[component]]\nuse = "redact-secrets"\n')
     asked = AssistantMessage(id="a", tool_calls=(ToolCall(id="c", name="read"),))
-    messages = UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t")
-    lines = [HeaderLine(), SessionLine(id="s"), *[MessageLine(message=one) for one in messages]]
-    lines.append(EndLine(messages=3, records=0))
-    (here / "log.jsonl").write_bytes(b"".join(map(encode_line, lines)))
+    recorded(here, UserMessage(id="u", content="go"), asked, answering(f"key {pat()}", own="t"))
 
     done = command("replay", "log.jsonl", "--with", "toolbus.toml")
 
     assert done.returncode == 0, done.stderr
     assert "[github-pat-1]" in evened(done.stdout)
+
+
+JUDGE = """
+from toolbus import Agent, Deny, UserMessage
+from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_secrets import RedactSecrets
+
+agent = Agent(ScriptedModel([]), components=[RedactSecrets()])
+
+@agent.guard(TOOL_CALL_BEFORE)
+def judge(ctx):
+    return Deny(f"not with {ctx.value.arguments}") if ctx.value.name == "post" else None
+
+@agent.on(MESSAGE_APPEND_BEFORE)
+def greet(ctx):
+    if ctx.value.role == "user":
+        return UserMessage(id=ctx.value.id, content=ctx.value.content + "!")
+"""
+
+
+def test_a_replay_shows_no_secret(tmp_path, command):
+    here = tmp_path / "here"
+    (here / "judge.py").write_text(JUDGE)
+    calls = [
+        ToolCall(id="c", name="read", arguments={"key": pat(1)}),
+        ToolCall(id="d", name="post", arguments={"key": pat(2)}),
+    ]
+    told = {"database_password": PASSWORD, pat(3): [pat(4), 1], "long": f"{pat(7)} " + "x" * 900}
+    result = ToolResponse(
+        content=(TextPart(text=f"line\nexport TOKEN={pat(5)}\nand [github-pat-1-aaaaaa]"),),
+        structured=told,
+        parameters={"key": pat(1)},
+    )
+    refused = ToolMessage(
+        id="r", tool_call_id="d", tool_name="post", tool_response=ToolResponse.from_text("done")
+    )
+    messages = answering(result, own="t"), refused
+    asked = AssistantMessage(id="a", content="I call", tool_calls=tuple(calls))
+    recorded(here, UserMessage(id="u", content=f"use {pat(6)}"), asked, *messages)
+
+    replay = partial(command, "replay", "log.jsonl", "--with", "judge.py")
+    check = "--check", "expected.json"
+    outputs = [replay(), replay("--json"), replay(*check, "--update"), replay(*check)]
+    (here / "expected.json").write_text((here / "expected.json").read_text().replace("denied", "x"))
+    outputs.append(replay(*check, "--json"))
+
+    codes = [done.returncode for done in outputs]
+    written = (here / "expected.json").read_text()
+    shown = "".join([done.stdout + done.stderr for done in outputs]) + written
+    secrets = [PASSWORD, *[pat(number) for number in range(1, 8)]]
+    assert codes == [0, 0, 0, 0, 1], shown
+    assert [secret for secret in secrets if secret in shown] == []
+    assert "-export TOKEN=(secret github-pat-" in outputs[0].stdout
+    assert "+export TOKEN=[github-pat-" in outputs[0].stdout
+    assert "{'key': '(secret github-pat-" in outputs[0].stdout
+    assert evened(written) == written.replace("[github-pat-1-aaaaaa]", "[github-pat-1]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
 from toolbus.bus.subscribing import Subscribing
 from toolbus.components.adapters import ToolAdapter, adapter_problem
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
 
 _EVERY_TOOL = ToolSelector()
-PROVIDE_PRIORITY = 200
-APPEND_PRIORITY = 50
+PROVIDE_PRIORITY, APPEND_PRIORITY = 200, 50
 
-
+R = TypeVar("R")
 Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
 
@@ -202,6 +201,10 @@ class AgentComponent:
 
     async def close(self) -> None:
         """Release what `install` acquired."""
+
+    async def concealed(self, record: R, scope: Scope) -> R | None:  # noqa: ARG002 - for subclasses
+        """Return *record*, a message, call or text, without what it takes away; None: unknown."""
+        return record
 
     async def _on_tools_provide_adapter(
         self, ctx: EventContext[tuple[ToolSpec, ...]]

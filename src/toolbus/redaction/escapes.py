@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
+from functools import cached_property
 from html.entities import html5
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,12 @@ class DecodedView(TextView):
     def __init__(
         self, data: bytes, starts: array[int], origins: array[int], ends: array[int]
     ) -> None:
-        super().__init__(data, starts, origins)
-        self._ends = ends
+        super().__init__(data, lambda: ())
+        self._starts, self._origins, self._ends = starts, origins, ends
+
+    @cached_property
+    def _offsets(self) -> tuple[array[int], array[int]]:
+        return self._starts, self._origins
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span."""

@@ -3,13 +3,13 @@
     from toolbus import Agent
     from toolbus.redaction.redact_secrets import RedactSecrets
 
-    agent = Agent(model, tools=[...], components=[RedactSecrets(vault=True)])
+    agent = Agent(model, tools=[...], components=[RedactSecrets()])
 
 or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as well:
 
     [[component]]
     use = "redact-secrets"
-    settings = { vault = true, allow = ["sk_test_*"] }
+    settings = { allow = ["sk_test_*"], vault = [{ tool = "deploy", arguments = ["token"] }] }
 
 It needs the extra `redact`. A credential in a result (in any text, in `structured`, its keys too,
 in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
@@ -20,14 +20,22 @@ found, a secret is also found in base64, hexadecimal, URL- and JSON-escaped, in 
 of the session, and cut into adjoining parts. The stored copy of every message, of every role, is
 cleaned as well. What the tools run with stays as it is.
 
-With `vault` the model can use what it never reads: where its arguments hold a placeholder, the tool
-gets the value. The value is taken out of `parameters` and of all stored copies again, and out of
-what the model itself repeats.
+The `vault` is for a tool that needs a secret which the model has no business to see: where an
+argument that an entry names (by a dotted path, if it lies deeper) holds a placeholder, the tool
+gets the value. It is put in as the very last step: approver, guards, ledger, observers and stored
+copies see the placeholder, and what the tool returns of it is taken out again. A text that a tool
+brings in is no reason to give a value out: where it quotes a placeholder of the session, that loses
+its suffix, `[github-pat-1-(quoted)]`. `toolbus replay` has marks where secrets stood.
+
+The vault cannot promise that a value stays inside: a tool that is named may send it away, print it
+in a way that is not found, or store it. A shell is a reader: `echo [github-pat-1-x7k2m5] | rev`
+shows the model all of it, and so does whatever runs what it is given. So arguments called like a
+command, script, code, shell, query, SQL, statement or expression are refused, and so are all of a
+tool that runs commands, code or scripts, unless the entry says `i_know = true`.
 
 How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
-`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there):
-formats that those lack, and values that look random and are assigned to a name such as `secret`,
-`token` or `api_key`.
+`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there): formats that
+those lack, and values that look random and are assigned to a name such as `secret` or `api_key`.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
 
 What is not examined does not pass. A result that is too large, holds too many secrets or takes too
@@ -44,15 +52,18 @@ Its limits:
   in other encodings, are not. What is cut into several messages is found only in a stream of an MCP
   server's notifications, and there its first piece has gone.
 - Short passwords and words are taken out where they are found, and not where they stand alone.
-- Handlers that look at a call itself (`TOOL_CALL_BEFORE`, `_ERROR`, `_AFTER`, a tap or a recorder
-  that keeps values, `keep_originals=True`), an approver, and a tool's own logs and progress see
-  what the tool sees; a reason in which a guard quotes that stands in the ledger. Pieces of a
-  streamed answer are shown as the model says them.
+- Who sees a result before it is cleaned (`TOOL_CALL_ERROR`, `_AFTER`, a tap or a recorder that
+  keeps values, `keep_originals=True`), and a tool's own logs and progress, see what the tool says.
+  Pieces of a streamed answer, and a call until it is stored, are as the model says them.
 - A result is examined where it is appended, in the event loop: of clean text at some 40 MB/s of a
   processor's time, of what is made to be slow for `max_seconds` at most.
-- The vault lives in memory and ends with the process; of a session it keeps the latest 256 secrets,
-  and what it forgot stays a placeholder. Whoever can make the model call a tool with a placeholder
-  can send that tool the value: give `vault` the names of the tools that may get it.
+- What is known lives in memory, ends with the process, and is shared by the components of a bus, in
+  whatever order they stand; a sub-agent needs none of its own. Of a session the latest 1,024
+  secrets are kept, and 1,024 that are only assumed; what was forgotten stays a placeholder.
+- A quotation is seen as a whole word, also cut over parts, URL-escaped or in a file's base64, in
+  what tools return and servers say; not in other encodings, in what a model puts together, in what
+  a user writes, nor where a component is restricted to other tools. So a file that holds a
+  placeholder is read with the mark. A sub-agent may name placeholders.
 - A `priority` in a configuration is one for all its handlers: what others add to a copy after them
   is stored as it is.
 - What a user writes is read by the model as it was written, unless `prompts` is set; the stored
@@ -64,7 +75,7 @@ from __future__ import annotations
 # A configuration reads the hints of the constructor while the program runs.
 from collections.abc import Mapping, Sequence  # noqa: TC003
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
@@ -78,6 +89,7 @@ from toolbus.events.catalogue import (
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
+from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
@@ -95,6 +107,8 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
+
+R = TypeVar("R")
 
 _LATEST = -1_000
 """After all that others add to a copy for the store."""
@@ -178,6 +192,13 @@ class RedactSecrets(AgentComponent):
         # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
         return await self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
 
+    async def concealed(self, record: R, scope: Scope) -> R | None:
+        """Return *record* with marks in place of secrets; None if it could not be examined."""
+        try:
+            return await concealed(self._redactor, _session(scope), record, self.numbers(scope))
+        except UnexaminedError:
+            return None
+
     def numbers(self, scope: Scope) -> State | None:
         """Return where the numbers of placeholders are kept, for all components of its kind."""
         return None if self.host is None else self.host.state(_NUMBERS, scope, shared=True)
@@ -216,10 +237,7 @@ class _Results(ToolAdapter):
     name = "RedactSecrets"
 
     def __init__(
-        self,
-        redactor: Redactor,
-        examined: ToolSelector,
-        numbers: Callable[[Scope], State | None],
+        self, redactor: Redactor, examined: ToolSelector, numbers: Callable[[Scope], State | None]
     ) -> None:
         self._redactor, self._examined, self._numbers = redactor, examined, numbers
         self.latest: ToolResponse | None = None

@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # ECMA-48, sections 5.3 to 5.6: a control sequence, a string with its end, and short ones. A string
 # stops before what could begin another, so that unfinished ones are not read again and again.
@@ -27,8 +29,8 @@ _SEQUENCE = (
 _EIGHT_BIT = rb"\xc2\x9b[0-?]*[ -/]*[@-~]?"
 # As programs write it into logs and JSON, where a reader sees it; only colours and the like.
 _WRITTEN = (
-    rb"(?:(?<!\\)\\{1,8}(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE])|\^\[)"
-    rb"\[[0-?]*[ -/]*[A-Za-z]"
+    rb"\\(?<!\\\\)\\{0,7}(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE])\[[0-?]*[ -/]*[A-Za-z]"
+    rb"|\^\[\[[0-?]*[ -/]*[A-Za-z]"
 )
 # Soft hyphen; zero-width space, joiners and marks of direction; word joiner; byte order mark.
 _INVISIBLE = (
@@ -38,12 +40,9 @@ _INVISIBLE = (
 # A line that ends in a backslash; the second is one in JSON. YAML goes on behind the indentation of
 # the next line, and a shell with it: of a line of one word it does not count.
 _CONTINUED = rb"\\(?:\r?\n|\\\\n)(?:[ \t]+(?=[^\s\\]+\\?[ \t]*(?:\r?\n|\\n|\Z)))?"
+# Each of its ways begins with one letter, by which the search leaps.
 _STRIPPED = re.compile(
-    rb"(?:\x1b+"
-    + _SEQUENCE
-    + rb"?|"
-    + rb"|".join([_EIGHT_BIT, _WRITTEN, _INVISIBLE, _CONTINUED])
-    + rb")"
+    rb"\x1b\x1b*" + _SEQUENCE + rb"?|" + rb"|".join([_EIGHT_BIT, _WRITTEN, _INVISIBLE, _CONTINUED])
 )
 # Each begins with a letter that is seldom, by which the search leaps.
 _HINTS = (
@@ -54,7 +53,7 @@ _HINTS_BEYOND_ASCII = (
     *(b"\xc2\xad", b"\xc2\x9b", b"\xe2\x80", b"\xe2\x81"),
     *(b"\xef\xbb\xbf", b"\xef\xb8", b"\xe1\xa0\x8e", b"\xcd\x8f"),
 )
-_LINE_BREAK = re.compile(rb"\\?\r?\n[ \t]*")
+_NEW_LINE = re.compile(rb"\n[ \t]*")
 # YAML 1.2.2, section 8.1.3: a folded scalar. Of its lines only those of one word are joined: what
 # is wrapped for its width alone.
 _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\n])")
@@ -62,36 +61,48 @@ _FOLD = re.compile(rb"(?:>[0-9+-]{0,2}[ \t]*)?\r?\n[ \t]+")
 
 
 class TextView:
-    """A text as it is seen in one way: *data*, in UTF-8.
+    """A text as it is seen in one way: *data*, in UTF-8, is it without *cuts*, if there are any.
 
-    *starts* are the offsets in it where a piece begins, in order, and *origins* where each of
-    these pieces stands in the text. What is not in any piece was left out.
+    Those are told, in order, when somebody asks for the way back, which is seldom.
     """
 
-    def __init__(self, data: bytes, starts: array[int], origins: array[int]) -> None:
-        self.data, self._starts, self._origins = data, starts, origins
+    def __init__(self, data: bytes, cuts: Callable[[], Iterable[tuple[int, int]]] | None) -> None:
+        self.data, self._cuts = data, cuts
 
     @classmethod
     def of(cls, data: bytes) -> TextView:
         """Return the view of a text that is the text *data* itself."""
-        return cls(data, array("Q", [0]), array("Q", [0]))
+        return cls(data, None)
 
     @property
     def differs(self) -> bool:
         """Whether it is another than the text itself."""
-        return len(self._starts) > 1 or self._origins[0] > 0
+        return self._cuts is not None
+
+    @cached_property
+    def _offsets(self) -> tuple[array[int], array[int]]:
+        """Where in the view a piece begins, in order, and where each stands in the text."""
+        starts, origins = array("Q"), array("Q")
+        size = position = 0
+        for start, end in self._cuts() if self._cuts is not None else ():
+            if start > position:
+                starts.append(size)
+                origins.append(position)
+                size += start - position
+            position = end
+        starts.append(size)
+        origins.append(position)
+        return starts, origins
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
 
         What was left out inside of them is in it, and what was left out around them is not.
         """
-        first = bisect_right(self._starts, start) - 1
-        final = max(bisect_left(self._starts, end) - 1, first)
-        return (
-            self._origins[first] + start - self._starts[first],
-            self._origins[final] + end - self._starts[final],
-        )
+        starts, origins = self._offsets
+        first = bisect_right(starts, start) - 1
+        final = max(bisect_left(starts, end) - 1, first)
+        return origins[first] + start - starts[first], origins[final] + end - starts[final]
 
 
 def views(data: bytes) -> Iterator[TextView]:
@@ -102,8 +113,9 @@ def views(data: bytes) -> Iterator[TextView]:
     scalars of YAML, as if they were not folded.
     """
     yield TextView.of(data)
-    if _is_hinted(data) and (view := _without(data, _spans(_STRIPPED, data))) is not None:
-        yield view
+    if _is_hinted(data):
+        stripped = _STRIPPED.sub(b"", data)
+        yield from _if_other(data, stripped, lambda: map(re.Match.span, _STRIPPED.finditer(data)))
     if (view := _unfolded(data)) is not None:
         yield view
 
@@ -114,8 +126,8 @@ def all_views(data: bytes) -> Iterator[TextView]:
     That is where to look for what is known: of what is not, a line may be the whole.
     """
     yield from views(data)
-    if b"\n" in data and (view := _without(data, _spans(_LINE_BREAK, data))) is not None:
-        yield view
+    if b"\n" in data:
+        yield from _if_other(data, _joined_lines(data), lambda: _line_breaks(data))
 
 
 def _is_hinted(data: bytes) -> bool:
@@ -124,8 +136,24 @@ def _is_hinted(data: bytes) -> bool:
     return not data.isascii() and any(hint in data for hint in _HINTS_BEYOND_ASCII)
 
 
-def _spans(pattern: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]:
-    return (match.span() for match in pattern.finditer(data))
+def _joined_lines(data: bytes) -> bytes:
+    """Return *data* without its `_line_breaks`."""
+    first, *lines = data.split(b"\n")
+    lines = [first, *[line.lstrip(b" \t") for line in lines]]
+    ends = [line.removesuffix(b"\r").removesuffix(b"\\") for line in lines[:-1]]
+    return b"".join([*ends, lines[-1]])
+
+
+def _line_breaks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Give where a line ends, with the backslash before, up to the first letter of the next."""
+    position = 0
+    for match in _NEW_LINE.finditer(data):
+        start = match.start()
+        for letter in b"\r\\":
+            if start > position and data[start - 1] == letter:
+                start -= 1
+        position = match.end()
+        yield start, position
 
 
 def _unfolded(data: bytes) -> TextView | None:
@@ -137,18 +165,16 @@ def _unfolded(data: bytes) -> TextView | None:
         left_out.append((position, begin))
         left_out += [fold.span() for fold in _FOLD.finditer(data, *scalar.span())]
         position = scalar.end()
-    return _without(data, [*left_out, (position, len(data))]) if left_out else None
+    if not left_out:
+        return None
+    left_out.append((position, len(data)))
+    pieces = [data[start:end] for (_, start), (end, _) in pairwise([(0, 0), *left_out])]
+    return TextView(b"".join(pieces), lambda: left_out)
 
 
-def _without(data: bytes, spans: Iterable[tuple[int, int]]) -> TextView | None:
-    """Return *data* without *spans*, in order, or None if that is all or nothing of it."""
-    pieces, starts, origins = list[bytes](), array("Q"), array("Q")
-    size = position = 0
-    for start, end in [*spans, (len(data), len(data))]:
-        if start > position:
-            starts.append(size)
-            origins.append(position)
-            pieces.append(data[position:start])
-            size += start - position
-        position = end
-    return TextView(b"".join(pieces), starts, origins) if 0 < size < len(data) else None
+def _if_other(
+    data: bytes, rest: bytes, cuts: Callable[[], Iterable[tuple[int, int]]]
+) -> Iterator[TextView]:
+    """Give the view *rest* of *data*, which is it without *cuts*, if it is some of it."""
+    if 0 < len(rest) < len(data):
+        yield TextView(rest, cuts)

@@ -2,6 +2,7 @@
 
 JSON with sorted keys, no times and no text of the recording that the handlers took away: of a
 change only what came after is kept, and of a long text its beginning, its length and its digest.
+Placeholders stand in it without the suffix that each session has of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, to_builtins
 
 from toolbus.formats.parsing import parse
+from toolbus.redaction.secrets.placeholders import evened
 from toolbus.terminal.files import reason_of, replacing
 from toolbus.terminal.screen import UsageError
 
@@ -89,7 +91,7 @@ def read_expectation(path: Path) -> Expectation:
             expectation = Expectation()
             expectation.totals = totals
             for session, findings in sessions.items():
-                expectation.sessions[session] = [_json(finding) for finding in findings]
+                expectation.sessions[session] = [evened(_json(finding)) for finding in findings]
             return expectation
     raise UsageError(f"{path} is no expectation of a replay; write it anew with --update")
 
@@ -148,7 +150,9 @@ def _facts(finding: ReplayFinding) -> dict[str, Any]:
         facts["reads"] = _short(finding.reads)
     if finding.changes:
         facts["after"] = {
-            change.path: "(taken away)" if change.after is UNSET else _short_json(change.after)
+            evened(change.path): "(taken away)"
+            if change.after is UNSET
+            else _short_json(change.after)
             for change in finding.changes
         }
     return facts
@@ -157,12 +161,13 @@ def _facts(finding: ReplayFinding) -> dict[str, Any]:
 def _short_json(value: Any) -> Any:
     if isinstance(value, str):
         return _short(value)
-    text = _json(value)
-    return value if len(text) <= _MAX_LENGTH else _short(text)
+    text = evened(_json(value))
+    return json.loads(text) if len(text) <= _MAX_LENGTH else _short(text)
 
 
 def _short(text: str) -> str:
-    """Return *text*, or of a long one what tells it from others."""
+    """Return *text*, or of a long one what tells it from others, the same for each session."""
+    text = evened(text)
     if len(text) <= _MAX_LENGTH:
         return text
     digest = blake2b(text.encode(), digest_size=8).hexdigest()

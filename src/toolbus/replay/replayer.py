@@ -7,7 +7,7 @@ answered call has the response that the runner would give it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import to_builtins
 
@@ -23,17 +23,22 @@ from toolbus.tools.calls.execution import failure
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.config.loading import LoadedTarget
     from toolbus.events.catalogue import ToolSpec
+    from toolbus.terminal.differences import Difference
+
+R = TypeVar("R")
 
 REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
 """The events whose handlers a replay runs."""
 
 _MAX_WAITING = 10_000
 """How many calls of a session wait for their results; of more, the oldest are unanswered."""
+
+_UNSHOWN = "not shown: it could not be looked through for what must not be read"
 
 _REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
 _REFUSED = frozenset({"denied", "rejected"})
@@ -45,7 +50,7 @@ class Replayer:
     def __init__(self, target: LoadedTarget, report: Callable[[ReplayFinding], object]) -> None:
         self._bus, self._tools = target.bus, target.host.tools
         self._check, self._report = ArgumentsCheck(target.host.tools), report
-        self._agent_id = _speaker(target)
+        self._agent_id, self._components = _speaker(target), target.components
         self._summary: DispatchSummary | None = None
         self.totals = ReplayTotals()
 
@@ -106,11 +111,11 @@ class Replayer:
             )
         except (HandlerError, DispatchError) as error:
             blame = _blame(error)
-            self._report_raised(session, call, error, blame)
+            await self._report_raised(session, call, error, blame)
             return JudgedCall(call, response=failure(blame, type(error).__name__))
         judged = judge(call, context)
         reads = None if judged.response is None else judged.response.text
-        self._report_summary(session, call, context.value, reads)
+        await self._report_summary(session, call, context.value, reads)
         return judged
 
     async def _take_result(self, session: ReplaySession, message: ToolMessage) -> None:
@@ -122,7 +127,7 @@ class Replayer:
         else:
             if judged.response is None and _was_denied(message):
                 permitted = DispatchSummary("permitted", "the recording denied it")
-                self._add(session, judged.call, permitted)
+                await self._add(session, judged.call, permitted)
             await self._admit(session, stamp(message, judged))
 
     async def _admit(self, session: ReplaySession, message: Message) -> Message | None:
@@ -132,16 +137,16 @@ class Replayer:
         try:
             admitted = await admit(self._bus, message, session.scope, spec)
         except MessageDenied:
-            self._report_summary(session, message, message, None)
+            await self._report_summary(session, message, message, None)
             return None
         except (HandlerError, DispatchError) as error:
-            self._report_raised(session, message, error, None)
+            await self._report_raised(session, message, error, None)
             return message
         refused = self._summary is not None and self._summary.outcome in _REFUSED
         if refused and isinstance(admitted, ToolMessage):
-            self._report_summary(session, message, message, admitted.text)
+            await self._report_summary(session, message, message, admitted.text)
         else:
-            self._report_summary(session, message, admitted, None)
+            await self._report_summary(session, message, admitted, None)
         return admitted
 
     def _spec_of(self, tool_name: str) -> ToolSpec | None:
@@ -153,7 +158,7 @@ class Replayer:
         if record.event in _REPLAYED_NAMES:
             self._summary = summarize(record)
 
-    def _report_summary(
+    async def _report_summary(
         self,
         session: ReplaySession,
         before: Message | ToolCall,
@@ -162,9 +167,9 @@ class Replayer:
     ) -> None:
         """Report what the latest dispatch did, if anything: it made *after* of *before*."""
         if self._summary is not None:
-            self._add(session, before, self._summary, after, reads)
+            await self._add(session, before, self._summary, after, reads)
 
-    def _report_raised(
+    async def _report_raised(
         self,
         session: ReplaySession,
         subject: Message | ToolCall,
@@ -173,9 +178,9 @@ class Replayer:
     ) -> None:
         """Report what a live run would have raised."""
         by = () if self._summary is None else self._summary.by
-        self._add(session, subject, DispatchSummary("raised", str(error), by), reads=reads)
+        await self._add(session, subject, DispatchSummary("raised", str(error), by), reads=reads)
 
-    def _add(
+    async def _add(
         self,
         session: ReplaySession,
         subject: Message | ToolCall,
@@ -186,20 +191,42 @@ class Replayer:
         """Count a finding and report it; *after* is what *subject* became, None if the same."""
         self.totals.outcomes[summary.outcome] += 1
         session.outcomes[summary.outcome] += 1
-        changed = after is not None and after is not subject
-        changes = differences(to_builtins(subject), to_builtins(after)) if changed else ()
+        scope, reason = session.scope, summary.reason
+        changes: Iterable[Difference] = ()
+        if after is not None and after is not subject:
+            before_shown = await self._concealed(subject, scope)
+            after_shown = await self._concealed(after, scope)
+            if before_shown is None or after_shown is None:
+                reason = "\n".join([*([reason] if reason else ()), _UNSHOWN])
+            else:
+                changes = differences(to_builtins(before_shown), to_builtins(after_shown))
         finding = ReplayFinding(
             session=session.scope.session_id,
             role="call" if isinstance(subject, ToolCall) else subject.role,
             subject=subject.id,
             tool=_tool_of(subject),
             outcome=summary.outcome,
-            reason=summary.reason,
+            reason=await self._shown(reason, scope),
             by=summary.by,
             changes=tuple(changes),
-            reads=reads,
+            reads=await self._shown(reads, scope),
         )
         self._report(finding)
+
+    async def _concealed(self, record: R, scope: Scope) -> R | None:
+        """Return *record* without what the components take away; None if nobody could tell."""
+        concealed: R | None = record
+        for component in self._components:
+            if concealed is not None and component.enabled:
+                concealed = await component.concealed(concealed, scope)
+        return concealed
+
+    async def _shown(self, text: str | None, scope: Scope) -> str | None:
+        """Return *text* as the report may show it."""
+        if text is None:
+            return None
+        concealed = await self._concealed(text, scope)
+        return _UNSHOWN if concealed is None else concealed
 
 
 def _speaker(target: LoadedTarget) -> str:

@@ -55,7 +55,7 @@ _PREFIXES = {
     size: re.compile("|".join(prefix for prefix, sizes in _NETWORKS if size in sizes))
     for size in range(_FEWEST, _MOST + 1)
 }
-_ISSUED = re.compile(r"50|5[6-8]|6")
+_ISSUED = re.compile(r"5[06-8]|6|1[0-9]{14}\Z")
 _USUAL = {14, 15, 16}
 """How many digits a card without groups has, and few numbers that programs count with."""
 
@@ -88,7 +88,7 @@ def _card(appraisal: Appraisal, match: re.Match[str], line: Line) -> tuple[str, 
         known = size <= _MOST and _PREFIXES[size].match(digits) is not None
         usual = size in _USUAL or written != digits or digits.startswith(_UNION_PAY)
         if not (known and usual):
-            # Behind a word for it, all that Maestro and UnionPay were ever given.
+            # Behind a word for it, all that Maestro, UnionPay and airlines were ever given.
             possible = known or (size <= _MOST and _ISSUED.match(digits))
             if not possible or CARD not in line.about(match.start(), end):
                 continue

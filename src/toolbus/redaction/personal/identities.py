@@ -125,7 +125,7 @@ def _compiled(shape: str) -> re.Pattern[str]:
 def _value_of(identity: Identity) -> Callable[[str], str | None]:
     def value(written: str) -> str | None:
         if not identity.module:
-            return f"{identity.country}{written.replace(' ', '').replace('-', '').upper()}"
+            return f"{identity.country}{re.sub('[-. ]', '', written).upper()}"
         # Imported when first asked: most texts have none of most countries.
         module: Any = import_module(f"stdnum.{identity.module}")
         if not module.is_valid(written):

@@ -29,7 +29,8 @@ _NINO = (
     r"(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
     r"( ?)[0-9]{2}\1[0-9]{2}\1[0-9]{2}\1[A-D]"
 )
-_SSN = r"(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}"
+_SSN = r"(?!000|666|9)[0-9]{3}([-. ])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}"
+_BARE_SSN = r"(?!000|666|9)[0-9]{3}(?!00)[0-9]{2}(?!0000)[0-9]{4}"
 _NIR = r"[12]( ?)[0-9]{2}\1[0-9]{2}\1(?:[0-9]{2}|2[AB])\1[0-9]{3}\1[0-9]{3}\1[0-9]{2}"
 _FISCAL = r"[A-Z]{6}[0-9L-NP-V]{2}[A-EHLMPRST][0-9L-NP-V]{2}[A-Z][0-9L-NP-V]{3}[A-Z]"
 
@@ -101,7 +102,7 @@ IDENTITIES: tuple[Identity, ...] = (
              ("pin", "thai id")),
     Identity("TR", "tr.tckimlik", "", r"[1-9][0-9]{10}", ("tckn", r"kimlik\w{0,9}")),
     Identity("UA", "ua.rntrc", "", r"[0-9]{10}", ("рнокпп", "іпн", "rntrc")),
-    Identity("US", "", "", _SSN.replace("-(", "("), ("ssns?", r"social[ _-]?security"), _SSN),
+    Identity("US", "", "", _BARE_SSN, ("ssns?", r"social[ _-]?security"), _SSN),
     Identity("US", "us.itin", "", r"9[0-9]{8}", ("itin", "taxpayer"),
              weak=r"9[0-9]{2}-[0-9]{2}-[0-9]{4}"),
     Identity("ZA", "za.idnr", "", r"[0-9]{13}", (r"id[ _-]?(?:no|number)", "identity")),

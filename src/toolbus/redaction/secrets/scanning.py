@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -135,11 +137,9 @@ class Scanner:
 
     def _enter(self, group: tuple[str, ...], edits: list[Edit]) -> None:
         """Enter the *edits* of a text; of adjoining ones those of what stands where they meet."""
-        if len(group) > 1:
-            joints = _joints(group)
-            edits = [
-                edit for edit in edits if any(edit.start < joint < edit.end for joint in joints)
-            ]
+        if edits and len(group) > 1:
+            joints = [*_joints(group), sys.maxsize]
+            edits = [edit for edit in edits if joints[bisect(joints, edit.start)] < edit.end]
         if edits:
             self.edits.setdefault(group, []).extend(edits)
 

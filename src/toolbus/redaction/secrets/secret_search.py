@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 
 _BATCH, _BATCH_CHARS, _CHUNK = 32, 2_048, 1_024
 
+_MERGED, _MERGED_SIZE = 128, 56_000
+"""Expressions in a batch that is complete, and letters of them: RE2's filter takes some 80,000."""
+
 
 class SecretSearch:
     """The expressions for telling secrets, in pieces if they are long."""
 
     def __init__(self) -> None:
-        # A filter of hundreds is slow, and each new secret would make all of it anew.
+        # Each new secret makes the engine of its batch anew, which takes its time, and looking by
+        # each batch takes the same time, however large it is: so the last one is small.
         self._batches: dict[int, dict[str, Rule]] = {}
         self._engines: dict[int, Engine] = {}
-        self._chunks: dict[str, tuple[tuple[int, str], ...]] = {}
+        self._chunks: dict[str, tuple[str, ...]] = {}
 
     def knows(self) -> bool:
         """Tell whether there is anything to be found."""
@@ -39,29 +43,48 @@ class SecretSearch:
             if number not in self._engines:
                 reach = max(REACH, LONGEST * max(map(len, batch)))
                 self._engines[number] = Engine(tuple(batch.values()), reach)
-            yield from self._engines[number].find(data, spans)
+            names = {rule.name for rule in batch.values()}
+            for hit in self._engines[number].find(data, spans):
+                # The engine may know one that was removed since it was made.
+                if hit is None or hit.rule.name in names:
+                    yield hit
 
     def add(self, form: str, placeholder: str) -> None:
         """Search for *form*, which *placeholder* stands for."""
         # The last piece is none by itself: it could be of one letter.
         cuts = range(0, max(len(form) - _CHUNK // 2, 1), _CHUNK)
         chunks = [form[start : start + _CHUNK] for start in cuts[:-1]] + [form[cuts[-1] :]]
-        self._chunks[form] = tuple([(self._enter(chunk, placeholder), chunk) for chunk in chunks])
+        self._chunks[form] = tuple(chunks)
+        for chunk in chunks:
+            self._enter(chunk, placeholder)
 
     def remove(self, form: str) -> None:
         """Search for *form* no more."""
-        for batch, chunk in self._chunks.pop(form, ()):
-            self._batches[batch].pop(chunk, None)
-            self._engines.pop(batch, None)
-            if not self._batches[batch]:
-                del self._batches[batch]
+        for chunk in self._chunks.pop(form, ()):
+            for number, batch in tuple(self._batches.items()):
+                if batch.pop(chunk, None) is not None and not batch:
+                    del self._batches[number]
+                    self._engines.pop(number, None)
 
-    def _enter(self, chunk: str, placeholder: str) -> int:
+    def _enter(self, chunk: str, placeholder: str) -> None:
         number = max(self._batches, default=0)
         batch = self._batches.get(number, {})
         if len(batch) >= _BATCH or sum(map(len, batch)) + len(chunk) > _BATCH_CHARS:
+            self._merge(number)
             number += 1
         rule = Rule(placeholder, expression(chunk), foreign=True)
         self._batches.setdefault(number, {})[chunk] = rule
         self._engines.pop(number, None)
-        return number
+
+    def _merge(self, newest: int) -> None:
+        """Put what is in the batch *newest* to that before it, if there is room."""
+        before = max((number for number in self._batches if number < newest), default=None)
+        if before is None or newest not in self._batches:
+            return
+        merged = {**self._batches[before], **self._batches[newest]}
+        size = sum([len(rule.pattern) for rule in merged.values()])
+        if len(merged) <= _MERGED and size <= _MERGED_SIZE:
+            self._batches[before] = merged
+            self._engines.pop(before, None)
+            self._engines.pop(newest, None)
+            del self._batches[newest]

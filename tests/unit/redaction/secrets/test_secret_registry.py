@@ -122,6 +122,32 @@ def test_assumed_secrets_push_no_known_one_out():
     )
 
 
+def test_a_flood_pushes_out_its_own_secrets():
+    registry = SecretRegistry()
+    first = registry.placeholder(secret(7_007), "a")
+    registry.shrink()
+    for record in range(20):
+        for number in range(150):
+            registry.placeholder(secret(10_000 + record * 150 + number), "a")
+        registry.shrink()
+
+    assert len(registry) == MAX_SECRETS
+    assert registry.restored(first) == secret(7_007)
+    assert found(registry, secret(7_007)) == [first]
+
+
+def test_secrets_are_found_however_many_there_are():
+    registry = SecretRegistry()
+    names = [registry.placeholder(pat_like(number), "a") for number in range(300)]
+    text = " ".join([pat_like(number) for number in range(300)])
+
+    assert sorted(found(registry, text)) == sorted(names)
+
+
+def pat_like(number):
+    return "ghp_" + "".join(Random(number).choices("abcdefghijkLMNOPQRSTUVWX0123456789", k=36))
+
+
 def test_a_secret_goes_with_all_its_forms():
     registry = SecretRegistry()
     first = registry.placeholder(secret(7_007), "a", f"{secret(7_007)}-escaped")
