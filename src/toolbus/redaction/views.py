@@ -47,7 +47,11 @@ _BEYOND_ASCII = (
 # How far a view shows what stands beside something unseen: to the end of a line behind that, but
 # no further.
 _NEAR, _FAR = 512, 4_096
-_NEW_LINE = re.compile(rb"\n[ \t]*")
+# So much is read before others may have their turn.
+_BLOCK = 131_072
+# Also those of JSON and of shells.
+_LINE_BREAK = re.compile(rb"\\?\r?\n[ \t]*|(?:\\r)?\\n[ \t]*")
+_BLANKS = b" \t\r\n\\"
 # YAML 1.2.2, section 8.1.3: a folded scalar. Of its lines only those of one word are joined: what
 # is wrapped for its width alone.
 _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\n])")
@@ -107,9 +111,10 @@ def views(data: bytes) -> Iterator[TextView]:
     of the folded scalars of YAML, as if they were not folded.
     """
     yield TextView.of(data)
-    unseen = _unseen(data)
-    for begin, end, number, count in _windows(data, unseen):
-        yield from _part(data, (begin, end), unseen[number : number + count])
+    for start in range(0, len(data), _BLOCK):
+        unseen = _unseen(data, max(0, start - _FAR), start + _BLOCK + _FAR)
+        for begin, end, number, count in _windows(data, unseen):
+            yield from _part(data, (begin, end), unseen[number : number + count])
     for scalar in _FOLDED.finditer(data):
         start, end = scalar.span()
         begin = max(data.rfind(b"\n", max(0, start - _FAR), start), 0)
@@ -122,19 +127,23 @@ def joined_views(data: bytes) -> Iterator[TextView]:
 
     That is where to look for what is known: of what is not, a line may be the whole.
     """
-    if b"\n" in data and 0 < len(rest := _joined_lines(data)) < len(data):
-        yield TextView(rest, lambda: _line_breaks(data))
+    rest = _LINE_BREAK.sub(b"", data)
+    if 0 < len(rest) < len(data):
+        yield TextView(rest, lambda: map(re.Match.span, _LINE_BREAK.finditer(data)))
 
 
 def squeezed(data: bytes) -> bytes:
-    """Return *data* without blanks and line breaks: what is not in it is not in `joined_views`."""
-    return data.translate(None, b" \t\r\n\\")
+    """Return *data* without blanks, line breaks and backslashes, which is quick.
+
+    What has none of these, and is not in it, is not in `joined_views` either.
+    """
+    return data.replace(b"\\r", b"").replace(b"\\n", b"").translate(None, _BLANKS)
 
 
-def _unseen(data: bytes) -> list[tuple[int, int]]:
-    """Return where something stands in *data* that a reader does not see, in order."""
+def _unseen(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """Return where something stands in *data* from *start* to *end* that nobody sees, in order."""
     patterns = [_SEQUENCE, _WRITTEN, _IN_CARETS, *(() if data.isascii() else _BEYOND_ASCII)]
-    spans = [match.span() for pattern in patterns for match in pattern.finditer(data)]
+    spans = [match.span() for pattern in patterns for match in pattern.finditer(data, start, end)]
     # Those of each pattern are in order: that is quick.
     return sorted(spans)
 
@@ -182,23 +191,3 @@ def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> 
     rest = b"".join([data[start:stop] for (_, start), (stop, _) in pairwise(all_cuts)])
     if rest and len(rest) < end - begin:
         yield TextView(rest, lambda: all_cuts)
-
-
-def _joined_lines(data: bytes) -> bytes:
-    """Return *data* without its `_line_breaks`."""
-    first, *lines = data.split(b"\n")
-    lines = [first, *[line.lstrip(b" \t") for line in lines]]
-    ends = [line.removesuffix(b"\r").removesuffix(b"\\") for line in lines[:-1]]
-    return b"".join([*ends, lines[-1]])
-
-
-def _line_breaks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Give where a line ends, with the backslash before, up to the first letter of the next."""
-    position = 0
-    for match in _NEW_LINE.finditer(data):
-        start = match.start()
-        for letter in b"\r\\":
-            if start > position and data[start - 1] == letter:
-                start -= 1
-        position = match.end()
-        yield start, position

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.views import TextView, joined_views, squeezed, views
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.redaction.secrets.engine import Hit, Spans
+
+# What has one is not found in a text without them.
+_BLANK = re.compile(r"[\s\\]")
 
 
 class Place(NamedTuple):
@@ -43,11 +47,11 @@ def known_places(
     """Do as `places`, and also give what *find* finds where lines break inside of it."""
     count = 0
     for place in _plain_places(find, data, spans):
-        # Nothing with a blank in it is found without blanks.
-        count += place is not None and not any(map(str.isspace, place.value))
+        count += place is not None and _BLANK.search(place.value) is None
         yield place
     yield from _places_in_views(find, data, spans, views)
-    for hit in find(squeezed(data), None) if b"\n" in data else ():
+    has_lines = b"\n" in data or b"\\n" in data
+    for hit in find(squeezed(data), None) if has_lines else ():
         count -= hit is not None
         yield None
     if count < 0:
