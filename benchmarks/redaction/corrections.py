@@ -72,6 +72,17 @@ _ALIBABA = "(?:alibaba|aliyun|alicloud)"
 PARTS: dict[str, tuple[str, str]] = {
     "alibaba-secret-key": (_ANY_KEY, _ALIBABA),
     "alibaba-sts-access-key-secret": (_ANY_KEY, _ALIBABA),
+    # A key may end in "-".
+    "openai-api-key": (r"[A-Za-z0-9_-]{20})\b|sk-", r"[A-Za-z0-9_-]{20})|sk-"),
+    # Base64 for URLs, of which a backslash is no letter: it begins what a language escapes.
+    "jwt": (
+        r"ey[a-zA-Z0-9]{17,}\.ey[a-zA-Z0-9\/\\_-]{17,}\.(?:[a-zA-Z0-9\/\\_-]{10,}={0,2})?",
+        r"ey[a-zA-Z0-9_-]{17,}\.ey[a-zA-Z0-9_-]{17,}\.(?:[a-zA-Z0-9_-]{10,}={0,2})?",
+    ),
+    "azure-ad-client-secret": (
+        r"""(?:^|[\\'"\x60\s>=:(,)])([a-zA-Z0-9_~.]{3}\dQ~[a-zA-Z0-9_~.-]{31,34})(?:$|[\\'"\x60\s<),])""",
+        r"\b([a-zA-Z0-9_~.]{3}\dQ~[a-zA-Z0-9_~.-]{31,34})\b",
+    ),
 }
 """What in a pattern is replaced, and by what."""
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.redaction import corrections
+from benchmarks.redaction.freeing import freed
 from benchmarks.redaction.keywords import keywords
 from toolbus.redaction.secrets.builtin_rules import BUILTIN_RULES
 
@@ -90,7 +91,7 @@ def _translated(listed: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if not listed["visible"] and name not in KEPT:
         return
     for pattern in corrections.corrected(name, _in_re2(name, listed["pattern"])):
-        rule: dict[str, Any] = {"name": name, "pattern": pattern}
+        rule: dict[str, Any] = {"name": name, "pattern": freed(pattern)}
         if name in GROUPS:
             rule["group"] = GROUPS[name]
         if corrections.TEMPLATE in pattern or name in corrections.KEYED:

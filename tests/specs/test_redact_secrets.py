@@ -231,6 +231,21 @@ async def test_look_alikes_are_left_alone():
     assert response.text == text
 
 
+BESIDE = ("my key is {}, keep it", "it is {}. Next", "({})", "<t>{}</t>", "_{}_", "钥{}是", "…{}…")
+ESCAPED = ("line\\n{}\\nline", "\\u003e{}\\u003c", "%22{}%22", "=3D{}=")
+
+
+@pytest.mark.parametrize("beside", [*BESIDE, *ESCAPED])
+async def test_punctuation_and_tags_hide_nothing(beside):
+    key = "sk-ant-api03-" + letters(11, 93) + "AA"
+
+    (response,) = await given_by(RedactSecrets(), beside.format(key))
+
+    before, after = beside.split("{}")
+    assert response.text.startswith(f"{before}[anthropic-api-key-1")
+    assert response.text.endswith(f"]{after}")
+
+
 UNSEEN = ("\x1b[31m", "\x1b[1;31m\x1b[K", "\\u001b[0m", "\\x1b[32m", "\u200b", "\u00ad", "\\\n")
 
 
@@ -244,6 +259,52 @@ async def test_colours_and_invisible_letters_hide_nothing(unseen):
     before, after = text.split(secret)
     assert response.text.startswith(f"{before}[github-pat-1")
     assert response.text.endswith(f"]{after}")
+
+
+ENVIRONMENT = f"# written by ünknown\nGITHUB_TOKEN={pat()}\nDATABASE=postgres at the usual place\n"
+IN_BASE64 = b64encode(ENVIRONMENT.encode()).decode()
+
+
+def in_lines(data, width=76, line_break="\n"):
+    return line_break.join([data[at : at + width] for at in range(0, len(data), width)])
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "after"),
+    [
+        ("content: ", IN_BASE64, " end"),
+        ("?state=", urlsafe_b64encode(ENVIRONMENT.encode()).decode().rstrip("="), "&x=1"),
+        ("$ base64 .env\n", in_lines(IN_BASE64), "\n$ "),
+        ('{"file": "', in_lines(IN_BASE64, 60, "\\n"), '\\n"}'),
+        ("data:text/plain;base64,", IN_BASE64, ")"),
+    ],
+)
+async def test_base64_of_a_text_is_cleaned(before, written, after):
+    (response,) = await given_by(RedactSecrets(), before + written + after)
+
+    left = response.text.removeprefix(before).removesuffix(after).replace("\\n", "\n")
+    letters = left.replace("\n", "").replace("-", "+").replace("_", "/")
+    plain = b64decode(letters + "=" * (-len(letters) % 4)).decode()
+    widths = {len(line) for line in written.replace("\\n", "\n").split("\n")[:-1]}
+    start, end = ENVIRONMENT.split(pat())
+    assert plain.startswith(f"{start}[github-pat-1")
+    assert plain.endswith(end)
+    assert {len(line) for line in left.split("\n")[:-1]} == widths
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "latin-1"])
+async def test_blobs_of_other_codecs_are_cleaned(codec):
+    blob = b64encode(ENVIRONMENT.encode(codec)).decode()
+    resource = Resource(uri="file:///.env", blob=blob)
+
+    (response,) = await given_by(
+        RedactSecrets(), ToolResponse(content=(ResourcePart(resource=resource),))
+    )
+
+    plain = b64decode(response.content[0].resource.blob).decode(codec)
+    start, end = ENVIRONMENT.split(pat())
+    assert plain.startswith(f"{start}[github-pat-1")
+    assert plain.endswith(end)
 
 
 async def unchanged(*results):
@@ -518,6 +579,26 @@ def test_encodings_are_found_as_well(before, after, odd):
     assert secret not in left
     assert not [name for name, form in escaped.items() if form in left]
     assert not [name for name, form in core.items() if len(form) == 12 and form in left]
+
+
+async def test_wrapped_secrets_are_found():
+    secret = "hunter-" + letters(8, 30)
+    component = RedactSecrets(rules={"word": r"the word is (\S+)"})
+    binary = b64encode(bytes(range(20)) + secret.encode() + bytes(range(20))).decode()
+    wrapped = [
+        f"the password of today is {secret[:12]}\n{secret[12:]} and so on",
+        f"at:\n  - {secret[:9]}\n    {secret[9:20]}\n    {secret[20:]}\n",
+        in_lines(binary, 64),
+        in_lines(binary, 20, "\r\n"),
+    ]
+
+    responses = await given_by(component, f"the word is {secret}", *wrapped)
+
+    for response in responses[1:]:
+        assert "-1" in response.text
+        assert secret[:9] not in response.text
+        assert secret[12:18] not in response.text
+    assert binary[32:40] not in responses[-2].text.replace("\n", "")
 
 
 @given(st.data())

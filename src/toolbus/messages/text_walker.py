@@ -7,15 +7,13 @@ in which nothing changed comes back as the same object.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from binascii import a2b_base64
-from codecs import utf_8_decode
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolbus.messages.blobs import text_in
 from toolbus.messages.immutable import FrozenDict, freeze
 from toolbus.messages.parts import ResourcePart, TextPart
 
@@ -35,9 +33,6 @@ _TEXT_TYPE = re.compile(
     r"(?:json|xml|svg|toml|sql|(?:x-)?(?:yaml|javascript|ndjson|sh))\b",
     re.IGNORECASE,
 )
-# The alphabet for URLs is read as well, as most clients do (RFC 4648, section 5).
-_STANDARD = bytes.maketrans(b"-_", b"+/")
-_HEAD = 1_024
 
 
 class TextVisitor:
@@ -185,18 +180,6 @@ def is_text_type(mime_type: str | None) -> bool:
     return mime_type is not None and _TEXT_TYPE.match(mime_type) is not None
 
 
-def text_in(data: str) -> str | None:
-    """Return the text in the base64 *data*, or None if that is no text in UTF-8."""
-    raw = "".join(data.split()).encode(errors="replace").translate(_STANDARD).rstrip(b"=")
-    raw += b"==="[: -len(raw) % 4]
-    try:
-        # Most of what is no text shows that at once. The head may end within a letter.
-        utf_8_decode(a2b_base64(raw[:_HEAD]))
-        return a2b_base64(raw, strict_mode=True).decode()
-    except ValueError:
-        return None
-
-
 def _rewrite_object(value: FrozenDict, texts: Rewrite, number: Any) -> FrozenDict:
     members: dict[str, Any] = {}
     counts: dict[str, int] = {}
@@ -240,10 +223,10 @@ def _rewrite_resource(resource: Resource, text: str | None, visitor: TextVisitor
 
 
 def _rewrite_data(data: str | None, mime_type: str | None, visitor: TextVisitor) -> str | None:
-    if not data or not visitor.reads(mime_type) or (text := text_in(data)) is None:
+    if not data or not visitor.reads(mime_type) or (blob := text_in(data)) is None:
         return data
-    new = _rewrite_text(text, visitor)
-    return data if new is text else b64encode(new.encode()).decode()
+    new = _rewrite_text(blob.text, visitor)
+    return data if new is blob.text else blob.encoded(new)
 
 
 def _rewrite_text(text: str | None, visitor: TextVisitor) -> Any:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SEQUENCE = (
     rb"(?:\[[0-?]*[ -/]*[@-~]"
     rb"|[\]PX^_][^\n\x07\x1b\\]*(?:\x07|\x1b\\)?"
-    rb"|[ -/]+[0-~]|[0-~])"
+    rb"|[#%()*+][0-~]|[0-~])"
 )
 _EIGHT_BIT = rb"\xc2\x9b[0-?]*[ -/]*[@-~]?"
 # As programs write it into logs and JSON, where a reader sees it; only colours and the like.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from toolbus.messages.blobs import text_in
 from toolbus.messages.parts import Part, ResourcePart, TextPart
-from toolbus.messages.text_walker import TextVisitor, is_text_type, rewrite_json, text_in
+from toolbus.messages.text_walker import TextVisitor, is_text_type, rewrite_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

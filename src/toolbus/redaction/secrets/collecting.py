@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.messages.codec import encode
 from toolbus.messages.immutable import FrozenDict
 from toolbus.messages.text_walker import TextVisitor, rewrite_json
+from toolbus.redaction.encoded import EncodedText, encoded_texts
 from toolbus.redaction.secrets.limits import UnexaminedError
 
 if TYPE_CHECKING:
@@ -35,11 +36,15 @@ class Collector(SecretVisitor):
         """Texts that follow each other; one that stands alone is a group of its own."""
         self.values: dict[str, Any] = {}
         """JSON values, by what they are in JSON."""
+        self.encoded: dict[str, tuple[EncodedText, ...]] = {}
+        """The texts that stand encoded in another one."""
 
     def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Gather *adjoining* texts."""
         self._count(sum(map(len, adjoining)))
         self.groups[adjoining] = None
+        for text in adjoining:
+            self._gather_encoded(text)
         return adjoining
 
     def json(self, value: Any) -> Any:
@@ -50,6 +55,11 @@ class Collector(SecretVisitor):
             encoded = encode(self._without_long(value)).decode()
             self._count(len(encoded))
             self.values[encoded] = value
+            # Of most no text is one, and then none of its strings is.
+            if next(encoded_texts(encoded.encode()), None) is not None:
+                for group in strings(value):
+                    for text in group:
+                        self._gather_encoded(text)
         return value
 
     def _without_long(self, value: Any) -> Any:
@@ -64,6 +74,12 @@ class Collector(SecretVisitor):
         for group in long:
             self.texts(group)
         return rewrite_json(value, lambda group, _: ("",) if group in long else group)
+
+    def _gather_encoded(self, text: str) -> None:
+        """Gather what stands in *text* in base64, as a text of its own: of that, no more."""
+        if text not in self.encoded and (inner := tuple(encoded_texts(text.encode()))):
+            self.encoded[text] = inner
+            self.groups.update({(encoded.text,): None for encoded in inner})
 
     def _count(self, chars: int) -> None:
         self._chars += chars

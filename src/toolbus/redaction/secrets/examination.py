@@ -84,9 +84,8 @@ class Examination(Generic[T]):
             latest = latest or seer.latest
             yield
             yield from scanner.look(collector, again=number > 0)
-            new = self._walk(
-                self.record, _TailVisitor(Rewriter(scanner.edits, scanner.exact), tail)
-            )
+            rewriter = Rewriter(scanner.edits, scanner.exact, collector.encoded)
+            new = self._walk(self.record, _TailVisitor(rewriter, tail))
             if new is self.record:
                 break
             self.record = new

@@ -12,6 +12,8 @@ from toolbus.redaction.secrets.collecting import SecretVisitor
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from toolbus.redaction.encoded import EncodedText
+
 _GAP, _LONG = 2, 512
 
 
@@ -27,13 +29,17 @@ class Rewriter(SecretVisitor):
     """Writes texts anew; one that is clean stays the same.
 
     *edits* are those of a text, or of what stands across the places where adjoining texts meet;
-    *exact* has placeholders for strings of JSON that are a secret as a whole.
+    *exact* has placeholders for strings of JSON that are a secret as a whole; *encoded* tells what
+    stands encoded in a text: that is written anew first, and encoded again.
     """
 
     def __init__(
-        self, edits: Mapping[tuple[str, ...], Sequence[Edit]], exact: Mapping[str, str]
+        self,
+        edits: Mapping[tuple[str, ...], Sequence[Edit]],
+        exact: Mapping[str, str],
+        encoded: Mapping[str, Sequence[EncodedText]],
     ) -> None:
-        self._edits, self._exact = edits, exact
+        self._edits, self._exact, self._encoded = edits, exact, encoded
 
     def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         """Return the texts with placeholders in place of secrets."""
@@ -54,8 +60,16 @@ class Rewriter(SecretVisitor):
     def _rewritten(self, text: str, crossing: Sequence[Edit]) -> str:
         """Return *text* rewritten; *crossing* is what goes on in another text or came from one."""
         # That comes first: of such a secret, a text by itself shows only a part.
-        edits = [*crossing, *self._edits.get((text,), ())]
+        edits = [*crossing, *self._edits.get((text,), ()), *self._encoded_edits(text)]
         return _edited(text.encode(), edits).decode() if edits else text
+
+    def _encoded_edits(self, text: str) -> Iterator[Edit]:
+        """Give the edits of what stands encoded in *text*."""
+        for inner in self._encoded.get(text, ()):
+            edits = self._edits.get((inner.text,))
+            if edits:
+                new = _edited(inner.text.encode(), [*edits]).decode()
+                yield Edit(inner.start, inner.end, inner.encoded(new))
 
     def _crossing(self, adjoining: tuple[str, ...]) -> Iterator[list[Edit]]:
         """Give, for each text, the edits of what stands across the places where the texts meet.
@@ -93,4 +107,5 @@ def _goes_on(previous: Edit, edit: Edit) -> bool:
     if min(previous.end - previous.start, edit.end - edit.start) < _LONG:
         return False
     # In base64 the letters between two pieces belong to neither.
-    return previous.placeholder == edit.placeholder and edit.start - previous.end <= _GAP
+    is_same = previous.placeholder == edit.placeholder and edit.placeholder.startswith("[")
+    return is_same and edit.start - previous.end <= _GAP

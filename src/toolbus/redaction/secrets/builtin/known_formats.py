@@ -6,6 +6,7 @@ Each shape is from the source in `specs/credential_formats.toml`.
 from __future__ import annotations
 
 from toolbus.redaction.secrets.builtin.grammar import BuiltinRule
+from toolbus.redaction.secrets.edges import BEFORE, after
 
 _Q = r"""["'\x60]"""
 _IS = r"""["'\x60)\]]{0,2}[ \t]{0,8}(?:=>|:=|\|\||=|:|,)\s{0,8}["'\x60(]{0,2}"""
@@ -15,24 +16,30 @@ _AUTHORIZATION = (
     r"[a-z][a-z0-9-]{2,15}[ \t]{1,4}([\w.~+/-]{8,}=*)"
 )
 
+
+def _token(name: str, pattern: str, signs: str = "") -> BuiltinRule:
+    """Return a rule for a token of letters, digits and *signs*, wherever it stands."""
+    return BuiltinRule(name, f"{BEFORE}({pattern}){after(signs)}")
+
+
 KNOWN_FORMATS = (
-    BuiltinRule("google-oauth-client-secret", r"\b(GOCSPX-[\w-]{28})(?:[^\w-]|$)"),
-    BuiltinRule("google-oauth-access-token", r"\b(ya29\.[\w-]{20,1000})"),
-    BuiltinRule("github-refresh-token", r"\b(ghr_[A-Za-z0-9]{36,76})\b"),
-    BuiltinRule("pypi-upload-token", r"\b(pypi-AgEN[\w-]{50,1000})"),
-    BuiltinRule("crates-io-api-key", r"\b(cio[A-Za-z0-9]{32})\b"),
+    _token("google-oauth-client-secret", r"GOCSPX-[\w-]{28}", "_-"),
+    _token("google-oauth-access-token", r"ya29\.[\w-]{20,1000}", "_-"),
+    _token("github-refresh-token", r"ghr_[A-Za-z0-9]{36,76}"),
+    _token("pypi-upload-token", r"pypi-AgEN[\w-]{50,1000}", "_-"),
+    _token("crates-io-api-key", r"cio[A-Za-z0-9]{32}"),
+    _token("doppler-api-token", r"dp\.(?:ct|st|sa|scim|audit)\.(?:[\w-]{2,35}\.)?\w{40,44}"),
+    _token("discord-bot-token", r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", "_-"),
+    _token("square-access-token", r"sq0(?:atp-[\w-]{22}|csp-[\w-]{43})", "_-"),
+    _token("elevenlabs-api-key", r"sk_[0-9a-f]{48}"),
+    _token("new-relic-user-api-key", r"NR(?:AK-[A-Z0-9]{27}|II-[\w-]{32})", "_-"),
+    _token("notion-api-token", r"secret_[A-Za-z0-9]{43}"),
+    _token("mapbox-secret-token", r"sk\.eyJ[\w-]{20,200}\.[\w-]{20,30}", "_-"),
     BuiltinRule(
-        "doppler-api-token", r"\b(dp\.(?:ct|st|sa|scim|audit)\.(?:[\w-]{2,35}\.)?\w{40,44})\b"
+        "telegram-bot-api-token", rf"(?:{BEFORE}|bot)(\d{{6,12}}:A[\w-]{{34}}){after('_-')}"
     ),
-    BuiltinRule("discord-bot-token", r"\b([MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38})(?:[^\w-]|$)"),
-    BuiltinRule("square-access-token", r"\b(sq0(?:atp-[\w-]{22}|csp-[\w-]{43}))(?:[^\w-]|$)"),
-    BuiltinRule("elevenlabs-api-key", r"\b(sk_[0-9a-f]{48})\b"),
-    BuiltinRule("new-relic-user-api-key", r"\b(NR(?:AK-[A-Z0-9]{27}|II-[\w-]{32}))(?:[^\w-]|$)"),
-    BuiltinRule("notion-api-token", r"\b(secret_[A-Za-z0-9]{43})\b"),
-    BuiltinRule("mapbox-secret-token", r"\b(sk\.eyJ[\w-]{20,200}\.[\w-]{20,30})(?:[^\w-]|$)"),
-    BuiltinRule("telegram-bot-api-token", r"(?:\b|bot)(\d{6,12}:A[\w-]{34})(?:[^\w-]|$)"),
-    BuiltinRule("nuget-api-key", r"\b(oy2[a-z0-9]{43})\b"),
-    BuiltinRule("stripe-webhook-secret", r"\b(whsec_[A-Za-z0-9+/]{32,64})"),
+    _token("nuget-api-key", r"oy2[a-z0-9]{43}"),
+    _token("stripe-webhook-secret", r"whsec_[A-Za-z0-9+/]{32,64}", "+/"),
     BuiltinRule(
         "microsoft-teams-webhook",
         r"\boutlook\.office\.com/webhook/([0-9a-f-]{36}@[\w/-]{60,200})",
@@ -42,13 +49,11 @@ KNOWN_FORMATS = (
         rf"(?i)(?:okta|ssws)[^\n]{{0,40}}\s[^\n]{{0,16}}?{_Q}?\b(00[\w-]{{40}})(?:[^\w-]|$)",
         loose=True,
     ),
-    BuiltinRule("azure-devops-pat", r"\b([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})\b"),
-    BuiltinRule(
-        "braintree-access-token", r"\b(access_token\$\w{4,12}\$[a-z0-9]{16}\$[0-9a-f]{32})\b"
-    ),
-    BuiltinRule("tailscale-key", r"\b(tskey-[a-z]{2,12}-\w{4,32}-\w{4,64})\b"),
-    BuiltinRule("contentful-management-token", r"\b(CFPAT-[\w-]{43,64})"),
-    BuiltinRule("dropbox-short-lived-api-token", r"\b(sl\.[\w-]{130,1000})(?:[^\w-]|$)"),
+    _token("azure-devops-pat", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"),
+    _token("braintree-access-token", r"access_token\$\w{4,12}\$[a-z0-9]{16}\$[0-9a-f]{32}"),
+    _token("tailscale-key", r"tskey-[a-z]{2,12}-\w{4,32}-\w{4,64}"),
+    _token("contentful-management-token", r"CFPAT-[\w-]{43,64}", "_-"),
+    _token("dropbox-short-lived-api-token", r"sl\.[\w-]{130,1000}", "_-"),
     BuiltinRule(
         "pagerduty-api-key",
         rf"(?i)(?:pagerduty|pager_duty|\bpd)[\w.-]{{0,16}}{_IS}(u\+[\w+-]{{18}})",

@@ -1,0 +1,51 @@
+"""How a published pattern is freed of what it asks for before and behind its token.
+
+It asks for a blank, a quote or the end, and misses a token in a sentence, in brackets and in tags.
+"""
+
+from __future__ import annotations
+
+import re
+
+from toolbus.redaction.secrets.edges import AFTER, AFTER_VALUE, BEFORE, after
+
+# The ends that the published patterns have: of Betterleaks, of Veles, and a word's.
+_ENDS = (
+    r"""(?:\\?['"\x60]|[\s;]|\\[nr]|$)""",
+    r"""(?:(?:\\?(?:["'`]))|(?:[\x09-\x0D\x20;])|(?:\\(?:[NRnr]))|\z))""",
+    r"""(?:(?:\\?(?:["'`]))|(?:[\x09-\x0D\x20;])|(?:\\(?:[nr]))|\z))""",
+    r"\b",
+)
+_VELES_BEGINNING = r"(?:(?:\A|(?:[\x00-,\./:-@\[-\^`\{-\xFF]))"
+# Letters that begin a token are told by so many.
+_DISTINCT = 4
+_LITERAL = re.compile(r"(?:\(\?i:|\()*((?:[A-Za-z0-9_-]|\\\.)*)(?![{?*+|])")
+_LAST_CLASS = re.compile(r"\[([^\]]*)\](?:\{[\d,]+\}|[+*])?[^\[]*$")
+
+
+def freed(pattern: str) -> str:
+    """Return *pattern* so that it finds its token wherever that stands; see `edges`."""
+    flags = "(?i)" if pattern.startswith("(?i)") else ""
+    body = pattern.removeprefix(flags)
+    end = next((end for end in _ENDS if body.endswith(end)), "")
+    token = body.removesuffix(end)
+    if end == r"\b" and re.match(r"\\b\w", token) and not re.search(r"\((?!\?)", token):
+        # Without a group all that matched would be the secret, and what stands before it.
+        token = rf"\b({token[2:]})"
+    if token.startswith(_VELES_BEGINNING):
+        token = r"\b" + token.removeprefix(_VELES_BEGINNING)
+    if re.match(r"\\b\((?!\?)", token):
+        return flags + BEFORE + token[2:] + (_behind(token[2:]) if end else "")
+    if end in {"", r"\b"}:
+        return pattern
+    return flags + token + AFTER_VALUE
+
+
+def _behind(token: str) -> str:
+    """Return what may stand behind *token*, by its beginning and by the letters of its end."""
+    literal = _LITERAL.match(token)
+    if literal is not None and len(literal[1].replace("\\", "")) >= _DISTINCT:
+        return AFTER
+    letters = _LAST_CLASS.search(token)
+    signs = "" if letters is None else letters[1].replace(r"\w", "_")
+    return after("".join([sign for sign in "_-+/=." if sign in re.sub(r"\w-\w", "", signs)]))

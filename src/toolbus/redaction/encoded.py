@@ -1,0 +1,183 @@
+"""Base64 that stands inside a text and is a text itself: one level, and the way back.
+
+A file that a tool shows in base64, a `data:` address, a Kubernetes secret and an MCP server's JSON
+hold texts so. What is found in one is taken out, and what stands there afterwards is base64 again:
+in the same alphabet, with the same padding, wrapped at the same width.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import a2b_base64, b2a_base64
+from codecs import utf_8_decode
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolbus.messages.blobs import utf_16_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SHORTEST = _HEAD = 24
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
+_MASK = bytes([ord("a") if code in _LETTERS else ord(" ") for code in range(256)])
+_RUN = b"a" * _SHORTEST
+# RFC 4648, sections 4 and 5.
+_TO_STANDARD, _TO_URL = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
+_ALLOWED = bytes([*b"\t\n\r\f\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)])
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+# As it is, or in JSON; behind it the indentation of YAML and mail.
+_BREAK = re.compile(rb"(?:\\r)?\\n|\r?\n[ \t]{0,64}")
+_PADDING = re.compile(rb"={1,2}|(?:%3[dD]){1,2}|(?:\\u003[dD]){1,2}")
+# What ends in a letter before the run, and is none of it.
+_ESCAPE = re.compile(rb"\\[nrt]|%[0-9A-Fa-f]{2}")
+
+
+class EncodedText(Struct, frozen=True):
+    """A *text* that stands in another one in base64, from byte *start* to *end*.
+
+    Its lines have *width* letters, 0 if it has one only, and *line_break* between them; *padding*
+    is one sign of it, or empty for none; *codec* is that of the text.
+    """
+
+    start: int
+    end: int
+    text: str
+    codec: str
+    for_urls: bool
+    padding: bytes
+    width: int
+    line_break: bytes
+
+    def encoded(self, text: str) -> str:
+        """Return *text* as this one is written."""
+        letters = b2a_base64(text.encode(self.codec), newline=False)
+        if self.for_urls:
+            letters = letters.translate(_TO_URL)
+        unpadded = letters.rstrip(b"=")
+        letters = unpadded + self.padding * (len(letters) - len(unpadded))
+        width = self.width or len(letters) or 1
+        lines = [letters[start : start + width] for start in range(0, len(letters), width)]
+        return self.line_break.join(lines).decode()
+
+
+def encoded_texts(data: bytes) -> Iterator[EncodedText]:
+    """Give the texts that stand in base64 in the text *data*, in UTF-8, in order."""
+    mask = data.translate(_MASK)
+    position = 0
+    while (inside := mask.find(_RUN, position)) >= 0:
+        start = max(mask.rfind(b" ", position, inside) + 1, position)
+        end = _end(mask, inside)
+        position = end
+        for begin in _beginnings(data, start, end):
+            # Most runs are words and digests, which show that at once.
+            if _begins_text(data[begin : min(end, begin + _HEAD)]):
+                lines, line_break = _lines(data, mask, begin)
+                position = lines[-1][1]
+                yield from _texts(data, lines, line_break)
+                break
+
+
+def _beginnings(data: bytes, start: int, end: int) -> Iterator[int]:
+    """Give where base64 may begin in the run of letters from *start* to *end*."""
+    escape = _ESCAPE.match(data, start - 1) if start else None
+    yield start if escape is None else escape.end()
+    # In an address, behind its path.
+    slash = data.rfind(b"/", start, end - _SHORTEST)
+    if slash >= 0:
+        yield slash + 1
+
+
+def _begins_text(letters: bytes) -> bool:
+    raw = _raw(letters[: len(letters) // 4 * 4])
+    if raw.translate(None, _ALLOWED):
+        return utf_16_codec(raw) is not None
+    try:
+        utf_8_decode(raw)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _lines(data: bytes, mask: bytes, start: int) -> tuple[list[tuple[int, int]], bytes]:
+    """Return the spans of the lines that go on from *start*, all as long as the first, and breaks.
+
+    The end of the text is a shorter one.
+    """
+    lines = [(start, _end(mask, start))]
+    width, line_break = lines[0][1] - start, b""
+    while lines[-1][1] - lines[-1][0] == width:
+        gap = _BREAK.match(data, lines[-1][1])
+        if gap is None or (line_break and gap[0] != line_break):
+            break
+        begin, end = gap.end(), _end(mask, gap.end())
+        if not begin < end <= begin + width:
+            break
+        line_break = gap[0]
+        lines.append((begin, end))
+    return lines, line_break
+
+
+def _end(mask: bytes, start: int) -> int:
+    end = mask.find(b" ", start)
+    return len(mask) if end < 0 else end
+
+
+def _texts(data: bytes, lines: list[tuple[int, int]], line_break: bytes) -> Iterator[EncodedText]:
+    """Give what the *lines* are together, or without a word below them, or else each by itself."""
+    if (text := _text(data, lines, line_break)) is not None:
+        yield text
+    elif len(lines) > 1:
+        shorter = _text(data, lines[:-1], line_break)
+        for span in lines if shorter is None else ():
+            if (text := _text(data, [span], b"")) is not None:
+                yield text
+        if shorter is not None:
+            yield shorter
+
+
+def _text(data: bytes, lines: list[tuple[int, int]], line_break: bytes) -> EncodedText | None:
+    (start, first_end), (_, end) = lines[0], lines[-1]
+    letters = b"".join([data[begin:stop] for begin, stop in lines])
+    raw = _raw(letters)
+    plain = _plain(raw)
+    # Bits that are over are 0 in base64, and in a word that only looks like its end they are not.
+    if plain is None or b2a_base64(raw).rstrip(b"=\n") != letters.translate(_TO_STANDARD):
+        return None
+    for_urls = b"-" in letters or b"_" in letters
+    padding = _PADDING.match(data, end)
+    return EncodedText(
+        start=start,
+        end=end if padding is None else padding.end(),
+        text=plain[0],
+        codec=plain[1],
+        for_urls=for_urls,
+        # Who needed none may pad nevertheless, but not often for URLs.
+        padding=_sign(padding[0]) if padding else b"" if for_urls or len(letters) % 4 else b"=",
+        width=first_end - start if len(lines) > 1 else 0,
+        line_break=line_break,
+    )
+
+
+def _sign(padding: bytes) -> bytes:
+    """Return the sign of which *padding* has one or two."""
+    half = len(padding) // 2
+    return padding[:half] if padding[:half] == padding[half:] else padding
+
+
+def _raw(letters: bytes) -> bytes:
+    """Return what *letters* are in base64, of either alphabet; nothing if they cannot be any."""
+    if len(letters) % 4 == 1:
+        return b""
+    return a2b_base64(letters.translate(_TO_STANDARD) + b"==="[: -len(letters) % 4])
+
+
+def _plain(raw: bytes) -> tuple[str, str] | None:
+    """Return the text that *raw* is, and its codec, or None if it is none."""
+    codec = utf_16_codec(raw) or "utf-8"
+    try:
+        text = raw.decode(codec)
+    except UnicodeDecodeError:
+        return None
+    return None if not text or _CONTROLS.search(text) else (text, codec)
