@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from toolbus.redaction.secrets.collecting import strings
-from toolbus.redaction.secrets.engine import REACH
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
-from toolbus.redaction.secrets.places import Place, places
+from toolbus.redaction.secrets.places import Place, around, places
 from toolbus.redaction.secrets.plausibility import is_likely
 from toolbus.redaction.secrets.rewriting import Edit
 from toolbus.redaction.views import all_views
@@ -260,18 +259,7 @@ def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
     ]
     if again:
         places = [*places, *placeholder_spans(data)]
-    return _merged([(max(0, start - REACH), end + REACH) for start, end in places])
-
-
-def _merged(spans: list[tuple[int, int]]) -> Spans:
-    """Return *spans* in order, those that touch as one."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return tuple(merged)
+    return around(places)
 
 
 def _unescaped(text: str) -> str:
