@@ -39,11 +39,12 @@ class Seen:
 class FakeProvider:
     """Answers each request with the next of *answers*: items, as `wire_shapes` says, or a `Reply`.
 
-    Streams come in chunks of *chunk* bytes, with a comment that keeps alive between events.
+    A function in their place makes one of each request. Streams come in chunks of *chunk* bytes,
+    with a comment that keeps alive between events.
     """
 
     def __init__(self, answers, *, chunk=7):
-        self.answers, self.chunk = list(answers), chunk
+        self.answers, self.chunk = answers if callable(answers) else list(answers), chunk
         self.requests, self.gone = [], asyncio.Event()
         self._tasks = set()
 
@@ -88,7 +89,7 @@ class FakeProvider:
         data = await reader.readexactly(int(headers.get("content-length", 0)))
         seen = Seen(first.split(" ")[1], headers, json.loads(data))
         self.requests.append(seen)
-        answer = self.answers.pop(0) if self.answers else Reply(500, b"no answer is left")
+        answer = self._next(seen)
         if isinstance(answer, Reply):
             return await self._reply(reader, writer, answer, seen)
         whole, events = WIRES[seen.path]
@@ -98,6 +99,11 @@ class FakeProvider:
             return await self._reply(reader, writer, reply, seen)
         reply = Reply(body=whole(answer, **facts))
         return await self._reply(reader, writer, reply, seen)
+
+    def _next(self, seen):
+        if callable(self.answers):
+            return self.answers(seen)
+        return self.answers.pop(0) if self.answers else Reply(500, b"no answer is left")
 
     async def _reply(self, reader, writer, reply, seen):
         if reply.hangs:

@@ -313,6 +313,41 @@ def test_different_conversations_are_different_sessions():
     ] * 2
 
 
+@pytest.mark.parametrize("kind", [None, "openai"])
+def test_a_log_of_responses_is_a_session(kind):
+    image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AA=="}
+    thought = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "sealed"}
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    text = {"type": "output_text", "text": "A cat.", "annotations": []}
+    answer = {"type": "message", "id": "m", "role": "assistant", "content": [text]}
+    first = [{"role": "user", "content": [{"type": "input_text", "text": "see"}, image]}]
+    result = {"type": "function_call_output", "call_id": "c", "output": "cat"}
+    data = lines(
+        *[
+            {
+                "request": {"instructions": "be brief", "input": sent},
+                "response": {"object": "response", "status": "completed", "output": given},
+            }
+            for sent, given in (
+                (first, [thought, call]),
+                ([*first, thought, call, result], [answer]),
+            )
+        ]
+    )
+
+    items = found(data, kind=kind)
+
+    system, user, asking, looked, last = [
+        item.message for item in items if isinstance(item, MessageItem)
+    ]
+    assert problems(items) == []
+    assert (system.text, user.text, last.text) == ("be brief", "see", "A cat.")
+    assert user.content[1] == ImagePart(data="AA==", mime_type="image/png")
+    assert [part.data for part in asking.reasoning] == ["sealed"]
+    assert (asking.stop_reason, asking.tool_calls[0].name) == ("tool_calls", "look")
+    assert (looked.tool_name, looked.text) == ("look", "cat")
+
+
 def test_a_user_turn_becomes_results_and_words():
     results = [
         {"type": "tool_result", "tool_use_id": "t1", "content": "ok"},

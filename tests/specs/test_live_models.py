@@ -522,27 +522,49 @@ async def test_any_chunks_give_the_same_answer(path, chunk):
     assert len(pieces) > 10
 
 
-async def gather(stream, pieces):
-    """Put the pieces of *stream* into *pieces* as they come."""
-    async for piece in stream:
-        pieces.append(piece)
-
-
 @EVERY_WIRE
 async def test_a_cut_stream_is_an_error(path):
     events = WIRES[path][1](ASKING)
     cuts = [Reply(events=events[:count]) for count in range(len(events))]
     if path == CHAT:
         cuts = cuts[:-1]  # Behind the last come only counts.
+    ran = []
 
-    pieces = []
-    async with provider(path, *cuts) as (server, model):
+    async with provider(path, *cuts, DONE) as (server, model):
+        agent = Agent(model, tools=[read])
+        agent.on(TOOL_CALL_AFTER, lambda ctx: ran.append(ctx.value))
         for _ in cuts:
             with pytest.raises(ModelError):
-                await gather(model.stream(REQUEST), pieces)
-    assert {type(piece) for piece in pieces} == {ModelDelta}
+                [piece async for piece in agent.stream("hello")]
+        result = await agent.run("and now?")
 
-    assert len(server.requests) == len(cuts) > 10
+    assert len(server.requests) == len(cuts) + 1 > 10
+    assert [message.role for message in agent.messages] == [
+        *["user"] * len(cuts),
+        "user",
+        "assistant",
+    ]
+    assert (result.text, ran) == ("Both are fine.", [])
+
+
+@pytest.mark.full
+@EVERY_WIRE
+async def test_many_sessions_stream_at_once(path):
+    def answer(seen):
+        turn = seen.body["input" if path == RESPONSES else "messages"][0]["content"]
+        number = turn[0]["text"] if path == MESSAGES else turn
+        return [("text", " ".join(f"{number}.{count}" for count in range(40)))]
+
+    async def run(number, model):
+        agent = Agent(model)
+        *pieces, result = [piece async for piece in agent.stream(str(number))]
+        return "".join(piece.text for piece in pieces), result.text
+
+    async with FakeProvider(answer, chunk=50) as server, model_for(path, server) as model:
+        texts = await asyncio.gather(*[run(number, model) for number in range(200)])
+
+    for number, (streamed, whole) in enumerate(texts):
+        assert streamed == whole == " ".join(f"{number}.{count}" for count in range(40))
 
 
 ERRORS = {

@@ -5,6 +5,7 @@ The shapes are those of https://platform.openai.com/docs/api-reference/chat/crea
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.media import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _RESERVED = frozenset({"messages", "model", "stream", "tools"})
 _ID_LENGTH = 40
+_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
@@ -149,5 +151,6 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _speaker(message: Message) -> dict[str, Any]:
+    """Return who speaks, if that is a name as the API takes it: metadata are anybody's."""
     name = message.metadata.get("name")
-    return {"name": name} if isinstance(name, str) and name else {}
+    return {"name": name} if isinstance(name, str) and _NAME.fullmatch(name) else {}

@@ -1,6 +1,7 @@
 """Files of which each line is a conversation: OpenAI's or Anthropic's messages, or a log of calls.
 
-A line may be a request (`messages`, with Anthropic a `system` beside them), a fine-tuning
+A line may be a request (`messages`, with Anthropic a `system` beside them; `input`, with OpenAI's
+responses API), a fine-tuning
 example, or a log's pair of request and response. A line that goes on from the one before it, as
 the requests of an agent do, goes on with that line's session.
 """
@@ -15,6 +16,8 @@ from toolbus.formats import openai
 from toolbus.formats.blocks import answer_items, answer_message, parts_of, user_messages
 from toolbus.formats.items import Item, MessageItem, SessionEnd, SessionStart
 from toolbus.formats.parsing import ToolNames, parse, unexpected
+from toolbus.formats.responses import response_message
+from toolbus.formats.responses_input import input_messages, is_input
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.parts import join_text
 from toolbus.messages.records import AssistantMessage, Message, SystemMessage
@@ -55,7 +58,7 @@ class Conversations:
         if request is None:
             raise unexpected("an object with messages", line, "$")
         reply = _reply(line)
-        dialect = self._dialect or _dialect(request, reply)
+        dialect = _dialect(request, reply, self._dialect)
         if self._session is not None and request["messages"][: len(self._head)] == self._head:
             messages = _messages(dialect, request, reply, self._session)
             if _continues(self._latest, messages):
@@ -84,6 +87,8 @@ def _request(line: dict[str, Any]) -> dict[str, Any] | None:
     for place in places:
         if isinstance(place, dict) and isinstance(place.get("messages"), list):
             return place
+        if isinstance(place, dict) and is_input(place.get("input")):
+            return {**place, "messages": place["input"]}
     return None
 
 
@@ -95,11 +100,19 @@ def _reply(line: dict[str, Any]) -> dict[str, Any] | None:
         match place:
             case {"choices": [{"message": {}}, *_]} | {"role": "assistant", "content": _}:
                 return place
+            case {"object": "response", "output": list()}:
+                return place
     return None
 
 
-def _dialect(request: dict[str, Any], reply: dict[str, Any] | None) -> Dialect:
+def _dialect(
+    request: dict[str, Any], reply: dict[str, Any] | None, known: Dialect | None
+) -> Literal[Dialect, "responses"]:
     """Tell whose messages these are; plain text, which is alike in both, is read as OpenAI's."""
+    if known != "anthropic" and request["messages"] is request.get("input"):
+        return "responses"
+    if known is not None:
+        return known
     match request:
         case {"system": _} | {"anthropic_version": _}:
             return "anthropic"
@@ -114,10 +127,9 @@ def _dialect(request: dict[str, Any], reply: dict[str, Any] | None) -> Dialect:
 
 
 def _messages(
-    dialect: Dialect, request: dict[str, Any], reply: dict[str, Any] | None, session: str
+    dialect: str, request: dict[str, Any], reply: dict[str, Any] | None, session: str
 ) -> list[Message]:
-    read = _read_openai if dialect == "openai" else _read_anthropic
-    return read(request, reply, session)
+    return _READERS[dialect](request, reply, session)
 
 
 def _read_openai(
@@ -133,6 +145,18 @@ def _read_openai(
         case {"choices": [{"message": dict()}, *_]}:
             message_id = f"{session}/{len(messages) + 1}"
             messages.append(openai.completion_of(reply, message_id, "$"))
+    return messages
+
+
+def _read_responses(
+    request: dict[str, Any], reply: dict[str, Any] | None, session: str
+) -> list[Message]:
+    items = request["messages"]
+    if isinstance(instructions := request.get("instructions"), str):
+        items = [{"role": "system", "content": instructions}, *items]
+    messages = input_messages(items, session, "$.input")
+    if reply is not None:
+        messages.append(response_message(reply, f"{session}/{len(messages) + 1}"))
     return messages
 
 
@@ -154,6 +178,13 @@ def _read_anthropic(
         items = answer_items(reply.get("content"), "$.content")
         messages.append(answer_message(items, message_id, reply))
     return messages
+
+
+_READERS = {
+    "openai": _read_openai,
+    "responses": _read_responses,
+    "anthropic": _read_anthropic,
+}
 
 
 def _turn(data: Any, message_id: str, names: ToolNames, path: str) -> list[Message]:

@@ -34,7 +34,7 @@ def response_message(
             raise unexpected("a response with output", response, path)
     items: list[AnswerItem] = []
     for index, item in enumerate(output):
-        items += _items(item, f"{path}.output[{index}]", make_call)
+        items += output_items(item, f"{path}.output[{index}]", make_call)
     return message_of(
         items,
         WIRE,
@@ -44,7 +44,8 @@ def response_message(
     )
 
 
-def _items(item: Any, path: str, make_call: MakeCall) -> list[AnswerItem]:
+def output_items(item: Any, path: str, make_call: MakeCall = call_of) -> list[AnswerItem]:
+    """Return what the output *item* holds; raises `DecodeError`."""
     match item:
         case {"type": "message", "content": list(content)}:
             phase = item.get("phase")

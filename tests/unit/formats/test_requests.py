@@ -66,7 +66,12 @@ def bare(message):
 
 
 @pytest.mark.parametrize(
-    ("wire", "kind"), [(anthropic_requests, "anthropic"), (chat_requests, "openai")]
+    ("wire", "kind"),
+    [
+        (anthropic_requests, "anthropic"),
+        (chat_requests, "openai"),
+        (responses_requests, "openai"),
+    ],
 )
 def test_a_request_that_is_read_is_the_session(wire, kind):
     line = json.dumps(body(wire, *SESSION)).encode()

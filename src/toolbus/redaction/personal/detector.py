@@ -32,6 +32,9 @@ REGIONS = ("US", "GB", "DE", "FR")
 _SPOT = re.compile(r"[0-9](?:[^0-9\n]{0,3}[0-9]){5}")
 _SIGN = re.compile("@")
 
+# What has none of these, escapes and digits of other scripts among them, has nothing.
+_ANY = re.compile(r"[0-9@%&\\]|[^\x00-\x7f]")
+
 # What was taken out may have stood beside something else, which is plainer without it.
 _ROUNDS = 3
 
@@ -94,6 +97,8 @@ class Detector:
         self, text: str, appraisal: Appraisal | None = None, key: str = ""
     ) -> Generator[None, None, list[PersonalDataMatch]]:
         """Return what is in *text*, in order; of what overlaps, the whole. In slices, as above."""
+        if _ANY.search(text) is None:
+            return []
         appraisal = appraisal or Appraisal()
         matches: list[PersonalDataMatch] = []
         for reading in readings(text):

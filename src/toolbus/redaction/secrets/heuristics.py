@@ -53,13 +53,16 @@ _FILE = re.compile(
     """
 )
 # A path or a member, unless nearly all of it looks random: base64 may begin with a slash.
-_PATH = re.compile(r"(?i)(?:[~.]{0,2}/|[a-z]:[\\/])[\w .@%+-]+(?:[\\/][\w .@%+-]+)+/?")
+_PATH = re.compile(
+    r"(?i)(?:[~.]{0,2}/|[a-z]:[\\/])[\w .@%+-]+(?:[\\/][\w .@%+-]+)+/?"
+    r"|[\w.@-]+(?:/[\w.@-]+)+(?::[\w.-]+)?|[a-z][\w-]*:v?\d+(?:\.[\w-]+)+"
+)
 _MEMBER = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
 _MOSTLY = 0.6
 # `&item_id`, `!vault`, `a||b`: of a program, and no password.
 _CODE = re.compile(
     r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|^!(?:vault|secret|env|ref|reference|sub|include|lookup)|&&|\|\||==|!!|->|=>|::|\?\?|\?\."
-    r"|^--?[a-z]"
+    r"|^--?[a-z]|^[a-z_]+=[\d.]+$"
 )
 _ALGORITHM = re.compile(
     r"(?i)\b(?:hs|rs|es|ps|sha|md|aes|pbkdf|scram|bcrypt|argon|rsa|ecdsa|ed|hmac|utf|base|http|tls|oauth|v)"
@@ -71,6 +74,7 @@ _CHOSEN = re.compile(
       (?: (?=.*[!@#$%^&*?+~]) | (?=.*\d) ) [^\s]+
     """
 )
+_WORDS = re.compile(r"[a-z]+(?:[_-][a-z]+)+|[A-Z]+(?:[_-][A-Z]+)+")
 _SNAKE = re.compile(r"(?i)[a-z]+\d*(?:_[a-z]+\d*)+")
 
 
@@ -112,7 +116,7 @@ def _looks_random(value: str, kind: NameKind) -> bool:
     if entropy(value) < (_LEAST_LOOSE if len(value) >= _JUDGED else _LEAST):
         return False
     length = random_length(value)
-    if length < _RANDOM[kind] or _is_something_else(value):
+    if length < _RANDOM[kind] or _WORDS.fullmatch(value) or _is_something_else(value):
         return False
     return length > _MOSTLY * len(value) or not _is_path(value)
 

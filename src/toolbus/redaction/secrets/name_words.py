@@ -81,7 +81,8 @@ HARMLESS_TOKENS = _words(
     """
     max min num number n total prompt completion input output reasoning cached used remaining
     pad eos bos unk mask cls sep special added stop start end next prev previous page pagination
-    continuation continue sync cancellation cancel lexer public design css theme color
+    request change action idempotency continuation continue sync cancellation cancel lexer public
+    design css theme color
     """
 )
 """What stands before `token` or `secret` where it is none: of a text, of a page, a switch."""

@@ -27,6 +27,8 @@ from toolbus.redaction.secrets.name_words import (
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\x00-\x7f]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _LONGEST = 64
+# `AWS::IAM::AccessKey` is the name of a type.
+_CLOUD_TYPE = re.compile(rb"\bAWS::\w+::\Z")
 _NAME_BYTES = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
 ) | frozenset(range(0x80, 0x100))
@@ -50,7 +52,10 @@ def name_at(data: bytes, start: int, end: int) -> str:
 
     A pattern that begins at a word of its own is fast; what stands before the word is read here.
     """
-    return data[name_start(data, start) : end].decode("utf-8", errors="ignore")
+    begin = name_start(data, start)
+    if _CLOUD_TYPE.search(data, max(0, begin - _LONGEST), begin):
+        return ""
+    return data[begin:end].decode("utf-8", errors="ignore")
 
 
 def name_start(data: bytes, start: int) -> int:

@@ -23,10 +23,10 @@ _OPENING = 8
 def is_likely(value: str, data: bytes, hit: Hit) -> bool:
     """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
     rule = hit.rule
-    if not rule.loose or (hit.name is None and rule.kind is None):
+    if hit.name is None and rule.kind is not None:
+        return is_assigned_secret(value, rule.kind)
+    if hit.name is None or not rule.loose:
         return _is_plausible(value, rule)
-    if hit.name is None:
-        return is_assigned_secret(value, rule.kind or NameKind.KEY)
     start, end = hit.name
     kind = name_kind(name_at(data, start, end))
     if kind is not None and b"," in data[end : hit.start]:
@@ -48,5 +48,6 @@ def _kind_in_list(data: bytes, hit: Hit, kind: NameKind) -> NameKind | None:
     if hit.name is None or data[hit.start - 1] not in _QUOTES:
         return None
     first = name_start(data, hit.name[0])
-    opening = data[max(0, first - _OPENING) : first].rstrip(b" \t" + _QUOTES)
-    return kind if opening.endswith(b"(") else NameKind.KEY
+    before = data[max(0, first - _OPENING) : first].rstrip()
+    is_first_argument = before[-1:] in _QUOTES and before[:-1].rstrip().endswith(b"(")
+    return kind if is_first_argument else NameKind.KEY

@@ -1,6 +1,10 @@
 """Texts of every length, and numbers at every place of them."""
 
 import pytest
+from benchmarks.published import PUBLISHED
+from benchmarks.redaction.personal_noise import noise
+from hypothesis import given
+from hypothesis import strategies as st
 from stdnum import luhn
 
 from toolbus.redaction.personal.detector import Detector
@@ -15,9 +19,16 @@ def examiner():
     return Detector(KINDS, None, ())
 
 
+IBAN = "DE89 3704 0044 0532 0130 00"
+
+
 def replaced(examiner, text):
     """Return *text* with the kind in place of what was found."""
-    slices = examiner.replace(text, lambda kind, value: f"[{kind}]")
+    return at_once(examiner.replace(text, lambda kind, value: f"[{kind}]"))
+
+
+def at_once(slices):
+    """Return what *slices* of work come to."""
     while True:
         try:
             next(slices)
@@ -56,6 +67,46 @@ def test_many_lines_are_all_searched(examiner):
 
     assert left.count("[card]") == left.count("[email]") == 500
     assert "@" not in left
+
+
+NUMBERS = st.sampled_from([number for numbers in PUBLISHED.values() for number in numbers])
+SIGNS = st.sampled_from(
+    [
+        "ssn",
+        "phone",
+        "card",
+        "to:",
+        " ",
+        "\n",
+        "-",
+        "/",
+        ".",
+        "12",
+        "é",
+        "\\n",
+        "%20",
+        "\x1b[1m",
+        "(",
+        '"',
+    ]
+)
+LINES = st.sampled_from([line for _, line in noise(100)])
+
+
+@given(st.lists(st.one_of(NUMBERS, SIGNS, SIGNS, LINES), max_size=10))
+def test_what_was_replaced_is_never_found_again(examiner, pieces):
+    session = Placeholders().session("s")
+
+    first = at_once(examiner.replace("".join(pieces), session.of))
+
+    assert at_once(examiner.replace(first, session.of)) == first
+
+
+@given(st.lists(st.one_of(SIGNS, LINES), max_size=5), st.lists(SIGNS, max_size=5))
+def test_an_iban_is_found_among_anything(examiner, before, behind):
+    text = f"{''.join(before)} <{IBAN}> {''.join(behind)}"
+
+    assert IBAN not in replaced(examiner, text)
 
 
 def test_placeholders_keep_no_value():

@@ -49,6 +49,13 @@ def test_a_name_is_read_from_its_begin():
     assert name_at(data, data.index(b"path"), data.index(b":")) == "test_file-path"
 
 
+def test_a_type_of_a_cloud_is_no_name():
+    data = b'"AWS::IAM::AccessKey": "x", "App::AccessKey": "y"'
+    starts = [data.index(b"AccessKey"), data.rindex(b"AccessKey")]
+
+    assert [name_at(data, start, start + 9) for start in starts] == ["", "AccessKey"]
+
+
 def test_a_name_of_other_letters_is_read_whole():
     data = "数据库密码 x".encode()
     start = data.index("密码".encode())

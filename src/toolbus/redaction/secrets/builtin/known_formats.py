@@ -58,7 +58,7 @@ KNOWN_FORMATS = (
         "pagerduty-api-key",
         rf"(?i)(?:pagerduty|pager_duty|\bpd)[\w.-]{{0,16}}{_IS}(u\+[\w+-]{{18}})",
     ),
-    BuiltinRule("authorization-header", _AUTHORIZATION),
+    BuiltinRule("authorization-header", _AUTHORIZATION, kind="password"),
     # A word, "_", and random letters and digits: the shape that GitHub made known.
     BuiltinRule(
         "prefixed-token",
