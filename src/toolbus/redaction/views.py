@@ -97,6 +97,8 @@ class TextView:
 
         What was left out inside of them is in it, and what was left out around them is not.
         """
+        if self._cuts is None:
+            return start, end
         starts, origins = self._offsets
         first = bisect_right(starts, start) - 1
         final = max(bisect_left(starts, end) - 1, first)

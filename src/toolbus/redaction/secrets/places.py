@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.redaction.secrets.engine import REACH
 from toolbus.redaction.views import TextView, joined_views, squeezed, views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.redaction.secrets.engine import Hit, Spans
 
@@ -80,6 +81,18 @@ def _places_in_views(
         for view in see(data if spans is None else data[begin:end]):
             for hit in find(view.data, None) if view.differs else ():
                 yield None if hit is None else _place(view, hit, begin)
+
+
+def around(places: Iterable[tuple[int, int]]) -> Spans:
+    """Return the spans in which something may begin that holds one of the *places*, in order."""
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(places):
+        begin, stop = max(0, start - REACH), end + REACH
+        if spans and begin <= spans[-1][1]:
+            begin, former_stop = spans.pop()
+            stop = max(stop, former_stop)
+        spans.append((begin, stop))
+    return spans
 
 
 def _place(view: TextView, hit: Hit, offset: int = 0) -> Place:
