@@ -15,7 +15,6 @@ from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import Place, around, places
-from toolbus.redaction.secrets.plausibility import is_likely
 from toolbus.redaction.secrets.rewriting import Edit
 from toolbus.redaction.views import all_views
 
@@ -226,6 +225,9 @@ class Scanner:
             return False
         if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
             return False
+        # Its many expressions are compiled when there is something to be judged.
+        from toolbus.redaction.secrets.plausibility import is_likely  # noqa: PLC0415
+
         return is_likely(value, place.data, place.hit)
 
 
