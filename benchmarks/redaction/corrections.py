@@ -62,10 +62,10 @@ REPLACED: dict[str, tuple[str, ...]] = {
     ),
     # The password and not the user; `"$USER:$PASSWORD"` is judged by what stands behind the colon.
     "curl-auth-user": (
-        _CURL + r"(?:\"[^\":\n]{0,128}:([^\"\n]{3,256})\"|'[^':\n]{0,128}:([^'\n]{3,256})'"
-        r"|[^\s:\"'=]{0,128}:([^\s\"']{3,256}))",
+        _CURL + r"(?:\"[^\":\n]*:([^\"\n]{3,})\"|'[^':\n]*:([^'\n]{3,})'"
+        r"|[^\s:\"'=]*:([^\s\"']{3,}))",
         # A key in the place of the user, and no password.
-        _CURL + r"[\"']?([^\s:\"'=]{8,256}):(?:[\"'\s]|$)",
+        _CURL + r"[\"']?([^\s:\"'=]{8,}):(?:[\"'\s]|$)",
     ),
     # With all of the host, and counted letters, it took longer to compile than all other rules.
     "generic-credential-uri": (_CREDENTIAL_URI,),
