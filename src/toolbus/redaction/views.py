@@ -37,12 +37,15 @@ _WRITTEN = re.compile(
 _IN_CARETS = re.compile(rb"\^(?=\[\[)\[\[[0-?]*[ -/]*[A-Za-z]")
 # Eight-bit sequences; soft hyphen; zero-width space, joiners and marks of direction; word joiner;
 # byte order mark and selectors of variants; what Mongolian and combining letters have.
-_BEYOND_ASCII = (
-    re.compile(rb"\xc2(?:\xad|\x9b[0-?]*[ -/]*[@-~]?)"),
-    re.compile(rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xaf])"),
-    re.compile(rb"\xef(?:\xbb\xbf|\xb8[\x80-\x8f])"),
-    re.compile(rb"\xe1(?=\xa0\x8e).."),
-    re.compile(rb"\xcd(?=\x8f)."),
+_UNSEEN = (
+    (b"\x1b", _SEQUENCE),
+    (b"\\", _WRITTEN),
+    (b"^", _IN_CARETS),
+    (b"\xc2", re.compile(rb"\xc2(?:\xad|\x9b[0-?]*[ -/]*[@-~]?)")),
+    (b"\xe2", re.compile(rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xaf])")),
+    (b"\xef", re.compile(rb"\xef(?:\xbb\xbf|\xb8[\x80-\x8f])")),
+    (b"\xe1\xa0\x8e", re.compile(rb"\xe1(?=\xa0\x8e)..")),
+    (b"\xcd\x8f", re.compile(rb"\xcd(?=\x8f).")),
 )
 # How far a view shows what stands beside something unseen: to the end of a line behind that, but
 # no further.
@@ -113,8 +116,9 @@ def views(data: bytes) -> Iterator[TextView]:
     of the folded scalars of YAML, as if they were not folded.
     """
     yield TextView.of(data)
-    for start in range(0, len(data), _BLOCK):
-        unseen = _unseen(data, max(0, start - _FAR), start + _BLOCK + _FAR)
+    patterns = [pattern for beginning, pattern in _UNSEEN if beginning in data]
+    for start in range(0, len(data) if patterns else 0, _BLOCK):
+        unseen = _unseen(patterns, data, max(0, start - _FAR), start + _BLOCK + _FAR)
         for begin, end, number, count in _windows(data, unseen):
             yield from _part(data, (begin, end), unseen[number : number + count])
     for scalar in _FOLDED.finditer(data):
@@ -142,12 +146,14 @@ def squeezed(data: bytes) -> bytes:
     return data.replace(b"\\r", b"").replace(b"\\n", b"").translate(None, _BLANKS)
 
 
-def _unseen(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
-    """Return where something stands in *data* from *start* to *end* that nobody sees, in order."""
-    patterns = [_SEQUENCE, _WRITTEN, _IN_CARETS, *(() if data.isascii() else _BEYOND_ASCII)]
-    spans = [match.span() for pattern in patterns for match in pattern.finditer(data, start, end)]
+def _unseen(
+    patterns: list[re.Pattern[bytes]], data: bytes, start: int, end: int
+) -> list[tuple[int, int]]:
+    """Return where *patterns* match in *data* from *start* to *end*, in order."""
     # Those of each pattern are in order: that is quick.
-    return sorted(spans)
+    return sorted(
+        [match.span() for pattern in patterns for match in pattern.finditer(data, start, end)]
+    )
 
 
 def _windows(data: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int, int, int]]:
