@@ -35,7 +35,9 @@ tool that runs commands, code or scripts, unless the entry says `i_know = true`.
 
 How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
 `toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there): formats that
-those lack, and values that look random and are assigned to a name such as `secret` or `api_key`.
+those lack, and values that stand where a secret is said to: assigned to a name such as `secret` or
+`api_key`, in a pair or an element, as the flag of a command, in an address, SQL, a link, a cookie,
+a table under such a heading, or a sentence of the languages that most people write.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
 
 What is not examined does not pass. A result that is too large, holds too many secrets or takes too
@@ -43,8 +45,9 @@ long is withheld, with the reason; so is one when the engine fails.
 
 Its limits:
 
-- A secret of no known format that stands alone, such as a password in a sentence, is not found; a
-  simple password, such as letmein123, not even beside its name. Of published examples of vendors
+- A secret of no known format that stands alone is not found, nor is a passphrase of words, nor are
+  rows of a dump that names no columns; a simple password, such as letmein123, not even beside its
+  name. Of published examples of vendors
   that no list of ours names, 28 % were missed.
 - Pictures (but SVG), sounds, and blobs that are no text in UTF-8, UTF-16 or one byte a letter are
   not looked into, nor are archives and ciphers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from toolbus.redaction.secrets.heuristics import (
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _QUOTES = b"\"'`"
 _OPENING = 8
+_COMMA = re.compile(rb"""[\\"'`\s]*,[\\"'`\sburf@$]*""")
 
 
 def is_likely(value: str, data: bytes, hit: Hit) -> bool:
@@ -29,7 +31,7 @@ def is_likely(value: str, data: bytes, hit: Hit) -> bool:
         return _is_plausible(value, rule)
     start, end = hit.name
     kind = name_kind(name_at(data, start, end))
-    if kind is not None and b"," in data[end : hit.start]:
+    if kind is not None and _COMMA.fullmatch(data, end, hit.start):
         kind = _kind_in_list(data, hit, kind)
     return kind is not None and is_assigned_secret(value, kind)
 
@@ -48,6 +50,8 @@ def _kind_in_list(data: bytes, hit: Hit, kind: NameKind) -> NameKind | None:
     if hit.name is None or data[hit.start - 1] not in _QUOTES:
         return None
     first = name_start(data, hit.name[0])
+    if data.startswith(b"-", first):
+        return kind  # A flag and its value, as in a list of arguments.
     before = data[max(0, first - _OPENING) : first].rstrip()
     is_first_argument = before[-1:] in _QUOTES and before[:-1].rstrip().endswith(b"(")
     return kind if is_first_argument else NameKind.KEY
