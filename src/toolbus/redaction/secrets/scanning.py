@@ -15,12 +15,11 @@ from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import Place, around, places
-from toolbus.redaction.secrets.plausibility import is_likely
 from toolbus.redaction.secrets.rewriting import Edit
 from toolbus.redaction.views import all_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from toolbus.redaction.secrets.collecting import Collector
     from toolbus.redaction.secrets.engine import Engine, Spans
@@ -35,6 +34,8 @@ _MOST_PLACES = 250_000
 """Places in one text at which secrets stand, be it the same one."""
 
 _SHORTEST, _REST = 3, 8
+_NEAR = 2_048
+"""How far from a placeholder something may begin that only shows when that stands there."""
 
 
 class _RankedRule(NamedTuple):
@@ -226,6 +227,9 @@ class Scanner:
             return False
         if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
             return False
+        # Its many expressions are compiled when there is something to be judged.
+        from toolbus.redaction.secrets.plausibility import is_likely  # noqa: PLC0415
+
         return is_likely(value, place.data, place.hit)
 
 
@@ -254,12 +258,11 @@ def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
     if len(group) == 1 and not again:
         return None
     data = "".join(group).encode()
-    places: Iterable[tuple[int, int]] = [
-        (place, place) for place in (0, *_joints(group), len(data))
-    ]
-    if again:
-        places = [*places, *placeholder_spans(data)]
-    return around(places)
+    joints = [(joint, joint) for joint in _joints(group)]
+    if not again:
+        return around(joints)
+    ends = [(0, 0), (len(data), len(data))]
+    return around([*ends, *joints, *placeholder_spans(data)], _NEAR)
 
 
 def _unescaped(text: str) -> str:
