@@ -13,7 +13,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain
 from operator import add, sub
 from typing import TYPE_CHECKING
 
@@ -155,8 +155,7 @@ def views(data: bytes) -> Iterator[TextView]:
     """
     yield TextView.of(data)
     if _is_hinted(data):
-        stripped = _STRIPPED.sub(b"", data)
-        yield from _if_other(data, stripped, lambda: map(re.Match.span, _STRIPPED.finditer(data)))
+        yield from _without(data, map(re.Match.span, _STRIPPED.finditer(data)))
     if (view := _unfolded(data)) is not None:
         yield view
 
@@ -188,14 +187,17 @@ def _unfolded(data: bytes) -> TextView | None:
         position = scalar.end()
     if not left_out:
         return None
-    left_out.append((position, len(data)))
-    pieces = [data[start:end] for (_, start), (end, _) in pairwise([(0, 0), *left_out])]
-    return TextView(b"".join(pieces), lambda: left_out)
+    return next(_without(data, [*left_out, (position, len(data))]), None)
 
 
-def _if_other(
-    data: bytes, rest: bytes, cuts: Callable[[], Iterable[tuple[int, int]]]
-) -> Iterator[TextView]:
-    """Give the view *rest* of *data*, which is it without *cuts*, if it is some of it."""
+def _without(data: bytes, cuts: Iterable[tuple[int, int]]) -> Iterator[TextView]:
+    """Give the view of *data* without *cuts*, if there are any and they are not all of it."""
+    # Terminals may send as many colours as letters: a list of tuples would take ten times as much.
+    borders = array("Q", chain((0,), chain.from_iterable(cuts), (len(data),)))
+    rest = b"".join([data[start:end] for start, end in _pairs(borders)])
     if 0 < len(rest) < len(data):
-        yield TextView(rest, cuts)
+        yield TextView(rest, lambda: _pairs(borders[1:-1]))
+
+
+def _pairs(borders: array[int]) -> Iterator[tuple[int, int]]:
+    return zip(borders[::2], borders[1::2], strict=True)
