@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.collecting import Collector
     from toolbus.redaction.secrets.engine import Engine, Spans
+    from toolbus.redaction.secrets.plausibility import Judged
     from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
@@ -71,6 +72,7 @@ class Scanner:
         self._seen_by_registry: set[tuple[str, ...]] = set()
         self.edits: dict[tuple[str, ...], list[Edit]] = {}
         self.exact: dict[str, str] = {}
+        self._judged: Judged = {}
 
     def look(self, collected: Collector, *, again: bool) -> Iterator[None]:
         """Look at all that was *collected*; *again*, near placeholders only at what has changed."""
@@ -247,7 +249,7 @@ class Scanner:
         # Its many expressions are compiled when there is something to be judged.
         from toolbus.redaction.secrets.plausibility import is_likely  # noqa: PLC0415
 
-        return is_likely(value, place.data, place.hit)
+        return is_likely(value, place.data, place.hit, self._judged)
 
 
 def _too_many_places() -> str:
