@@ -609,11 +609,12 @@ async def test_leaving_a_stream_ends_the_request(path):
 RETRY = {"retry-after-ms": "1"}
 
 
+@pytest.mark.parametrize("streams", [False, True])
 @EVERY_WIRE
-async def test_a_busy_server_is_asked_again(path):
+async def test_a_busy_server_is_asked_again(path, streams):
     busy = [Reply(status, {"error": {"message": "busy"}}, RETRY) for status in (429, 500)]
     async with provider(path, *busy, DONE, max_retries=2) as (server, model):
-        result = await Agent(model).run("hello")
+        result = await run_through(Agent(model), streams)
 
     assert (result.status, result.message.metadata["retries"]) == ("ok", 2)
     assert len(server.requests) == 3
@@ -726,18 +727,22 @@ async def test_a_key_is_in_no_text(path, tmp_path, caplog, monkeypatch):
 
 @EVERY_WIRE
 async def test_a_key_goes_to_no_other_server(path, monkeypatch):
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_ORG_ID"):
         monkeypatch.setenv(name, KEY)
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, f"X-Gateway: {KEY}\nX-Mine: {KEY}")
     named = "ANTHROPIC_API_KEY" if path == MESSAGES else "OPENAI_API_KEY"
 
-    async with provider(path, DONE) as (server, model):
+    async with provider(path, DONE, headers={"X-Mine": "given"}) as (server, model):
         await model.complete(REQUEST)
     async with provider(path, DONE, key_env=named) as (trusted, model):
         await model.complete(REQUEST)
 
     assert KEY not in str(server.requests[0].headers)
+    assert server.requests[0].headers["x-mine"] == "given"
     assert "authorization" not in server.requests[0].headers
-    assert KEY in str(trusted.requests[0].headers)
+    (name,) = [name for name, value in trusted.requests[0].headers.items() if KEY in value]
+    assert name in {"authorization", "x-api-key"}
 
 
 @EVERY_WIRE

@@ -83,10 +83,11 @@ class AnthropicModel(RemoteModel):
         )
 
     def _omitted(self) -> dict[str, Any]:
-        """Return the headers that are not sent without a key, unless they were given."""
-        present = {name.lower() for name in self._headers}
-        absent = ("Authorization", "X-Api-Key") if self._server.key is None else ()
-        return {name: anthropic.Omit() for name in absent if name.lower() not in present}
+        """Return the headers that the SDK would send and that are not for this server."""
+        absent = ("authorization", "x-api-key") if self._server.key is None else ()
+        return {
+            name: anthropic.Omit() for name in self._unless_given(*absent, *self._server.omitted)
+        }
 
     async def _read(self, raw: Any) -> bytes:
         data: bytes = await raw.read()

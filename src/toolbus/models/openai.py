@@ -93,10 +93,10 @@ class OpenAIModel(RemoteModel):
         )
 
     def _omitted(self) -> dict[str, Any]:
-        """Return the headers that are not sent without a key, unless they were given."""
-        present = {name.lower() for name in self._headers}
-        absent = ("Authorization",) if self._server.key is None else ()
-        return {name: openai.Omit() for name in absent if name.lower() not in present}
+        """Return the headers that the SDK would send and that are not for this server."""
+        absent = ("authorization",) if self._server.key is None else ()
+        names = self._unless_given(*absent, *self._server.omitted)
+        return dict.fromkeys(names, openai.Omit())
 
     async def _read(self, raw: Any) -> bytes:
         data: bytes = raw.content

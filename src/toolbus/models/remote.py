@@ -107,6 +107,11 @@ class RemoteModel:
         keys = [] if self._key is None else [self._key.reveal()]
         return [*keys, *self._headers.values()]
 
+    def _unless_given(self, *headers: str) -> list[str]:
+        """Return those of *headers*, in lower case, that the maker of the model did not give."""
+        names = {name.lower() for name in self._headers}
+        return [header for header in headers if header not in names]
+
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)

@@ -14,22 +14,44 @@ if TYPE_CHECKING:
 
 
 class Provider(NamedTuple):
-    """A provider: its address, and the variables that name another and hold its key."""
+    """A provider: its address, and the variables that name another and hold its key.
+
+    Its SDK sends the headers of *headers_variable*, a line each, and *own_headers* wherever it is
+    told to go.
+    """
 
     base_url: str
     url_variable: str
     key_variable: str
+    headers_variable: str
+    own_headers: tuple[str, ...]
 
 
 class ModelServer(NamedTuple):
-    """An address without a slash at its end, and the key that is sent there, if any."""
+    """An address without a slash at its end, and the key that is sent there, if any.
+
+    *omitted* are headers of the environment that are not for that address, in lower case.
+    """
 
     base_url: str
     key: ApiKey | None
+    omitted: tuple[str, ...] = ()
 
 
-OPENAI = Provider("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
-ANTHROPIC = Provider("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+OPENAI = Provider(
+    "https://api.openai.com/v1",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_CUSTOM_HEADERS",
+    ("openai-organization", "openai-project"),
+)
+ANTHROPIC = Provider(
+    "https://api.anthropic.com",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    (),
+)
 
 
 def find_server(
@@ -37,9 +59,9 @@ def find_server(
 ) -> ModelServer:
     """Return where the models of *provider* are asked; raises `RegistrationError`.
 
-    The provider's own variable goes with its own address, or with that of the environment. To a
-    *base_url* in code or in a configuration goes only a key that is named beside it: else whoever
-    writes that address reads the key.
+    The provider's own variables go with its own address, or with that of the environment. To a
+    *base_url* in code or in a configuration goes only a key that is named beside it, and no header
+    of the environment: else whoever writes that address reads them.
     """
     address = base_url or os.environ.get(provider.url_variable) or provider.base_url
     address = address.rstrip("/")
@@ -56,4 +78,10 @@ def find_server(
     if key is None and (key_env is not None or address == provider.base_url):
         reason = f"set {variable}, or name a file that only you read with `key_file=`"
         raise RegistrationError(f"no key for {parts.hostname!r}", reason)
-    return ModelServer(address, key)
+    return ModelServer(address, key, _headers_of_environment(provider) if is_given else ())
+
+
+def _headers_of_environment(provider: Provider) -> tuple[str, ...]:
+    lines = os.environ.get(provider.headers_variable, "").split("\n")
+    names = [line.partition(":")[0].strip().lower() for line in lines if ":" in line]
+    return *provider.own_headers, *names

@@ -7,11 +7,13 @@ from toolbus.settings.lazy_names import lazily
 if TYPE_CHECKING:
     from toolbus.redaction.redact_personal_data import RedactPersonalData as RedactPersonalData
     from toolbus.redaction.redact_secrets import RedactSecrets as RedactSecrets
+    from toolbus.redaction.secrets.vault import VaultEntry as VaultEntry
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
         "RedactPersonalData": "redact_personal_data",
         "RedactSecrets": "redact_secrets",
+        "VaultEntry": "secrets.vault",
     },
 )

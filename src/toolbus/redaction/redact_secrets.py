@@ -81,7 +81,6 @@ from collections.abc import Mapping, Sequence  # noqa: TC003
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
@@ -91,25 +90,30 @@ from toolbus.events.catalogue import (
     Deny,
 )
 from toolbus.events.subjects import ToolSelector
-from toolbus.messages.records import AssistantMessage, TextPart, ToolMessage, ToolResponse
-from toolbus.messages.text_walker import rewrite_message, rewrite_response
+from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.messages.text_walker import rewrite_message
 from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
+from toolbus.redaction.secrets.tool_adapters import (
+    SecretsAdapter,
+    VaultAdapter,
+    session_of,
+    withheld,
+)
 from toolbus.redaction.secrets.vault import Vault, vault_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.adapters import AdapterContext
     from toolbus.components.host import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope
-    from toolbus.messages.records import Message, ToolCall
+    from toolbus.messages.records import Message
     from toolbus.messages.text_walker import TextVisitor
 
 R = TypeVar("R")
@@ -119,9 +123,6 @@ _LATEST = -1_000
 
 _NUMBERS = "redact-secrets"
 """The name of what is kept for a session."""
-
-_STREAMS = ToolSelector("notifications/*")
-"""Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
 
 
 class RedactSecrets(AgentComponent):
@@ -168,10 +169,10 @@ class RedactSecrets(AgentComponent):
                 raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
         engine = engine_for(choose(only, without, rules or {}))
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
-        self._results = _Results(self._redactor, ToolSelector(tools), self.numbers)
+        self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.numbers)
         self.register_tool_adapter(self._results)
         if self._vault is not None:
-            self.register_tool_adapter(_Giver(self._redactor, self._vault))
+            self.register_tool_adapter(VaultAdapter(self._redactor, self._vault))
 
     @on(MESSAGE_APPEND_BEFORE, priority=_LATEST, on_error="closed")
     async def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
@@ -199,7 +200,7 @@ class RedactSecrets(AgentComponent):
     async def concealed(self, record: R, scope: Scope) -> R | None:
         """Return *record* with marks in place of secrets; None if it could not be examined."""
         try:
-            return await concealed(self._redactor, _session(scope), record, self.numbers(scope))
+            return await concealed(self._redactor, session_of(scope), record, self.numbers(scope))
         except UnexaminedError:
             return None
 
@@ -210,7 +211,7 @@ class RedactSecrets(AgentComponent):
     def _note_answer(self, scope: Scope, message: Message | Deny) -> None:
         """Note which placeholders a sub-agent's model said: its caller may read them."""
         if isinstance(message, AssistantMessage):
-            registry = self._redactor.registries.of(_session(scope))
+            registry = self._redactor.registries.of(session_of(scope))
             registry.note_answer(scope.session_id.rpartition("/")[0], message.text)
 
     def _subscribe_adapters(self, agent: Host) -> None:
@@ -228,75 +229,8 @@ class RedactSecrets(AgentComponent):
     ) -> Message | Deny | None:
         try:
             new = await self._redactor.clean_agreed(
-                _session(ctx.scope), ctx.value, walk, self.numbers(ctx.scope)
+                session_of(ctx.scope), ctx.value, walk, self.numbers(ctx.scope)
             )
         except UnexaminedError as error:
-            return Deny(_withheld(error))
+            return Deny(withheld(error))
         return None if new is ctx.value else new
-
-
-class _Results(ToolAdapter):
-    """Takes secrets out of what tools return."""
-
-    name = "RedactSecrets"
-
-    def __init__(
-        self, redactor: Redactor, examined: ToolSelector, numbers: Callable[[Scope], State | None]
-    ) -> None:
-        self._redactor, self._examined, self._numbers = redactor, examined, numbers
-        self.latest: ToolResponse | None = None
-
-    async def adapt_response(
-        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
-    ) -> ToolResponse:
-        """Return *response* without secrets, or what says why it is withheld."""
-        state, session = self._numbers(ctx.scope), _session(ctx.scope)
-        if self._redactor.registries.vaults:
-            ids = ctx.message_id, f"{ctx.scope.session_id}/{call.id}"
-            response = await self._redactor.unquoted(session, response, state, ids)
-        look = self._examined.matches(call.name)
-        stream = call.name if ctx.tool is None and _STREAMS.matches(call.name) else None
-        try:
-            new = await self._redactor.clean_agreed(
-                session, response, rewrite_response, state, look=look, stream=stream
-            )
-        except UnexaminedError as error:
-            return _stand_in(response, _withheld(error))
-        self.latest = new if look else None
-        return new
-
-
-class _Giver(ToolAdapter):
-    """Gives tools the values of placeholders, where *vault* allows it."""
-
-    name = "RedactSecrets.vault"
-
-    def __init__(self, redactor: Redactor, vault: Vault) -> None:
-        self._redactor, self._vault, self.tools = redactor, vault, vault.tools
-
-    async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
-        """Return *call* with the values, or why its tool gets none."""
-        filled = await self._redactor.filled(_session(ctx.scope), call, self._vault)
-        objection = None if filled is call else self._vault.objection(call, ctx.tool)
-        return filled if objection is None else Deny(objection)
-
-
-def _session(scope: Scope) -> str:
-    """Return whose secrets are meant: an agent's sub-agents share those of its session."""
-    return scope.root_session_id or scope.session_id
-
-
-def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
-    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
-    return ToolResponse(
-        content=(TextPart(text=reason),),
-        is_error=True,
-        error_type="withheld",
-        tool_name=response.tool_name,
-        tool_call_id=response.tool_call_id,
-        duration_ns=response.duration_ns,
-    )
-
-
-def _withheld(error: UnexaminedError) -> str:
-    return f"withheld, for it was not examined for secrets: {error.reason}"

@@ -94,11 +94,23 @@ class TextView:
         origins.append(position)
         return starts, origins
 
+    def joints(self, limit: int) -> list[int] | None:
+        """Return where pieces meet in the view, or None if there are more than *limit* of them."""
+        joints, removed = list[int](), 0
+        for start, end in self._cuts() if self._cuts is not None else ():
+            joints.append(start - removed)
+            removed += end - start
+            if len(joints) > limit:
+                return None
+        return joints
+
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
 
         What was left out inside of them is in it, and what was left out around them is not.
         """
+        if self._cuts is None:
+            return start, end
         starts, origins = self._offsets
         first = bisect_right(starts, start) - 1
         final = max(bisect_left(starts, end) - 1, first)

@@ -664,3 +664,13 @@ async def test_a_block_of_the_bus_tells_its_threads_where_they_belong():
         await asyncio.to_thread(thread.join)
 
     assert seen == [("theirs", thread), ("ours", threading.current_thread())]
+
+
+def test_components_of_a_bus_share_one_object_of_a_kind():
+    bus, other = EventBus(), EventBus()
+
+    shared = bus.shared(dict)
+
+    assert bus.shared(dict) is shared
+    assert bus.shared(list) == []
+    assert other.shared(dict) is not shared

@@ -6,7 +6,7 @@ import pytest
 
 from toolbus.components import State
 from toolbus.errors import StoreError
-from toolbus.redaction.numbering import agree
+from toolbus.redaction.numbering import agree, join
 from toolbus.redaction.personal.session_placeholders import SessionPlaceholders
 from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.secret_registry import SecretRegistry
@@ -63,6 +63,21 @@ async def test_processes_agree_on_the_suffix():
     assert len({first.suffix, second.suffix}) == 1
     assert given[0] == given[2] == f"[mark-1-{first.suffix}]"
     assert given[1] == f"[mark-2-{first.suffix}]"
+
+
+async def test_a_session_is_joined_once_before_any_number():
+    store, first, second = MemoryStore(), SecretRegistry(), SecretRegistry()
+    state = State(store, "s", "numbers")
+
+    await join(first, state)
+    await numbered(store, first)
+    await join(second, state)
+    await State(store, "s", "numbers").update(lambda _: None)
+    await join(second, state)
+
+    assert second.suffix == first.suffix
+    assert second.numbers == first.numbers == {"mark": 1}
+    assert await state.read() is None
 
 
 async def test_a_failed_store_gives_no_number(registry):

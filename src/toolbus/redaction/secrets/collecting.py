@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.messages.codec import encode
 from toolbus.messages.immutable import FrozenDict
-from toolbus.messages.text_walker import TextVisitor
+from toolbus.messages.text_walker import TextVisitor, rewrite_json
 from toolbus.redaction.encoded import EncodedText, encoded_texts
 from toolbus.redaction.secrets.limits import UnexaminedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_LONG = 4_096
 
 
 class SecretVisitor(TextVisitor):
@@ -50,7 +52,7 @@ class Collector(SecretVisitor):
         if isinstance(value, str):
             self.texts((value,))
         elif value is not None and value not in ((), {}):
-            encoded = encode(value).decode()
+            encoded = encode(self._without_long(value)).decode()
             self._count(len(encoded))
             self.values[encoded] = value
             # Of most no text is one, and then none of its strings is.
@@ -59,6 +61,19 @@ class Collector(SecretVisitor):
                     for text in group:
                         self._gather_encoded(text)
         return value
+
+    def _without_long(self, value: Any) -> Any:
+        """Return *value* without its long texts, which are gathered by themselves.
+
+        They are too long for a key to tell what they are, and stand in most results twice: as text
+        as well. Those that adjoin others stay.
+        """
+        long = {group for group in strings(value) if len(group) == 1 and len(group[0]) > _LONG}
+        if not long:
+            return value
+        for group in long:
+            self.texts(group)
+        return rewrite_json(value, lambda group, _: ("",) if group in long else group)
 
     def _gather_encoded(self, text: str) -> None:
         """Gather what stands in *text* in base64, as a text of its own: of that, no more."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.redaction.secrets.engine import REACH
 from toolbus.redaction.views import TextView, views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.redaction.secrets.engine import Hit, Spans
 
@@ -37,8 +38,26 @@ def places(
     for start, end in spans or ((0, len(data)),):
         begin = _letter(data, start)
         for view in see(data if spans is None else data[begin:end]):
-            for hit in find(view.data, None) if view.differs else ():
+            for hit in find(view.data, _seams(view)) if view.differs else ():
                 yield None if hit is None else _place(view, hit, begin)
+
+
+def around(places: Iterable[tuple[int, int]]) -> Spans:
+    """Return the spans in which something may begin that holds one of the *places*, in order."""
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(places):
+        begin, stop = max(0, start - REACH), end + REACH
+        if spans and begin <= spans[-1][1]:
+            begin, former_stop = spans.pop()
+            stop = max(stop, former_stop)
+        spans.append((begin, stop))
+    return spans
+
+
+def _seams(view: TextView) -> Spans | None:
+    """Return where to look in *view*: of what stands in one piece the text itself tells."""
+    joints = view.joints(len(view.data) // REACH)
+    return None if joints is None else around([(joint, joint) for joint in joints])
 
 
 def _place(view: TextView, hit: Hit, offset: int = 0) -> Place:

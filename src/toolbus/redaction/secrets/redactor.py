@@ -6,7 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from toolbus.messages.text_walker import rewrite_response
+from toolbus.messages.codec import encode
+from toolbus.messages.text_walker import rewrite_response, updated
 from toolbus.redaction.numbering import agree, join
 from toolbus.redaction.secrets.examination import Examination, Sight
 from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from toolbus.components.state import State
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.engine import Engine
@@ -149,6 +151,21 @@ class Redactor:
                 return response
             unquoter = Unquoter(registry.suffix, registry.answered(caller))
             return rewrite_response(response, unquoter, parameters=False)
+
+    def unquoted_spec(self, session: str, spec: ToolSpec) -> ToolSpec:
+        """Return *spec*, as somebody tells it, with no placeholder of *session*."""
+        suffix = self._registry(session).suffix
+        if suffix.encode() not in encode(spec):
+            return spec
+        unquoter = Unquoter(suffix)
+        (description,) = unquoter.texts((spec.description,))
+        return updated(
+            spec,
+            description=description,
+            input_schema=unquoter.json(spec.input_schema),
+            output_schema=unquoter.json(spec.output_schema),
+            annotations=unquoter.json(spec.annotations),
+        )
 
     def _registry(self, session: str) -> SecretRegistry:
         with self.registries.lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect
 from fnmatch import fnmatchcase
@@ -11,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from toolbus.redaction.secrets.collecting import strings
-from toolbus.redaction.secrets.engine import REACH
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
-from toolbus.redaction.secrets.places import Place, places
+from toolbus.redaction.secrets.places import Place, around, places
 from toolbus.redaction.secrets.plausibility import is_likely
 from toolbus.redaction.secrets.rewriting import Edit
 from toolbus.redaction.views import all_views
@@ -35,7 +35,6 @@ _MOST_PLACES = 250_000
 """Places in one text at which secrets stand, be it the same one."""
 
 _SHORTEST, _REST = 3, 8
-_ESCAPED = frozenset('"\\\n\r\t')
 
 
 class _RankedRule(NamedTuple):
@@ -44,6 +43,9 @@ class _RankedRule(NamedTuple):
     is_loose: bool
     number: int
     rule: Rule
+
+
+_ESCAPED, _MOST_SOUGHT = r'["\\\n\r\t]', 64
 
 
 class Scanner:
@@ -98,16 +100,9 @@ class Scanner:
             return
         self._seen_by_rules.add((encoded,))
         edits = yield from self._edits_of(encoded, _spans((encoded,), again=again), is_json=True)
-        data = encoded.encode()
-        for edit in edits:
-            self.exact[_unescaped(data[edit.start : edit.end].decode())] = edit.placeholder
-        for group in strings(value):
-            # The same again in most, but where it stands in the text of a leaf is to be known.
-            for text in group:
-                if edits or not _ESCAPED.isdisjoint(text):
-                    yield from self._by_rules((text,), again=again)
-            if len(group) > 1:
-                yield from self._by_rules(group, again=again)
+        values = _values(encoded, edits)
+        self.exact |= {secret: edit.placeholder for secret, edit in zip(values, edits, strict=True)}
+        yield from self._leaves(self._by_rules, value, values, again=again)
 
     def _value_by_registry(self, encoded: str, value: Any, *, again: bool) -> Iterator[None]:
         """Look for known secrets in the strings of JSON."""
@@ -116,12 +111,24 @@ class Scanner:
         self._seen_by_registry.add((encoded,))
         # In all forms, that of JSON among them: what is not in the whole is in none of its strings.
         places = yield from self._known_in(encoded, None)
+        yield from self._leaves(self._by_registry, value, _values(encoded, places), again=again)
+
+    def _leaves(
+        self, find: Callable[..., Iterator[None]], value: Any, values: list[str], *, again: bool
+    ) -> Iterator[None]:
+        """Have *find* look at those strings of JSON that may have what it has found in the whole.
+
+        It is to be known where in a string that stands. One with escapes is another in the whole.
+        """
+        distinct = {*values}
+        parts = [_ESCAPED, *map(re.escape, distinct)] if len(distinct) <= _MOST_SOUGHT else [""]
+        has_any = re.compile("|".join(parts)).search
         for group in strings(value):
-            if places:
-                for text in group:
-                    yield from self._by_registry((text,), again=again)
+            for text in group:
+                if has_any(text):
+                    yield from find((text,), again=again)
             if len(group) > 1:
-                yield from self._by_registry(group, again=again)
+                yield from find(group, again=again)
 
     def _by_rules(self, group: tuple[str, ...], *, again: bool) -> Iterator[None]:
         if group not in self._seen_by_rules:
@@ -226,6 +233,12 @@ def _too_many_places() -> str:
     return f"secrets stand in more than {_MOST_PLACES:,} places of it"
 
 
+def _values(encoded: str, edits: list[Edit]) -> list[str]:
+    """Return what stands where *edits* are in the JSON *encoded*, as it was before that."""
+    data = encoded.encode()
+    return [_unescaped(data[edit.start : edit.end].decode(errors="ignore")) for edit in edits]
+
+
 def _joints(group: tuple[str, ...]) -> list[int]:
     """Return the bytes at which the texts of *group* meet."""
     return list(accumulate([len(text.encode()) for text in group]))[:-1]
@@ -246,18 +259,7 @@ def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
     ]
     if again:
         places = [*places, *placeholder_spans(data)]
-    return _merged([(max(0, start - REACH), end + REACH) for start, end in places])
-
-
-def _merged(spans: list[tuple[int, int]]) -> Spans:
-    """Return *spans* in order, those that touch as one."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return tuple(merged)
+    return around(places)
 
 
 def _unescaped(text: str) -> str:

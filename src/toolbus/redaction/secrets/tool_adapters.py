@@ -1,0 +1,99 @@
+"""Adapters of one component: secrets go out of results and specs, and last into arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.components.adapters import ToolAdapter
+from toolbus.events.catalogue import Deny
+from toolbus.events.subjects import ToolSelector
+from toolbus.messages.records import TextPart, ToolResponse
+from toolbus.messages.text_walker import rewrite_response
+from toolbus.redaction.secrets.limits import UnexaminedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.components.adapters import AdapterContext
+    from toolbus.components.state import State
+    from toolbus.events.catalogue import Scope, ToolSpec
+    from toolbus.messages.records import ToolCall
+    from toolbus.redaction.secrets.redactor import Redactor
+    from toolbus.redaction.secrets.vault import Vault
+
+_STREAMS = ToolSelector("notifications/*")
+"""Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
+
+
+class SecretsAdapter(ToolAdapter):
+    """Takes secrets out of what tools return."""
+
+    name = "RedactSecrets"
+
+    def __init__(
+        self, redactor: Redactor, examined: ToolSelector, numbers: Callable[[Scope], State | None]
+    ) -> None:
+        self._redactor, self._examined, self._numbers = redactor, examined, numbers
+        self.latest: ToolResponse | None = None
+
+    def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> ToolSpec | None:
+        """Return *spec* without placeholders: a server that got one might quote it there."""
+        if not self._redactor.registries.vaults:
+            return None
+        return self._redactor.unquoted_spec(session_of(ctx.scope), spec)
+
+    async def adapt_response(
+        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+    ) -> ToolResponse:
+        """Return *response* without secrets, or what says why it is withheld."""
+        state, session = self._numbers(ctx.scope), session_of(ctx.scope)
+        if self._redactor.registries.vaults:
+            ids = ctx.message_id, f"{ctx.scope.session_id}/{call.id}"
+            response = await self._redactor.unquoted(session, response, state, ids)
+        look = self._examined.matches(call.name)
+        stream = call.name if ctx.tool is None and _STREAMS.matches(call.name) else None
+        try:
+            new = await self._redactor.clean_agreed(
+                session, response, rewrite_response, state, look=look, stream=stream
+            )
+        except UnexaminedError as error:
+            return _stand_in(response, withheld(error))
+        self.latest = new if look else None
+        return new
+
+
+class VaultAdapter(ToolAdapter):
+    """Gives tools the values of placeholders, where *vault* allows it."""
+
+    name = "RedactSecrets.vault"
+
+    def __init__(self, redactor: Redactor, vault: Vault) -> None:
+        self._redactor, self._vault, self.tools = redactor, vault, vault.tools
+
+    async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
+        """Return *call* with the values, or why its tool gets none."""
+        filled = await self._redactor.filled(session_of(ctx.scope), call, self._vault)
+        objection = None if filled is call else self._vault.objection(call, ctx.tool)
+        return filled if objection is None else Deny(objection)
+
+
+def session_of(scope: Scope) -> str:
+    """Return whose secrets are meant: an agent's sub-agents share those of its session."""
+    return scope.root_session_id or scope.session_id
+
+
+def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
+    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
+    return ToolResponse(
+        content=(TextPart(text=reason),),
+        is_error=True,
+        error_type="withheld",
+        tool_name=response.tool_name,
+        tool_call_id=response.tool_call_id,
+        duration_ns=response.duration_ns,
+    )
+
+
+def withheld(error: UnexaminedError) -> str:
+    """Return what stands for what *error* is about."""
+    return f"withheld, for it was not examined for secrets: {error.reason}"

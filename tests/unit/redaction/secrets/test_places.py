@@ -1,0 +1,36 @@
+"""Where rules match in a text, or in any view of it."""
+
+from toolbus.redaction.secrets.engine import REACH, Engine
+from toolbus.redaction.secrets.places import around, places
+from toolbus.redaction.secrets.rules import Rule
+
+ENGINE = Engine((Rule("mark", r"MARK-(\d{20})"),))
+MARK = b"MARK-" + b"12345" * 4
+
+
+def test_places_that_are_near_each_other_are_one():
+    near = [(REACH * 9, REACH * 9 + 1), (0, 5), (REACH * 10, REACH * 10), (REACH, REACH)]
+
+    assert around(near) == [(0, REACH * 2), (REACH * 8, REACH * 11)]
+    assert around([]) == []
+
+
+def test_a_view_is_looked_at_where_it_differs():
+    looked_at = []
+
+    def find(data, spans=None):
+        looked_at.append(spans)
+        return ENGINE.find(data, spans)
+
+    hidden = MARK.replace(b"123", b"1\x1b[1m23", 1)
+    text = b" ".join([MARK, b"x" * 200_000, hidden, b"x" * 200_000, MARK])
+    begins = text.index(hidden)
+
+    matched = [place for place in places(find, text, None) if place]
+
+    assert [(place.start, place.end) for place in matched] == [
+        (5, 25),
+        (len(text) - 20, len(text)),
+        (begins + 5, begins + 29),
+    ]
+    assert looked_at == [None, [(begins + 6 - REACH, begins + 6 + REACH)]]
