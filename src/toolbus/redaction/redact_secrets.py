@@ -48,8 +48,8 @@ secrets or takes too long is withheld, with the reason; so is one when the engin
 Its limits:
 
 - A secret of no known format that stands alone, such as a password in a sentence, is not found; a
-  password of letters alone, such as letmein, not even beside its name. Of published examples of vendors
-  that no list of ours names, 28 % were missed.
+  password of letters alone, such as letmein, not even beside its name. Of published examples of
+  vendors that no list of ours names, 28 % were missed.
 - Pictures (but SVG), sounds, and blobs that are no text in UTF-8 are not looked into, nor are
   archives and ciphers.
 - Only secrets that were found once are found encoded. Base64 that is broken into lines, and values

@@ -33,8 +33,9 @@ def places(
 
     With *spans* only there. None is given between, as in `Engine.find`.
     """
+    plain = TextView.of(data)
     for hit in find(data, spans):
-        yield None if hit is None else _place(TextView.of(data), hit)
+        yield None if hit is None else _place(plain, hit)
     for start, end in spans or ((0, len(data)),):
         begin = _letter(data, start)
         for view in see(data if spans is None else data[begin:end]):

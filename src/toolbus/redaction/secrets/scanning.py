@@ -15,7 +15,7 @@ from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import Place, around, places
-from toolbus.redaction.secrets.plausibility import is_likely
+from toolbus.redaction.secrets.plausibility import Judge
 from toolbus.redaction.secrets.rewriting import Edit
 from toolbus.redaction.views import all_views
 
@@ -59,6 +59,7 @@ class Scanner:
         self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...]
     ) -> None:
         self._engine, self._registry, self._allow = engine, registry, allow
+        self._judge = Judge()
         self._known: set[str] = set()
         self._assumed: set[str] = set()
         self._seen_by_rules: set[tuple[str, ...]] = set()
@@ -174,14 +175,15 @@ class Scanner:
         values: dict[str, str] = {}
         for place in places(self._engine.find, data, spans) if self._engine is not None else ():
             yield
-            if place is None or not self._is_secret(place):
+            if place is None:
                 continue
-            key = (place.start, place.end, values.setdefault(place.value, place.value))
-            rule = place.hit.rule
-            ranked = _RankedRule(rule.loose, place.hit.number, rule)
-            best[key] = min(best.get(key, ranked), ranked)
-            if len(best) > _MOST_PLACES:
-                raise UnexaminedError(_too_many_places())
+            key = (place.start, place.end, values.get(place.value, place.value))
+            ranked = _RankedRule(place.hit.rule.loose, place.hit.number, place.hit.rule)
+            if (key not in best or ranked < best[key]) and self._is_secret(place):
+                values[place.value] = key[2]
+                best[key] = ranked
+                if len(best) > _MOST_PLACES:
+                    raise UnexaminedError(_too_many_places())
         return best
 
     def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
@@ -226,7 +228,7 @@ class Scanner:
             return False
         if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
             return False
-        return is_likely(value, place.data, place.hit)
+        return self._judge.is_likely(value, place.data, place.hit)
 
 
 def _too_many_places() -> str:
