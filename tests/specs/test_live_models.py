@@ -6,6 +6,7 @@ import logging
 import traceback
 from contextlib import aclosing, asynccontextmanager
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -60,6 +61,22 @@ REQUEST = ModelRequest(model="m", messages=[UserMessage(id="u", content="hi")])
 async def read(path: str) -> str:
     """Read a file."""
     return f"file {path}"
+
+
+LOOKING = [("call", "c1", "look", "{}"), ("call", "c2", "fail", "{}")]
+
+
+@tool
+async def look() -> ToolResponse:
+    """Look."""
+    image = ImagePart(data="AAAA", mime_type="image/png")
+    return ToolResponse((TextPart("a cat"), image))
+
+
+@tool
+async def fail() -> str:
+    """Fail."""
+    raise OSError("the disk is full")
 
 
 def model_for(path, server, **options):
@@ -283,6 +300,27 @@ async def test_changed_reasoning_stays_behind(path, change):
     check_request(server.requests[1])
 
 
+@EVERY_WIRE
+async def test_a_request_begins_as_the_last(path):
+    async with provider(path, LOOKING, ASKING[1:], DONE, LOOKING, DONE) as (server, model):
+        mark = {"cache_control": {"type": "ephemeral"}}
+        agent = Agent(model, tools=[read, look, fail], system="be brief", model_settings=mark)
+        await agent.run("look")
+        await agent.run("again")
+
+    turns = [seen.body["input" if path == RESPONSES else "messages"] for seen in server.requests]
+    for before, after in pairwise(turns):
+        assert after[: len(before)] == before
+        assert len(after) > len(before)
+    others = [
+        {name: value for name, value in seen.body.items() if name not in {"input", "messages"}}
+        for seen in server.requests
+    ]
+    assert [other == others[0] and other["cache_control"] for other in others] == [
+        {"type": "ephemeral"}
+    ] * 5
+
+
 @pytest.mark.parametrize(("path", "other"), [(RESPONSES, MESSAGES), (MESSAGES, CHAT)])
 async def test_reasoning_stays_with_its_provider(path, other):
     async with provider(path, ALTERNATING, DONE) as (_, model):
@@ -337,22 +375,6 @@ async def test_images_and_documents_are_sent(path):
     body = json.dumps(turn)
     assert all(word in body for word in ("see", "AAAA", "BBBB", "r.pdf", "https://x.test/y"))
     assert "words" in body
-
-
-LOOKING = [("call", "c1", "look", "{}"), ("call", "c2", "fail", "{}")]
-
-
-@tool
-async def look() -> ToolResponse:
-    """Look."""
-    image = ImagePart(data="AAAA", mime_type="image/png")
-    return ToolResponse((TextPart("a cat"), image))
-
-
-@tool
-async def fail() -> str:
-    """Fail."""
-    raise OSError("the disk is full")
 
 
 @EVERY_WIRE

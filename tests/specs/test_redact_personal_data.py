@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 import sys
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, encodebytes
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -434,6 +434,20 @@ async def test_what_stands_around_an_escape_stays():
     assert left == texts
 
 
+async def test_texts_in_base64_are_read():
+    component = RedactPersonalData()
+    text = f"From: Jane Doe <{JANE}>\nTo: all of us\n" * 3
+    line = b64encode(text.encode()).decode()
+    wrapped = encodebytes(text.encode()).decode()
+
+    inline = await read(component, f'{{"data": "{line}"}}')
+    mail = await read(component, f"Encoding: base64\n\n{wrapped}\nend\n")
+
+    redacted = text.replace(JANE, "[email-1]")
+    assert b64decode(json.loads(inline)["data"]).decode() == redacted
+    assert mail == f"Encoding: base64\n\n{encodebytes(redacted.encode()).decode()}\nend\n"
+
+
 async def test_failed_results_are_redacted():
     failing = returning(ValueError(f"no such user: {JANE}"))
     async with agent_with(RedactPersonalData(), tools=[failing]) as agent:
@@ -482,14 +496,16 @@ async def test_stored_copies_are_redacted(tmp_path):
 
 
 async def test_files_of_text_are_read():
-    blob = b64encode(f"name,mail\nJane,{JANE}\n".encode()).decode()
-    resource = Resource(uri="file:///a.csv", mime_type="text/csv", blob=blob)
+    text = f"name,mail\nZoé,{JANE}\n"
 
-    left = await shown(
-        RedactPersonalData(), ToolResponse(content=(ResourcePart(resource=resource),))
-    )
+    for codec in ("utf-8", "latin-1", "utf-16"):
+        blob = b64encode(text.encode(codec)).decode()
+        resource = Resource(uri="file:///a.csv", mime_type="text/csv", blob=blob)
+        response = ToolResponse(content=(ResourcePart(resource=resource),))
+        left = (await shown(RedactPersonalData(), response)).content[0].resource.blob
 
-    assert b64decode(left.content[0].resource.blob) == b"name,mail\nJane,[email-1]\n"
+        assert "[email-1]" in b64decode(left).decode(codec)
+        assert JANE not in b64decode(left).decode(codec)
 
 
 async def test_pictures_that_are_text_are_read():
@@ -509,7 +525,8 @@ async def test_pictures_that_are_text_are_read():
 
 async def test_pictures_are_withheld():
     pdf = Resource(uri="file:///a.pdf", mime_type="application/pdf", blob="AAAA")
-    broken = Resource(uri="file:///a.txt", mime_type="text/plain", blob="/////w==")
+    blob = b64encode(bytes(range(256))).decode()
+    broken = Resource(uri="file:///a.txt", mime_type="text/plain", blob=blob)
     parts = (
         ImagePart(data="AAAA", mime_type="image/png"),
         AudioPart(data="AAAA", mime_type="audio/wav"),

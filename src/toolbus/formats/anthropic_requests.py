@@ -27,7 +27,7 @@ from toolbus.messages.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from toolbus.events.values import ModelRequest
     from toolbus.messages.reasoning import ReasoningPart
@@ -64,7 +64,26 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
         ]
         or None,
     }
-    return with_settings(body, request.settings, _RESERVED)
+    sent = with_settings(body, request.settings, _RESERVED)
+    if "thinking" in sent and _lacks_a_thought(request.messages):
+        sent["thinking"] = {"type": "disabled"}
+    return sent
+
+
+def _lacks_a_thought(messages: Sequence[Message]) -> bool:
+    """Tell whether something that was thought before the open calls cannot go back.
+
+    With thinking on, the API refuses a turn of calls that begins without it
+    (https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking).
+    """
+    for message in reversed(messages):
+        match message:
+            case UserMessage():
+                return False
+            case AssistantMessage(reasoning=parts):
+                if any(part.format == WIRE and not part.is_sealed for part in parts):
+                    return True
+    return False
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:

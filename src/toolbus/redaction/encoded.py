@@ -19,10 +19,12 @@ from toolbus.messages.blobs import utf_16_codec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SHORTEST = _HEAD = 24
+SHORTEST = _HEAD = 24
+"""Letters of base64 that are looked at; in fewer there is hardly anything."""
+
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
 _MASK = bytes([ord("a") if code in _LETTERS else ord(" ") for code in range(256)])
-_RUN = b"a" * _SHORTEST
+_RUN = b"a" * SHORTEST
 # RFC 4648, sections 4 and 5.
 _TO_STANDARD, _TO_URL = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
 _ALLOWED = bytes([*b"\t\n\r\f\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)])
@@ -84,7 +86,7 @@ def _beginnings(data: bytes, start: int, end: int) -> Iterator[int]:
     escape = _ESCAPE.match(data, start - 1) if start else None
     yield start if escape is None else escape.end()
     # In an address, behind its path.
-    slash = data.rfind(b"/", start, end - _SHORTEST)
+    slash = data.rfind(b"/", start, end - SHORTEST)
     if slash >= 0:
         yield slash + 1
 

@@ -26,8 +26,9 @@ the model said. The model itself keeps what the user wrote, until a session is r
 reads the stored copy.
 
 **How it is read.** As it stands; without a terminal's colours, letters of no width and soft
-hyphens; with full-width letters and no-break spaces as the plain ones; and with one level of
-escapes undone, those of URLs (`%40`), HTML (`&#64;`, `&commat;`), JSON and programs (`\u0040`).
+hyphens; with full-width letters and no-break spaces as the plain ones; with one level of escapes
+undone, those of URLs (`%40`), HTML (`&#64;`, `&commat;`), JSON and programs (`\u0040`); and texts
+that stand in it in base64, of 24 letters or more, which are base64 again.
 
 **What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
 *binary* is "keep", a result of more than *max_chars* letters, one that takes longer than
@@ -56,11 +57,11 @@ run, `agent.run(..., context={"region": "JP"})`. Then its weak shapes are taken 
 mobile numbers in bare digits as well: so are build numbers that look like them.
 
 **Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found:
-that takes a model of a language, which this has none of. Nor is what is in base64, escaped twice,
-spelled out ("jane at example"), or torn across two lines or parts. A number without check digits or
-context may be anything, and is left: of code and logs full of numbers, fewer than one line in a
-hundred is changed. In another process a value has another placeholder, with a number that no
-process gave in the session: the highest numbers, and nothing else, are kept for it (`host.state`).
+that takes a model of a language, which this has none of. Nor is what is encoded twice, spelled
+out ("jane at example"), or torn across two lines or parts. A number without check digits or context
+may be anything, and is left: of code and logs full of numbers, fewer than one line in a hundred is
+changed. In another process a value has another placeholder, with a number that no process gave in
+the session: the highest numbers, and nothing else, are kept for it (`host.state`).
 A placeholder in an argument reaches the tool as it is. A structured value whose schema wants a
 number or a pattern and gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's
 live arguments are not changed. Of lines full of numbers it reads about a megabyte a second, of

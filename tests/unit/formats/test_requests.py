@@ -216,3 +216,23 @@ def test_sounds_and_files_that_a_wire_lacks_are_named():
         "[x.zip, application/zip, 1 bytes: this model cannot be shown it]",
         "[file:///etc/hosts]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seal", "later", "expected"),
+    [("s", (), "enabled"), (None, (), "disabled"), (None, SESSION[5:6], "enabled")],
+)
+def test_thinking_pauses_where_a_thought_cannot_go_back(seal, later, expected):
+    thought = ReasoningPart("hm", signature=seal, format="anthropic")
+    asking = replace(SESSION[2], reasoning=(thought,))
+    thinking = {"type": "enabled", "budget_tokens": 2000}
+
+    sent = body(
+        anthropic_requests,
+        *(SESSION[1], asking, *SESSION[3:5], *later),
+        settings={"thinking": thinking},
+    )
+
+    assert sent["thinking"]["type"] == expected
+    assert ("hm" in json.dumps(sent["messages"])) == (seal is not None)
+    assert "thinking" not in body(anthropic_requests, SESSION[1], asking)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from toolbus.redaction.encoded import SHORTEST, encoded_texts
 from toolbus.redaction.personal.accounts import CARD, CARD_WORDS, find_cards, find_ibans
 from toolbus.redaction.personal.appraisal import Appraisal
 from toolbus.redaction.personal.emails import EMAIL, EMAIL_WORDS, find_emails
@@ -82,6 +83,30 @@ class Detector:
         between two of them others may have their turn. Raises `UnexaminedError`.
         """
         appraisal = appraisal or Appraisal()
+        text = yield from self._replace_encoded(text, name, appraisal, key)
+        return (yield from self._replace_plain(text, name, appraisal, key))
+
+    def _replace_encoded(
+        self, text: str, name: Callable[[str, str], str], appraisal: Appraisal, key: str
+    ) -> Generator[None, None, str]:
+        """Replace what stands in texts that stand in *text* in base64, which they are again."""
+        if len(text) < SHORTEST:
+            return text
+        data = text.encode(errors="surrogatepass")
+        pieces, position = list[bytes](), 0
+        for inner in encoded_texts(data):
+            appraisal.check()
+            new = yield from self._replace_plain(inner.text, name, appraisal, key)
+            if new != inner.text:
+                pieces += [data[position : inner.start], inner.encoded(new).encode()]
+                position = inner.end
+        if not pieces:
+            return text
+        return b"".join([*pieces, data[position:]]).decode(errors="surrogatepass")
+
+    def _replace_plain(
+        self, text: str, name: Callable[[str, str], str], appraisal: Appraisal, key: str
+    ) -> Generator[None, None, str]:
         for _ in range(_ROUNDS):
             matches = yield from self.find(text, appraisal, key)
             if not matches:

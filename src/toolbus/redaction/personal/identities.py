@@ -128,8 +128,11 @@ def _value_of(identity: Identity) -> Callable[[str], str | None]:
             return f"{identity.country}{re.sub('[-. ]', '', written).upper()}"
         # Imported when first asked: most texts have none of most countries.
         module: Any = import_module(f"stdnum.{identity.module}")
-        if not module.is_valid(written):
-            return None
+        try:
+            if not module.is_valid(written):
+                return None
+        except Exception:  # noqa: BLE001 - it fails at a place of birth that it has no name for
+            return f"{identity.country}{written.upper()}"
         return f"{identity.country}{module.compact(written).upper()}"
 
     return value
