@@ -32,7 +32,12 @@ _KIND = r"\bkind:[ \t]*[\"']?Secret\b[^\n]*"
 _DATA = r"(?:^|\n)[ \t-]*data:[ \t]*"
 _ENTRIES = 6
 
-_CURL = r"\bcurl\b(?:[^\n]|\\\r?\n){0,1000}?\s(?:-u|--user)(?:=|[ \t]{0,5})"
+_CURL = r"\bcurl\b(?:[^\n]|\\\r?\n)*?\s(?:-u|--user)(?:=|[ \t]{0,5})"
+
+_CREDENTIAL_URI = (
+    r"(?i)\b(?:https?|postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|ldaps?|smtps?"
+    r"|ftps?|ssh)://[^:/@\s'\"\x60]*:(?P<password>[^/@\s'\"\x60]+)@[\[a-z0-9]"
+)
 
 # Between the two lines there must be something to encode a key with.
 _PRIVATE_KEY = (
@@ -57,11 +62,13 @@ REPLACED: dict[str, tuple[str, ...]] = {
     ),
     # The password and not the user; `"$USER:$PASSWORD"` is judged by what stands behind the colon.
     "curl-auth-user": (
-        _CURL + r"(?:\"[^\":\n]{0,128}:([^\"\n]{3,256})\"|'[^':\n]{0,128}:([^'\n]{3,256})'"
-        r"|[^\s:\"'=]{0,128}:([^\s\"']{3,256}))",
+        _CURL + r"(?:\"[^\":\n]*:([^\"\n]{3,})\"|'[^':\n]*:([^'\n]{3,})'"
+        r"|[^\s:\"'=]*:([^\s\"']{3,}))",
         # A key in the place of the user, and no password.
-        _CURL + r"[\"']?([^\s:\"'=]{8,256}):(?:[\"'\s]|$)",
+        _CURL + r"[\"']?([^\s:\"'=]{8,}):(?:[\"'\s]|$)",
     ),
+    # With all of the host, and counted letters, it took longer to compile than all other rules.
+    "generic-credential-uri": (_CREDENTIAL_URI,),
     "private-key": (_PRIVATE_KEY,),
     "aws-secret-access-key": (_AWS_SECRET,),
 }

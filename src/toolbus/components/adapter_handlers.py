@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _METHODS = {
-    "_on_tools_provide_adapter": "adapt_signature",
-    "_on_tool_call_before_adapter": "adapt_parameters",
-    "_on_message_append_before_adapter": "adapt_response",
+    "_on_tools_provide_adapter": ("adapt_signature",),
+    # What is filled in comes after all handlers; here it is decided who does it.
+    "_on_tool_call_before_adapter": ("adapt_parameters", "fill_parameters"),
+    "_on_message_append_before_adapter": ("adapt_response",),
 }
 
 
@@ -36,11 +37,14 @@ def adapter_methods(
     # Who overrides it has a handler like any other.
     if getattr(type(component), name) is not getattr(AgentComponent, name):
         return None
-    method = _METHODS[name]
-    methods = [
+    return [
         (adapter, getattr(adapter, method))
-        for adapter in component.adapters
+        for method in _METHODS[name]
+        for adapter in _in_order(component, method)
         if getattr(type(adapter), method) is not getattr(ToolAdapter, method)
     ]
+
+
+def _in_order(component: AgentComponent, method: str) -> tuple[ToolAdapter, ...]:
     # Each undoes what it told the model, the last one first.
-    return methods[::-1] if method == "adapt_parameters" else methods
+    return component.adapters[::-1] if method.endswith("_parameters") else component.adapters

@@ -92,6 +92,9 @@ def _beginnings(data: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def _begins_text(letters: bytes) -> bool:
+    # As nearly all words do that are so long, and no base64.
+    if letters.lower() == letters:
+        return False
     raw = _raw(letters[: len(letters) // 4 * 4])
     if raw.translate(None, _ALLOWED):
         return utf_16_codec(raw) is not None

@@ -136,7 +136,8 @@ class RedactSecrets(AgentComponent):
         rules: your own, by name: expressions in RE2's syntax, whose first group is the secret.
         allow: values, exact or as glob patterns, that are no secrets.
         vault: which tools get values in place of placeholders, and at which arguments: mappings
-            or `VaultEntry`s with `tool`, a glob, `arguments`, names or dotted paths, and `i_know`.
+            or `VaultEntry`s with `tool`, a glob, `arguments`, the tool's own names for them or
+            dotted paths, and `i_know`.
         prompts: take secrets out of what users and the system say as well, before the model
             reads it. With a vault, that of a sub-agent, whose user is an agent, always is.
         max_chars: of text in one result; a larger one is withheld.

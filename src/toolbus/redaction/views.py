@@ -13,7 +13,8 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import add, sub
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ _HINTS_BEYOND_ASCII = (
     *(b"\xc2\xad", b"\xc2\x9b", b"\xe2\x80", b"\xe2\x81"),
     *(b"\xef\xbb\xbf", b"\xef\xb8", b"\xe1\xa0\x8e", b"\xcd\x8f"),
 )
-_NEW_LINE = re.compile(rb"\n[ \t]*")
 # YAML 1.2.2, section 8.1.3: a folded scalar. Of its lines only those of one word are joined: what
 # is wrapped for its width alone.
 _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\n])")
@@ -117,6 +117,35 @@ class TextView:
         return origins[first] + start - starts[first], origins[final] + end - starts[final]
 
 
+class JoinedLines(TextView):
+    """A text as it is without the ends of its lines, a backslash before and the indentation after.
+
+    Of all views it has by far the most pieces, so none of them is told one by one.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._lines = data.split(b"\n")
+        first, *others = self._lines
+        self._indented = [first, *[line.lstrip(b" \t") for line in others]]
+        pieces = self._indented
+        if b"\r" in data or b"\\\n" in data:
+            ends = [piece.removesuffix(b"\r").removesuffix(b"\\") for piece in pieces[:-1]]
+            pieces = [*ends, pieces[-1]]
+        self._pieces = pieces
+        super().__init__(b"".join(pieces), tuple)
+
+    @cached_property
+    def _offsets(self) -> tuple[array[int], array[int]]:
+        starts = accumulate(map(len, self._pieces[:-1]), initial=0)
+        line_starts = accumulate([len(line) + 1 for line in self._lines[:-1]], initial=0)
+        indents = map(sub, map(len, self._lines), map(len, self._indented))
+        return array("Q", starts), array("Q", map(add, line_starts, indents))
+
+    def joints(self, limit: int) -> list[int] | None:
+        """Return where lines meet, or None if there are more than *limit* of them."""
+        return None if len(self._lines) > limit else [*self._offsets[0][1:]]
+
+
 def views(data: bytes) -> Iterator[TextView]:
     """Give views of the text *data*, in UTF-8: itself, and others if there is something to see.
 
@@ -138,34 +167,14 @@ def all_views(data: bytes) -> Iterator[TextView]:
     That is where to look for what is known: of what is not, a line may be the whole.
     """
     yield from views(data)
-    if b"\n" in data:
-        yield from _if_other(data, _joined_lines(data), lambda: _line_breaks(data))
+    if b"\n" in data and (view := JoinedLines(data)).data:
+        yield view
 
 
 def _is_hinted(data: bytes) -> bool:
     if b"\x1b" in data or any(hint.search(data) for hint in _HINTS):
         return True
     return not data.isascii() and any(hint in data for hint in _HINTS_BEYOND_ASCII)
-
-
-def _joined_lines(data: bytes) -> bytes:
-    """Return *data* without its `_line_breaks`."""
-    first, *lines = data.split(b"\n")
-    lines = [first, *[line.lstrip(b" \t") for line in lines]]
-    ends = [line.removesuffix(b"\r").removesuffix(b"\\") for line in lines[:-1]]
-    return b"".join([*ends, lines[-1]])
-
-
-def _line_breaks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Give where a line ends, with the backslash before, up to the first letter of the next."""
-    position = 0
-    for match in _NEW_LINE.finditer(data):
-        start = match.start()
-        for letter in b"\r\\":
-            if start > position and data[start - 1] == letter:
-                start -= 1
-        position = match.end()
-        yield start, position
 
 
 def _unfolded(data: bytes) -> TextView | None:

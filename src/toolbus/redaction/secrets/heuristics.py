@@ -11,7 +11,7 @@ from toolbus.redaction.secrets.randomness import entropy, random_length
 _LEAST, _LEAST_LOOSE = 2.0, 2.5
 # Of what is shorter the entropy says nothing.
 _JUDGED = 16
-_TELLING, _LEAST_TELLING = 8, 2.5
+_TELLING = 8
 _SHORTEST_CHOSEN = 6
 _RANDOM = {NameKind.PASSWORD: 8, NameKind.SECRET: 8, NameKind.KEY: 12}
 """Letters and digits that must look random beside a name of each kind."""
@@ -146,13 +146,3 @@ def _is_path(value: str) -> bool:
 def _is_something_else(value: str) -> bool:
     """Tell whether *value* is a file, an address, a time, a version, a digest or a number."""
     return bool(_OTHER.fullmatch(value) or _FILE.fullmatch(_LINE.sub("", value)))
-
-
-def is_telling(value: str) -> bool:
-    """Tell whether *value* may be taken for the same secret wherever it stands.
-
-    A short password, or one that is a word, stands in other texts for something else.
-    """
-    if len(value) < _TELLING or entropy(value) < _LEAST_TELLING:
-        return False
-    return len(value) >= _JUDGED or not (value.isalpha() and value.islower())

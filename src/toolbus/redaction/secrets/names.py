@@ -32,7 +32,7 @@ _CLOUD_TYPE = re.compile(rb"\bAWS::\w+::\Z")
 _NAME_BYTES = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
 ) | frozenset(range(0x80, 0x100))
-_GLUED_END = re.compile(rf"(?:{'|'.join(sorted(GLUED, key=len, reverse=True))})$")
+_GLUED_ENDS = tuple(sorted(GLUED, key=len, reverse=True))
 _FOREIGN_END = tuple([word for word in PASSWORDS | SECRETS if not word.isascii()])
 
 
@@ -119,10 +119,9 @@ def _glued_kind(word: str) -> NameKind | None:
     """Return what *word* says that is written without a gap, such as `dbpassword`."""
     if word.endswith(_FOREIGN_END):
         return NameKind.PASSWORD
-    match = _GLUED_END.search(word)
-    if match is None:
+    noun = next((noun for noun in _GLUED_ENDS if word.endswith(noun)), None)
+    if noun is None:
         return None
-    noun = match[0]
     if noun in PASSWORDS or noun.endswith("pass"):
         return NameKind.PASSWORD
     is_harmless = noun == "token" and word.removesuffix(noun) in HARMLESS_TOKENS

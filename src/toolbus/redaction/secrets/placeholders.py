@@ -6,7 +6,7 @@ The suffix is random, so nobody who never read a session can write what stands f
 from __future__ import annotations
 
 import re
-import secrets
+from os import urandom
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,9 +35,11 @@ class Placeholder(NamedTuple):
 def new_suffix() -> str:
     """Return a random suffix: six of `a-z2-7`."""
     # A letter first: digits behind a number would look like a phone's or a card's.
-    first = secrets.choice(_LETTERS)
-    rest = [secrets.choice(_LETTERS + _DIGITS) for _ in range(_SUFFIX_LENGTH - 1)]
-    return first + "".join(rest)
+    first, *rest = urandom(_SUFFIX_LENGTH)
+    letters = _LETTERS + _DIGITS
+    return _LETTERS[first % len(_LETTERS)] + "".join(
+        [letters[byte % len(letters)] for byte in rest]
+    )
 
 
 def is_suffix(value: object) -> bool:

@@ -43,11 +43,11 @@ def places(
                 yield None if hit is None else _place(view, hit, begin)
 
 
-def around(places: Iterable[tuple[int, int]]) -> Spans:
+def around(places: Iterable[tuple[int, int]], reach: int = REACH) -> Spans:
     """Return the spans in which something may begin that holds one of the *places*, in order."""
     spans: list[tuple[int, int]] = []
     for start, end in sorted(places):
-        begin, stop = max(0, start - REACH), end + REACH
+        begin, stop = max(0, start - reach), end + reach
         if spans and begin <= spans[-1][1]:
             begin, former_stop = spans.pop()
             stop = max(stop, former_stop)

@@ -24,12 +24,24 @@ _BOUNDARY, _DIGITS, _CAMEL, _USUAL, _UNUSUAL = 1.5, -0.4, 0.3, -1.0, 2.0
 # What the weight of a letter must be on average, in the first letters of a long run.
 _LEAST, _LONG = 0.35, 16
 _IN_ORDER = 0.4
+# Of what is shorter the entropy says nothing; what is longer is no word.
+_TELLING, _LEAST_TELLING, _NO_WORD = 8, 2.5, 16
 
 
 def entropy(text: str) -> float:
     """Return the bits of a character of *text*, by how often each occurs (Shannon)."""
     counts, size = Counter(text), len(text)
     return -sum([count / size * log2(count / size) for count in counts.values()])
+
+
+def is_telling(value: str) -> bool:
+    """Tell whether *value* may be taken for the same secret wherever it stands.
+
+    A short password, or one that is a word, stands in other texts for something else.
+    """
+    if len(value) < _TELLING or entropy(value) < _LEAST_TELLING:
+        return False
+    return len(value) >= _NO_WORD or not (value.isalpha() and value.islower())
 
 
 def random_length(value: str) -> int:

@@ -6,6 +6,7 @@ import re
 import sys
 from bisect import bisect
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +16,15 @@ from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import Place, around, places
-from toolbus.redaction.secrets.plausibility import Judge
 from toolbus.redaction.secrets.rewriting import Edit
 from toolbus.redaction.views import all_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from toolbus.redaction.secrets.collecting import Collector
     from toolbus.redaction.secrets.engine import Engine, Spans
+    from toolbus.redaction.secrets.plausibility import Judge
     from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
@@ -35,6 +36,8 @@ _MOST_PLACES = 250_000
 """Places in one text at which secrets stand, be it the same one."""
 
 _SHORTEST, _REST = 3, 8
+_NEAR = 2_048
+"""How far from a placeholder something may begin that only shows when that stands there."""
 
 
 class _RankedRule(NamedTuple):
@@ -59,7 +62,6 @@ class Scanner:
         self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...]
     ) -> None:
         self._engine, self._registry, self._allow = engine, registry, allow
-        self._judge = Judge()
         self._known: set[str] = set()
         self._assumed: set[str] = set()
         self._seen_by_rules: set[tuple[str, ...]] = set()
@@ -218,6 +220,13 @@ class Scanner:
             self._assumed.add(value)
         return value not in self._assumed
 
+    @cached_property
+    def _judge(self) -> Judge:
+        # Its many expressions are compiled when there is something to be judged.
+        from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
+
+        return Judge()
+
     def _is_secret(self, place: Place) -> bool:
         """Tell whether what stands at *place* is a secret, and none that is allowed."""
         value = place.value
@@ -256,12 +265,11 @@ def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
     if len(group) == 1 and not again:
         return None
     data = "".join(group).encode()
-    places: Iterable[tuple[int, int]] = [
-        (place, place) for place in (0, *_joints(group), len(data))
-    ]
-    if again:
-        places = [*places, *placeholder_spans(data)]
-    return around(places)
+    joints = [(joint, joint) for joint in _joints(group)]
+    if not again:
+        return around(joints)
+    ends = [(0, 0), (len(data), len(data))]
+    return around([*ends, *joints, *placeholder_spans(data)], _NEAR)
 
 
 def _unescaped(text: str) -> str:

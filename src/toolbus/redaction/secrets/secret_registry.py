@@ -9,13 +9,13 @@ from weakref import WeakSet
 
 from msgspec import Struct
 
-from toolbus.redaction.secrets.heuristics import is_telling
 from toolbus.redaction.secrets.placeholders import (
     Placeholder,
     new_suffix,
     placeholders_in,
     restored,
 )
+from toolbus.redaction.secrets.randomness import is_telling
 from toolbus.redaction.secrets.secret_search import SecretSearch
 from toolbus.tasks.loops import LoopLock
 

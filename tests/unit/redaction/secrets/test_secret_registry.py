@@ -8,8 +8,9 @@ from toolbus.messages.records import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.forms import expression
-from toolbus.redaction.secrets.heuristics import is_plausible, is_telling
+from toolbus.redaction.secrets.heuristics import is_plausible
 from toolbus.redaction.secrets.placeholders import evened
+from toolbus.redaction.secrets.randomness import is_telling
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.redaction.secrets.secret_registry import (
