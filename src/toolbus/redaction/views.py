@@ -129,7 +129,7 @@ class JoinedLines(TextView):
         self._indented = [first, *[line.lstrip(b" \t") for line in others]]
         pieces = self._indented
         if b"\r" in data or b"\\\n" in data:
-            ends = [piece.removesuffix(b"\r").removesuffix(b"\\") for piece in pieces[:-1]]
+            ends = [line.removesuffix(b"\r").removesuffix(b"\\") for line in pieces[:-1]]
             pieces = [*ends, pieces[-1]]
         self._pieces = pieces
         super().__init__(b"".join(pieces), tuple)
