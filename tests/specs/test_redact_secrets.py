@@ -1546,17 +1546,20 @@ def test_a_replay_shows_no_secret(tmp_path, command):
     asked = AssistantMessage(id="a", content="I call", tool_calls=tuple(calls))
     recorded(here, UserMessage(id="u", content=f"use {pat(6)}"), asked, *messages)
 
+    (here / "broken.jsonl").write_text(f'{{"{pat(8)}": 1}}\n')
+
     replay = partial(command, "replay", "log.jsonl", "--with", "judge.py")
     check = "--check", "expected.json"
     outputs = [replay(), replay("--json"), replay(*check, "--update"), replay(*check)]
     (here / "expected.json").write_text((here / "expected.json").read_text().replace("denied", "x"))
     outputs.append(replay(*check, "--json"))
+    outputs.append(command("replay", "broken.jsonl", "--with", "judge.py"))
 
     codes = [done.returncode for done in outputs]
     written = (here / "expected.json").read_text()
     shown = "".join([done.stdout + done.stderr for done in outputs]) + written
-    secrets = [PASSWORD, *[pat(number) for number in range(1, 8)]]
-    assert codes == [0, 0, 0, 0, 1], shown
+    secrets = [PASSWORD, *[pat(number) for number in range(1, 9)]]
+    assert codes == [0, 0, 0, 0, 1, 1], shown
     assert [secret for secret in secrets if secret in shown] == []
     assert "-export TOKEN=(secret github-pat-" in outputs[0].stdout
     assert "+export TOKEN=[github-pat-" in outputs[0].stdout

@@ -133,7 +133,7 @@ class Replay:
                     self._end(session_id)
                 case Problem(line, reason):
                     replayer.totals.unreadable += 1
-                    self._report.problem(name, line, reason)
+                    self._report.problem(name, line, await replayer.shown(reason) or "")
                 case SkippedLine(_, kind):
                     self._report.aside(kind)
         count = f"{replayer.totals.messages:,} messages  {name[-30:]}"

@@ -38,6 +38,7 @@ REPLAYED = (TOOL_CALL_BEFORE, MESSAGE_APPEND_BEFORE)
 _MAX_WAITING = 10_000
 """How many calls of a session wait for their results; of more, the oldest are unanswered."""
 
+_NO_SCOPE = Scope()
 _UNSHOWN = "not shown: it could not be looked through for what must not be read"
 
 _REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
@@ -206,10 +207,10 @@ class Replayer:
             subject=subject.id,
             tool=_tool_of(subject),
             outcome=summary.outcome,
-            reason=await self._shown(reason, scope),
+            reason=await self.shown(reason, scope),
             by=summary.by,
             changes=tuple(changes),
-            reads=await self._shown(reads, scope),
+            reads=await self.shown(reads, scope),
         )
         self._report(finding)
 
@@ -221,8 +222,8 @@ class Replayer:
                 concealed = await component.concealed(concealed, scope)
         return concealed
 
-    async def _shown(self, text: str | None, scope: Scope) -> str | None:
-        """Return *text* as the report may show it."""
+    async def shown(self, text: str | None, scope: Scope = _NO_SCOPE) -> str | None:
+        """Return *text* as a report may show it: it may quote what the components take away."""
         if text is None:
             return None
         concealed = await self._concealed(text, scope)
