@@ -96,8 +96,8 @@ def _is_hinted(data: bytes) -> bool:
 def _line_start(data: bytes, start: int, earliest: int) -> int:
     earliest = max(start - _AROUND, earliest)
     start = data.rfind(b"\n", earliest, start) + 1 or earliest
-    while start > earliest and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        start -= 1
+    while data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629: amid of a letter
+        start += 1
     return start
 
 
