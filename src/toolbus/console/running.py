@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.agent.agent import Agent
 from toolbus.console.assembly import find_components, find_model, find_session_id, open_servers
 from toolbus.console.keyboard import Keyboard
-from toolbus.console.questions import AskFirst, ApprovalPrompt
+from toolbus.console.questions import ApprovalPrompt, AskFirst
 from toolbus.console.reports import JsonRunReport, RunReport
 from toolbus.console.side_output import SideLog, SideOutput
 from toolbus.errors import RegistrationError, ToolbusError
