@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.bus import EventBus
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.events.catalogue import Scope, ToolSpec
+    from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
     from toolbus.messages.records import JsonObject
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
@@ -221,7 +221,12 @@ class AgentSession:
                     self._waiting.appendleft(message)
                 raise
 
-    def runner(self, scope: Scope, deps: Any = NO_DEPS) -> ToolRunner:
+    def runner(
+        self,
+        scope: Scope,
+        deps: Any = NO_DEPS,
+        answered: Callable[[ToolCallOutcome, Message], object] | None = None,
+    ) -> ToolRunner:
         """Return what runs the tool calls of one turn; *deps* of a run go before the agent's."""
         config = self.config
         return ToolRunner(
@@ -231,6 +236,7 @@ class AgentSession:
             approver=config.approvals,
             append=self._answer,
             reported=self._reported,
+            answered=answered,
             ids=self.new_id,
             clock=config.clock,
             deps=config.deps if deps is NO_DEPS else deps,

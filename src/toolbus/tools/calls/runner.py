@@ -58,6 +58,7 @@ class ToolRunner(CallEnvironment):
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         deps: what the tools get as `ToolContext.deps`: any object, which goes nowhere else.
         progress: gets what tools tell of their progress.
+        answered: gets each outcome and its message, when that was appended.
         ids: makes the ids of calls and messages.
         clock: counts nanoseconds, for durations.
     """
@@ -75,6 +76,7 @@ class ToolRunner(CallEnvironment):
         deps: Any = NO_DEPS,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
+        answered: Callable[[ToolCallOutcome, Message], object] | None = None,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
@@ -89,7 +91,7 @@ class ToolRunner(CallEnvironment):
             deps=deps,
         )
         self._append, self._sheltered = append or partial(admit, bus), sheltered
-        self._ids = ids
+        self._ids, self._answered = ids, answered
         self._reported: set[str] = set() if reported is None else reported
         self._under_way: list[CallInProgress] = []
 
@@ -216,6 +218,8 @@ class ToolRunner(CallEnvironment):
         """Append the message of *outcome*; return that with what the model reads."""
         message = await self._append(self._message(outcome), self.scope, call.spec)
         self._reported.discard(call.requested.id)
+        if self._answered is not None:
+            self._answered(outcome, message)
         read = _read_by_model(message, outcome.response)
         return outcome if read is outcome.response else with_sound(outcome, response=read)
 
