@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import anthropic
 import httpx
+import httpx2
 import openai
 import pytest
 from msgspec.structs import replace
@@ -507,16 +508,11 @@ async def test_no_other_answer_follows_shown_pieces(judged):
     assert shapes_of(pieces)[1:] == (["TurnEnd", "RunResult"] if judged else [])
 
 
-class CutOff(httpx.AsyncByteStream):
-    """A body that ends after *count* bytes; cut off, if those are not all of *data*."""
-
-    def __init__(self, data, count=None):
-        self._data, self._is_cut = data[:count], count is not None and count < len(data)
-
-    async def __aiter__(self):
-        yield self._data
-        if self._is_cut:
-            raise httpx.ReadError("cut off")
+async def cut_off(web, data, count):
+    """Give *count* bytes of *data*, and if those are not all of them, the error of *web*."""
+    yield data[:count]
+    if count < len(data):
+        raise web.ReadError("cut off")
 
 
 def body_of(path, items):
@@ -537,19 +533,20 @@ async def test_a_cut_answer_leaves_valid_transcripts(path, monkeypatch):
 
     def respond(request):
         headers = {"content-type": "text/event-stream"}
-        return httpx.Response(200, headers=headers, stream=bodies.pop(0))
+        body = cut_off(web, *bodies.pop(0))
+        return web.Response(200, headers=headers, content=body)
 
-    for sdk in (openai, anthropic):
-        monkeypatch.setattr(
-            sdk,
-            "DefaultAsyncHttpxClient",
-            lambda **_: httpx.AsyncClient(transport=httpx.MockTransport(respond)),
-        )
+    # Each SDK has a library of its own for HTTP.
+    sdk, web = (anthropic, httpx2) if path == MESSAGES else (openai, httpx)
+    transport = web.MockTransport(respond)
+    monkeypatch.setattr(
+        sdk, "DefaultAsyncHttpxClient", lambda **_: web.AsyncClient(transport=transport)
+    )
     kinds = set()
     server = type("Server", (), {"url": "http://127.0.0.1:1"})
     async with model_for(path, server) as model:
         for count in range(len(whole) + 1):
-            bodies[:] = [CutOff(whole, count), CutOff(last)]
+            bodies[:] = [(whole, count), (last, len(last))]
             agent, pieces = Agent(model, tools=[read]), []
             try:
                 async for piece in agent.stream("go"):
