@@ -52,5 +52,5 @@ LOOK_ALIKES = [
     "git@github.com:toolbus/toolbus.git", "icon@2x.png", "weights@x.transpose", "@decorator.name",
     "user@localhost", "192.168.100.200", "0201-1976", "1000000000000000", "ISBN 978-3-16-148410-0",
     "00:1a:2b:3c:4d:5e", "2001 2002 2003 2004", "000-12-3456", "12345678A", "a@b@c",
-    "2.179 872 361 1030 e-18",
+    "2.179 872 361 1030 e-18", "sin(0.25) of 123-456-782", "tan,sin,cos\n123-456-782 of",
 ]  # fmt: skip

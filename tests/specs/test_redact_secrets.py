@@ -700,6 +700,37 @@ def test_a_stream_s_next_piece_is_read_on(tmp_path, environment):
     assert second not in client.heard
 
 
+async def test_pages_of_one_file_go_on():
+    key = pat(4)
+    pages = iter([f"A=1\nTOKEN={key[:6]}", f"{key[6:]}\nB=2\n"])
+
+    def read_page() -> str:
+        """Read the next page."""
+        return next(pages)
+
+    def look() -> str:
+        """Look elsewhere."""
+        return "elsewhere"
+
+    tools = [read_page, look]
+    async with Agent(ScriptedModel([]), tools=tools, components=[RedactSecrets()]) as agent:
+        texts = [
+            (await agent.call_tool(name)).response.text
+            for name in ("read_page", "look", "read_page")
+        ]
+
+    assert texts == [f"A=1\nTOKEN={key[:6]}", "elsewhere", "\nB=2\n"]
+
+
+@pytest.mark.parametrize("end", ["Enter the password:", "password=", "sk_live_" + letters(13, 24)])
+async def test_results_of_their_own_do_not_go_on(end):
+    word = "Summer2019forEver!9x and so on"
+
+    responses = await given_by(RedactSecrets(), end, word)
+
+    assert responses[1].text == word
+
+
 async def test_what_was_found_is_remembered():
     results = f"postgres://app:{PASSWORD}@db/shop", f"it said {PASSWORD} and ended"
 

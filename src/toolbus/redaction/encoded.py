@@ -32,6 +32,18 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 # As it is, or in JSON; behind it the indentation of YAML and mail.
 _BREAK = re.compile(rb"(?:\\r)?\\n|\r?\n[ \t]{0,64}")
 _PADDING = re.compile(rb"={1,2}|(?:%3[dD]){1,2}|(?:\\u003[dD]){1,2}")
+# What base64 of UTF-8 can begin with (RFC 3629): three bytes of ASCII, as often as that, or the
+# first byte of another letter and one that goes on with it, at each of three places; or a byte
+# order mark of UTF-16.
+_ASCII = rb"[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/-]"
+_LETTER = (
+    rb"[0-7w-z][4-7I-LYZabo-r]|[A-Za-f][M-Pc-fs-v89+/_-][26CGKOSWaeimquy+-]"
+    rb"|[A-Za-f][A-HQ-Xg-nw-z0-3][37DHLPTXbfjnrvz/_][\w+/-][g-v]"
+)
+_LIKELY = re.compile(
+    rb"(?:" + _ASCII + rb"){3}|(?:" + _ASCII + rb"){0,2}(?:" + _LETTER + rb")|[/_][/_]4|[/_]v8"
+)
+_SIGNS = b"\\%"
 # What ends in a letter before the run, and is none of it.
 _ESCAPE = re.compile(rb"\\[nrt]|%[0-9A-Fa-f]{2}")
 
@@ -66,14 +78,19 @@ class EncodedText(Struct, frozen=True):
 
 def encoded_texts(data: bytes) -> Iterator[EncodedText]:
     """Give the texts that stand in base64 in the text *data*, in UTF-8, in order."""
-    mask = data.translate(_MASK)
+    mask, likely, find = data.translate(_MASK), _LIKELY.match, data.find
     position = 0
     while (inside := mask.find(_RUN, position)) >= 0:
         start = max(mask.rfind(b" ", position, inside) + 1, position)
-        end = _end(mask, inside)
-        position = end
+        position = end = _end(mask, inside)
+        # Most runs are words and digests, which show that at once.
+        if (
+            likely(data, start) is None
+            and find(b"/", start, end) < 0
+            and data[start - 1] not in _SIGNS
+        ):
+            continue
         for begin in _beginnings(data, start, end):
-            # Most runs are words and digests, which show that at once.
             if _begins_text(data[begin : min(end, begin + _HEAD)]):
                 lines, line_break = _lines(data, mask, begin)
                 position = lines[-1][1]

@@ -9,11 +9,8 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from functools import cached_property
 from html.entities import html5
 from typing import TYPE_CHECKING
-
-from toolbus.redaction.views import TextView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,25 +32,22 @@ _AROUND = 512
 """How many bytes of a long line are read before and behind an escape."""
 
 
-class DecodedView(TextView):
+class DecodedView:
     """A text as it is read without escapes, and only the lines that have any.
 
-    *ends* are where the pieces end in the text: an escape is longer there.
+    *starts* are the offsets in *data*, in UTF-8, where a piece begins, in order; *origins* and
+    *ends* where these pieces begin and end in the text: an escape is longer there.
     """
 
     def __init__(
         self, data: bytes, starts: array[int], origins: array[int], ends: array[int]
     ) -> None:
-        super().__init__(data, lambda: ())
-        self._starts, self._origins, self._ends = starts, origins, ends
-
-    @cached_property
-    def _offsets(self) -> tuple[array[int], array[int]]:
-        return self._starts, self._origins
+        self.data, self._starts, self._origins, self._ends = data, starts, origins, ends
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span."""
-        begin, _ = super().span(start, start + 1)
+        first = bisect_right(self._starts, start) - 1
+        begin = self._origins[first] + start - self._starts[first]
         final = bisect_right(self._starts, end - 1) - 1
         follows = self._starts[final + 1] if final + 1 < len(self._starts) else len(self.data)
         if end == follows:
@@ -102,8 +96,8 @@ def _is_hinted(data: bytes) -> bool:
 def _line_start(data: bytes, start: int, earliest: int) -> int:
     earliest = max(start - _AROUND, earliest)
     start = data.rfind(b"\n", earliest, start) + 1 or earliest
-    while start > earliest and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        start -= 1
+    while data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629: amid of a letter
+        start += 1
     return start
 
 

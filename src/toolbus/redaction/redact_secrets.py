@@ -46,11 +46,15 @@ Its limits:
 - A secret of no known format that stands alone, such as a password in a sentence, is not found; a
   simple password, such as letmein123, not even beside its name. Of published examples of vendors
   that no list of ours names, 28 % were missed.
-- Pictures (but SVG), sounds, and blobs that are no text in UTF-8 are not looked into, nor are
-  archives and ciphers.
-- Only secrets that were found once are found encoded. Base64 that is broken into lines, and values
-  in other encodings, are not. What is cut into several messages is found only in a stream of an MCP
-  server's notifications, and there its first piece has gone.
+- Pictures (but SVG), sounds, and blobs that are no text in UTF-8, UTF-16 or one byte a letter are
+  not looked into, nor are archives and ciphers.
+- Base64 is read where it is a text, one level deep; otherwise only secrets that were found once are
+  found encoded. Who means to hide one from it can: reversed, spaced, in look-alike letters, in
+  base64 of base64, in another code or compressed, it is not found.
+- What is cut is found at a line's end only if it was found whole before, or the line ends in a
+  backslash. Of what is cut into two results of one tool (pages of a file, notifications of a
+  server) the first piece has gone; the second is taken out if the first is the very end of the
+  tool's result before, and the whole has a known format or was found before.
 - Short passwords and words are taken out where they are found, and not where they stand alone.
 - Who sees a result before it is cleaned (`TOOL_CALL_ERROR`, `_AFTER`, a tap or a recorder that
   keeps values, `keep_originals=True`), and a tool's own logs and progress, see what the tool says.

@@ -13,47 +13,48 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from functools import cached_property
-from itertools import accumulate, pairwise
-from operator import add, sub
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+# Each begins with one letter that is seldom, so that the search leaps to it.
 # ECMA-48, sections 5.3 to 5.6: a control sequence, a string with its end, and short ones. A string
 # stops before what could begin another, so that unfinished ones are not read again and again.
-_SEQUENCE = (
-    rb"(?:\[[0-?]*[ -/]*[@-~]"
+_SEQUENCE = re.compile(
+    rb"\x1b\x1b*(?:\[[0-?]*[ -/]*[@-~]"
     rb"|[\]PX^_][^\n\x07\x1b\\]*(?:\x07|\x1b\\)?"
-    rb"|[#%()*+][0-~]|[0-~])"
+    rb"|[#%()*+][0-~]|[0-~])?"
 )
-_EIGHT_BIT = rb"\xc2\x9b[0-?]*[ -/]*[@-~]?"
-# As programs write it into logs and JSON, where a reader sees it; only colours and the like.
-_WRITTEN = (
-    rb"\\(?<!\\\\)\\{0,7}(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE])\[[0-?]*[ -/]*[A-Za-z]"
-    rb"|\^\[\[[0-?]*[ -/]*[A-Za-z]"
+# As programs write it into logs and JSON, where a reader sees it; only colours and the like. And a
+# line that ends in a backslash, also one in JSON: YAML goes on behind the indentation of the next
+# line, and a shell with it; of a line of one word it does not count.
+_WRITTEN = re.compile(
+    rb"\\(?:(?<!\\\\)\\{0,7}(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE])\[[0-?]*[ -/]*[A-Za-z]"
+    rb"|(?:\r?\n|\\\\n)(?:[ \t]+(?=[^\s\\]+\\?[ \t]*(?:\r?\n|\\n|\Z)))?)"
 )
-# Soft hyphen; zero-width space, joiners and marks of direction; word joiner; byte order mark.
-_INVISIBLE = (
-    rb"\xc2\xad|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xef\xb8[\x80-\x8f]"
-    rb"|\xe1\xa0\x8e|\xcd\x8f"
+_IN_CARETS = re.compile(rb"\^(?=\[\[)\[\[[0-?]*[ -/]*[A-Za-z]")
+# Eight-bit sequences; soft hyphen; zero-width space, joiners and marks of direction; word joiner;
+# byte order mark and selectors of variants; what Mongolian and combining letters have.
+_UNSEEN = (
+    (b"\x1b", _SEQUENCE),
+    (b"\\", _WRITTEN),
+    (b"^", _IN_CARETS),
+    (b"\xc2", re.compile(rb"\xc2(?:\xad|\x9b[0-?]*[ -/]*[@-~]?)")),
+    (b"\xe2", re.compile(rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xaf])")),
+    (b"\xef", re.compile(rb"\xef(?:\xbb\xbf|\xb8[\x80-\x8f])")),
+    (b"\xe1\xa0\x8e", re.compile(rb"\xe1(?=\xa0\x8e)..")),
+    (b"\xcd\x8f", re.compile(rb"\xcd(?=\x8f).")),
 )
-# A line that ends in a backslash; the second is one in JSON. YAML goes on behind the indentation of
-# the next line, and a shell with it: of a line of one word it does not count.
-_CONTINUED = rb"\\(?:\r?\n|\\\\n)(?:[ \t]+(?=[^\s\\]+\\?[ \t]*(?:\r?\n|\\n|\Z)))?"
-# Each of its ways begins with one letter, by which the search leaps.
-_STRIPPED = re.compile(
-    rb"\x1b\x1b*" + _SEQUENCE + rb"?|" + rb"|".join([_EIGHT_BIT, _WRITTEN, _INVISIBLE, _CONTINUED])
-)
-# Each begins with a letter that is seldom, by which the search leaps.
-_HINTS = (
-    re.compile(rb"\\(?:\r?\n|\\\\n|x1[bB]|u001[bB]|u\{1[bB]|0?33\[|[eE]\[)"),
-    re.compile(rb"\^\[\["),
-)
-_HINTS_BEYOND_ASCII = (
-    *(b"\xc2\xad", b"\xc2\x9b", b"\xe2\x80", b"\xe2\x81"),
-    *(b"\xef\xbb\xbf", b"\xef\xb8", b"\xe1\xa0\x8e", b"\xcd\x8f"),
-)
+# How far a view shows what stands beside something unseen: to the end of a line behind that, but
+# no further.
+_NEAR, _FAR = 512, 4_096
+# So much is read before others may have their turn.
+_BLOCK = 131_072
+# Also those of JSON and of shells.
+_LINE_BREAK = re.compile(rb"\\?\r?\n[ \t]*|(?:\\r)?\\n[ \t]*")
+_BLANKS = b" \t\r\n\\"
 # YAML 1.2.2, section 8.1.3: a folded scalar. Of its lines only those of one word are joined: what
 # is wrapped for its width alone.
 _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\n])")
@@ -94,16 +95,6 @@ class TextView:
         origins.append(position)
         return starts, origins
 
-    def joints(self, limit: int) -> list[int] | None:
-        """Return where pieces meet in the view, or None if there are more than *limit* of them."""
-        joints, removed = list[int](), 0
-        for start, end in self._cuts() if self._cuts is not None else ():
-            joints.append(start - removed)
-            removed += end - start
-            if len(joints) > limit:
-                return None
-        return joints
-
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
 
@@ -117,85 +108,94 @@ class TextView:
         return origins[first] + start - starts[first], origins[final] + end - starts[final]
 
 
-class JoinedLines(TextView):
-    """A text as it is without the ends of its lines, a backslash before and the indentation after.
-
-    Of all views it has by far the most pieces, so none of them is told one by one.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._lines = data.split(b"\n")
-        first, *others = self._lines
-        self._indented = [first, *[line.lstrip(b" \t") for line in others]]
-        pieces = self._indented
-        if b"\r" in data or b"\\\n" in data:
-            ends = [piece.removesuffix(b"\r").removesuffix(b"\\") for piece in pieces[:-1]]
-            pieces = [*ends, pieces[-1]]
-        self._pieces = pieces
-        super().__init__(b"".join(pieces), tuple)
-
-    @cached_property
-    def _offsets(self) -> tuple[array[int], array[int]]:
-        starts = accumulate(map(len, self._pieces[:-1]), initial=0)
-        line_starts = accumulate([len(line) + 1 for line in self._lines[:-1]], initial=0)
-        indents = map(sub, map(len, self._lines), map(len, self._indented))
-        return array("Q", starts), array("Q", map(add, line_starts, indents))
-
-    def joints(self, limit: int) -> list[int] | None:
-        """Return where lines meet, or None if there are more than *limit* of them."""
-        return None if len(self._lines) > limit else [*self._offsets[0][1:]]
-
-
 def views(data: bytes) -> Iterator[TextView]:
     """Give views of the text *data*, in UTF-8: itself, and others if there is something to see.
 
-    One other is without escape sequences of terminals (also as they are written in logs and JSON),
-    without invisible letters, and with lines joined that end in a backslash. One is of the folded
-    scalars of YAML, as if they were not folded.
+    The others are of parts of it: without escape sequences of terminals (also as they are written
+    in logs and JSON), without invisible letters, and with lines joined that end in a backslash; and
+    of the folded scalars of YAML, as if they were not folded.
     """
     yield TextView.of(data)
-    if _is_hinted(data):
-        stripped = _STRIPPED.sub(b"", data)
-        yield from _if_other(data, stripped, lambda: map(re.Match.span, _STRIPPED.finditer(data)))
-    if (view := _unfolded(data)) is not None:
-        yield view
+    patterns = [pattern for beginning, pattern in _UNSEEN if beginning in data]
+    for start in range(0, len(data) if patterns else 0, _BLOCK):
+        unseen = _unseen(patterns, data, max(0, start - _FAR), start + _BLOCK + _FAR)
+        for begin, end, number, count in _windows(data, unseen):
+            yield from _part(data, (begin, end), unseen[number : number + count])
+    for scalar in _FOLDED.finditer(data):
+        start, end = scalar.span()
+        begin = max(data.rfind(b"\n", max(0, start - _FAR), start), 0)
+        folds = [fold.span() for fold in _FOLD.finditer(data, start, end)]
+        yield from _part(data, (begin, end), folds)
 
 
-def all_views(data: bytes) -> Iterator[TextView]:
-    """Give what `views` gives, and the text with all its lines joined, if it has several.
+def joined_views(data: bytes) -> Iterator[TextView]:
+    """Give the view of *data* with all its lines joined, if it has several.
 
     That is where to look for what is known: of what is not, a line may be the whole.
     """
-    yield from views(data)
-    if b"\n" in data and (view := JoinedLines(data)).data:
-        yield view
-
-
-def _is_hinted(data: bytes) -> bool:
-    if b"\x1b" in data or any(hint.search(data) for hint in _HINTS):
-        return True
-    return not data.isascii() and any(hint in data for hint in _HINTS_BEYOND_ASCII)
-
-
-def _unfolded(data: bytes) -> TextView | None:
-    """Return the folded scalars of *data*, each behind its key, or None if there are none."""
-    left_out: list[tuple[int, int]] = []
-    position = 0
-    for scalar in _FOLDED.finditer(data):
-        begin = max(data.rfind(b"\n", position, scalar.start()), position)
-        left_out.append((position, begin))
-        left_out += [fold.span() for fold in _FOLD.finditer(data, *scalar.span())]
-        position = scalar.end()
-    if not left_out:
-        return None
-    left_out.append((position, len(data)))
-    pieces = [data[start:end] for (_, start), (end, _) in pairwise([(0, 0), *left_out])]
-    return TextView(b"".join(pieces), lambda: left_out)
-
-
-def _if_other(
-    data: bytes, rest: bytes, cuts: Callable[[], Iterable[tuple[int, int]]]
-) -> Iterator[TextView]:
-    """Give the view *rest* of *data*, which is it without *cuts*, if it is some of it."""
+    rest = _LINE_BREAK.sub(b"", data)
     if 0 < len(rest) < len(data):
-        yield TextView(rest, cuts)
+        yield TextView(rest, lambda: map(re.Match.span, _LINE_BREAK.finditer(data)))
+
+
+def squeezed(data: bytes) -> bytes:
+    """Return *data* without blanks, line breaks and backslashes, which is quick.
+
+    What has none of these, and is not in it, is not in `joined_views` either.
+    """
+    return data.replace(b"\\r", b"").replace(b"\\n", b"").translate(None, _BLANKS)
+
+
+def _unseen(
+    patterns: list[re.Pattern[bytes]], data: bytes, start: int, end: int
+) -> list[tuple[int, int]]:
+    """Return where *patterns* match in *data* from *start* to *end*, in order."""
+    # Those of each pattern are in order: that is quick.
+    return sorted(
+        [match.span() for pattern in patterns for match in pattern.finditer(data, start, end)]
+    )
+
+
+def _windows(data: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int, int, int]]:
+    """Give the parts of *data* in which *spans* stand: begin, end, first span and their count."""
+    number = 0
+    while number < len(spans):
+        begin, count = _begin(data, spans[number][0]), 0
+        end = begin
+        for start, stop in islice(spans, number, None):
+            if count and start > end:
+                break
+            if stop + _NEAR > end:
+                end = _end(data, stop)
+            count += 1
+        yield begin, end, number, count
+        number += count
+
+
+def _begin(data: bytes, start: int) -> int:
+    """Return where a line begins some way before *start*, or at least a letter."""
+    far = max(0, start - _FAR)
+    line = data.rfind(b"\n", far, max(0, start - _NEAR))
+    return line if line >= 0 else _letter(data, far)
+
+
+def _end(data: bytes, end: int) -> int:
+    """Return where a line ends some way behind *end*, or at least a letter."""
+    far = min(end + _FAR, len(data))
+    line = data.find(b"\n", end + _NEAR, far)
+    return line if line >= 0 else _letter(data, far)
+
+
+def _letter(data: bytes, index: int) -> int:
+    """Return where the letter begins in *data* that has the byte at *index*."""
+    while 0 < index < len(data) and data[index] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
+        index -= 1
+    return index
+
+
+def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> Iterator[TextView]:
+    """Give the view of *data* that is the *window* of it without *cuts*, if anything is left."""
+    (begin, end), all_cuts = window, [(0, window[0]), *cuts, (window[1], len(data))]
+    rest = b"".join([data[start:stop] for (_, start), (stop, _) in pairwise(all_cuts)])
+    if rest and len(rest) < end - begin:
+        yield TextView(rest, lambda: all_cuts)

@@ -53,6 +53,14 @@ def test_only_lines_with_escapes_are_read_anew():
     assert [data[slice(*view.span(at, at + 4))] for at in (1, 6)] == [b"two%40", b"four"]
 
 
+def test_a_letter_is_not_cut():
+    for size in range(1_000, 1_004):
+        for sign in ("é", "語", "😀"):
+            view = decoded((sign * size + "x" * (size % 4) + "%40" + sign * size).encode())
+
+            assert "@" in view.data.decode()
+
+
 def test_of_a_long_line_what_is_near_is_read():
     view = decoded(b"x" * 10_000 + b"%40" + "é".encode() * 10_000)
 

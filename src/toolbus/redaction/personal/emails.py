@@ -36,8 +36,6 @@ EMAIL_WORDS = (
 # Read backwards from the sign: so each letter is looked at once for a sign.
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}")
 _QUOTED = re.compile(r'(\\?)"((?:[^"\\\n]|\\.){1,62}?)\1"\Z')
-# What goes on after a backslash is the end of an escape.
-_ESCAPED = re.compile(r"\A(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[nrtbf/])")
 _DOMAIN = re.compile(r"@([^\W_][\w-]{0,62}(?:\.[^\W_][\w-]{0,62})+)")
 _REMOTE = {":", "/"}
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255
@@ -77,10 +75,7 @@ def _local(line: Line, earliest: int, sign: int) -> str | None:
         quoted = _QUOTED.search(before)
         return None if quoted is None else quoted[0]
     backwards = _LOCAL.match(before[: -_LONGEST_LOCAL - 1 : -1])
-    name = "" if backwards is None else backwards[0][::-1]
-    if before[: len(before) - len(name)].endswith("\\"):
-        name = _ESCAPED.sub("", name, count=1)
-    name = name.lstrip("!#$%&'*+/=?^`{|}~.-")
+    name = "" if backwards is None else backwards[0][::-1].lstrip("!#$%&'*+/=?^`{|}~.-")
     return None if not name or name.endswith(".") else name
 
 

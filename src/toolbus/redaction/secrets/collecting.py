@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from toolbus.messages.codec import encode
@@ -13,6 +14,7 @@ from toolbus.redaction.secrets.limits import UnexaminedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_MAX_ENCODED = 10_000
 _LONG = 4_096
 
 
@@ -31,7 +33,7 @@ class Collector(SecretVisitor):
     """
 
     def __init__(self, max_chars: int) -> None:
-        self._max_chars, self._chars = max_chars, 0
+        self._max_chars, self._chars, self._encoded_count = max_chars, 0, 0
         self.groups: dict[tuple[str, ...], None] = {}
         """Texts that follow each other; one that stands alone is a group of its own."""
         self.values: dict[str, Any] = {}
@@ -77,9 +79,15 @@ class Collector(SecretVisitor):
 
     def _gather_encoded(self, text: str) -> None:
         """Gather what stands in *text* in base64, as a text of its own: of that, no more."""
-        if text not in self.encoded and (inner := tuple(encoded_texts(text.encode()))):
+        if text in self.encoded:
+            return
+        inner = tuple(islice(encoded_texts(text.encode()), _MAX_ENCODED))
+        if inner:
             self.encoded[text] = inner
             self.groups.update({(encoded.text,): None for encoded in inner})
+            self._encoded_count += len(inner)
+            if self._encoded_count >= _MAX_ENCODED:
+                raise UnexaminedError(f"{_MAX_ENCODED:,} texts in it, or more, are encoded")
 
     def _count(self, chars: int) -> None:
         self._chars += chars

@@ -75,7 +75,7 @@ class Examination(Generic[T]):
 
     def _work(self) -> Iterator[None]:
         tail = None if self._stream is None else self._registry.tail(self._stream)
-        scanner = Scanner(self._sight.engine, self._registry, self._sight.allow)
+        scanner = Scanner(self._sight.engine, self._registry, self._sight.allow, tail)
         latest = ""
         for number in range(_ROUNDS):
             collector = Collector(self._sight.limits.chars)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.secrets.engine import REACH
-from toolbus.redaction.views import TextView, views
+from toolbus.redaction.views import TextView, joined_views, squeezed, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.redaction.secrets.engine import Hit, Spans
+
+# What has one is not found in a text without them.
+_BLANK = re.compile(r"[\s\\]")
 
 
 class Place(NamedTuple):
@@ -27,18 +31,55 @@ def places(
     find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
     data: bytes,
     spans: Spans | None,
-    see: Callable[[bytes], Iterator[TextView]] = views,
 ) -> Iterator[Place | None]:
-    """Give where *find* finds something in *data*, or in another view of it, as *see* gives them.
+    """Give where *find* finds something in *data*, or in another view of it.
 
     With *spans* only there. None is given between, as in `Engine.find`.
     """
+    yield from _plain_places(find, data, spans)
+    yield from _places_in_views(find, data, spans, views)
+
+
+def known_places(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+) -> Iterator[Place | None]:
+    """Do as `places`, and also give what *find* finds where lines break inside of it."""
+    count = 0
+    for place in _plain_places(find, data, spans):
+        count += place is not None and _BLANK.search(place.value) is None
+        yield place
+    yield from _places_in_views(find, data, spans, views)
+    has_lines = b"\n" in data or b"\\n" in data
+    for hit in find(squeezed(data), None) if has_lines else ():
+        count -= hit is not None
+        yield None
+    if count < 0:
+        yield from _places_in_views(find, data, spans, joined_views)
+
+
+def _plain_places(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+) -> Iterator[Place | None]:
+    view = TextView.of(data)
     for hit in find(data, spans):
-        yield None if hit is None else _place(TextView.of(data), hit)
+        yield None if hit is None else _place(view, hit)
+
+
+def _places_in_views(
+    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
+    data: bytes,
+    spans: Spans | None,
+    see: Callable[[bytes], Iterator[TextView]],
+) -> Iterator[Place | None]:
+    """Give what *find* finds in the views of *data* that *see* gives, but the text itself."""
     for start, end in spans or ((0, len(data)),):
         begin = _letter(data, start)
         for view in see(data if spans is None else data[begin:end]):
-            for hit in find(view.data, _seams(view)) if view.differs else ():
+            for hit in find(view.data, None) if view.differs else ():
                 yield None if hit is None else _place(view, hit, begin)
 
 
@@ -52,12 +93,6 @@ def around(places: Iterable[tuple[int, int]], reach: int = REACH) -> Spans:
             stop = max(stop, former_stop)
         spans.append((begin, stop))
     return spans
-
-
-def _seams(view: TextView) -> Spans | None:
-    """Return where to look in *view*: of what stands in one piece the text itself tells."""
-    joints = view.joints(len(view.data) // REACH)
-    return None if joints is None else around([(joint, joint) for joint in joints])
 
 
 def _place(view: TextView, hit: Hit, offset: int = 0) -> Place:

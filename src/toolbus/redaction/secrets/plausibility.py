@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.redaction.secrets.heuristics import (
     is_assigned_secret,
@@ -18,20 +18,45 @@ if TYPE_CHECKING:
 
 _QUOTES = b"\"'`"
 _OPENING = 8
+_MOST_JUDGED = 10_000
 
 
-def is_likely(value: str, data: bytes, hit: Hit) -> bool:
-    """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
-    rule = hit.rule
-    if hit.name is None and rule.kind is not None:
-        return is_assigned_secret(value, rule.kind)
-    if hit.name is None or not rule.loose:
-        return _is_plausible(value, rule)
+Judged: TypeAlias = dict[tuple[str, int, "NameKind | None"], bool]
+"""What was told of a value, by the number of its rule and the kind of its name."""
+
+
+def is_likely(value: str, data: bytes, hit: Hit, judged: Judged) -> bool:
+    """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name.
+
+    What stands in a text many times is *judged* once.
+    """
+    is_named = hit.name is not None and hit.rule.loose
+    kind = _named_kind(data, hit) if is_named else None
+    if is_named and kind is None:
+        return False
+    key = (value, hit.number, kind)
+    if key not in judged:
+        if len(judged) >= _MOST_JUDGED:
+            judged.clear()
+        judged[key] = _is_possible(value, hit, kind)
+    return judged[key]
+
+
+def _named_kind(data: bytes, hit: Hit) -> NameKind | None:
+    """Return what the name of *hit*, if it has one, says of its value."""
+    if hit.name is None:
+        return None
     start, end = hit.name
     kind = name_kind(name_at(data, start, end))
     if kind is not None and b"," in data[end : hit.start]:
-        kind = _kind_in_list(data, hit, kind)
-    return kind is not None and is_assigned_secret(value, kind)
+        return _kind_in_list(data, hit, kind)
+    return kind
+
+
+def _is_possible(value: str, hit: Hit, kind: NameKind | None) -> bool:
+    if kind is None and hit.name is None:
+        kind = hit.rule.kind
+    return _is_plausible(value, hit.rule) if kind is None else is_assigned_secret(value, kind)
 
 
 def _is_plausible(value: str, rule: Rule) -> bool:

@@ -14,15 +14,15 @@ import msgspec
 from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
-from toolbus.redaction.secrets.places import Place, around, places
+from toolbus.redaction.secrets.places import Place, around, known_places, places
 from toolbus.redaction.secrets.rewriting import Edit
-from toolbus.redaction.views import all_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from toolbus.redaction.secrets.collecting import Collector
     from toolbus.redaction.secrets.engine import Engine, Spans
+    from toolbus.redaction.secrets.plausibility import Judged
     from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
@@ -53,19 +53,26 @@ class Scanner:
     """Looks at texts, and enters what it finds in *registry*; *engine* is None for known ones only.
 
     It looks at each text once: *edits* are of all that it saw so far. Its methods are generators
-    of slices of work: between two of them others may have their turn.
+    of slices of work: between two of them others may have their turn. *tail* is what an earlier
+    record ended with, which the first group begins with.
     """
 
     def __init__(
-        self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...]
+        self,
+        engine: Engine | None,
+        registry: SecretRegistry,
+        allow: tuple[str, ...],
+        tail: str | None = None,
     ) -> None:
         self._engine, self._registry, self._allow = engine, registry, allow
+        self._tail = tail
         self._known: set[str] = set()
         self._assumed: set[str] = set()
         self._seen_by_rules: set[tuple[str, ...]] = set()
         self._seen_by_registry: set[tuple[str, ...]] = set()
         self.edits: dict[tuple[str, ...], list[Edit]] = {}
         self.exact: dict[str, str] = {}
+        self._judged: Judged = {}
 
     def look(self, collected: Collector, *, again: bool) -> Iterator[None]:
         """Look at all that was *collected*; *again*, near placeholders only at what has changed."""
@@ -134,7 +141,8 @@ class Scanner:
     def _by_rules(self, group: tuple[str, ...], *, again: bool) -> Iterator[None]:
         if group not in self._seen_by_rules:
             self._seen_by_rules.add(group)
-            edits = yield from self._edits_of("".join(group), _spans(group, again=again))
+            tail = len(group[0].encode()) if len(group) > 1 and group[0] == self._tail else 0
+            edits = yield from self._edits_of("".join(group), _spans(group, again=again), tail=tail)
             self._enter(group, edits)
 
     def _by_registry(self, group: tuple[str, ...], *, again: bool) -> Iterator[None]:
@@ -152,10 +160,10 @@ class Scanner:
             self.edits.setdefault(group, []).extend(edits)
 
     def _edits_of(
-        self, text: str, spans: Spans | None, *, is_json: bool = False
+        self, text: str, spans: Spans | None, *, is_json: bool = False, tail: int = 0
     ) -> Generator[None, None, list[Edit]]:
-        """Return the edits of *text*, which rules ask for."""
-        best = yield from self._places(text.encode(), spans)
+        """Return the edits of *text*, which rules ask for; it begins with a *tail* of bytes."""
+        best = yield from self._places(text.encode(), spans, tail)
         edits = []
         for start, end, value in sorted(best, key=lambda place: (place[0], -place[1])):
             yield
@@ -164,7 +172,7 @@ class Scanner:
         return edits
 
     def _places(
-        self, data: bytes, spans: Spans | None
+        self, data: bytes, spans: Spans | None, tail: int
     ) -> Generator[None, None, dict[tuple[int, int, str], _RankedRule]]:
         """Return from where to where in *data* which secrets stand, with the best rule for each.
 
@@ -175,7 +183,7 @@ class Scanner:
         values: dict[str, str] = {}
         for place in places(self._engine.find, data, spans) if self._engine is not None else ():
             yield
-            if place is None or not self._is_secret(place):
+            if place is None or self._goes_on_by_chance(place, tail) or not self._is_secret(place):
                 continue
             key = (place.start, place.end, values.setdefault(place.value, place.value))
             rule = place.hit.rule
@@ -185,11 +193,22 @@ class Scanner:
                 raise UnexaminedError(_too_many_places())
         return best
 
+    def _goes_on_by_chance(self, place: Place, tail: int) -> bool:
+        """Tell whether *place* begins in a *tail* of bytes, which need not go on in the next text.
+
+        A name there says nothing of a value in another record, nor does what is whole go on.
+        """
+        if place.start >= tail:
+            return False
+        edits = self.edits.get((self._tail or "",), ())
+        is_whole = any((edit.start, edit.end) == (place.start, tail) for edit in edits)
+        return place.hit.rule.loose or is_whole
+
     def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text* for known secrets, in any form."""
         # What is found in two views is one.
         edits: dict[Edit, None] = {}
-        for place in places(self._registry.find, text.encode(), spans, all_views):
+        for place in known_places(self._registry.find, text.encode(), spans):
             yield
             if place is not None:
                 edits[Edit(place.start, place.end, place.hit.rule.name)] = None
@@ -230,7 +249,7 @@ class Scanner:
         # Its many expressions are compiled when there is something to be judged.
         from toolbus.redaction.secrets.plausibility import is_likely  # noqa: PLC0415
 
-        return is_likely(value, place.data, place.hit)
+        return is_likely(value, place.data, place.hit, self._judged)
 
 
 def _too_many_places() -> str:

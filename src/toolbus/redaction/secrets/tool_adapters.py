@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.events.catalogue import Deny
-from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import TextPart, ToolResponse
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.secrets.limits import UnexaminedError
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
     from toolbus.components.adapters import AdapterContext
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope, ToolSpec
+    from toolbus.events.subjects import ToolSelector
     from toolbus.messages.records import ToolCall
     from toolbus.redaction.secrets.redactor import Redactor
     from toolbus.redaction.secrets.vault import Vault
-
-_STREAMS = ToolSelector("notifications/*")
-"""Messages of an MCP server, as the proxy shows them, of which one may go on with another."""
 
 
 class SecretsAdapter(ToolAdapter):
@@ -51,10 +48,9 @@ class SecretsAdapter(ToolAdapter):
             ids = ctx.message_id, f"{ctx.scope.session_id}/{call.id}"
             response = await self._redactor.unquoted(session, response, state, ids)
         look = self._examined.matches(call.name)
-        stream = call.name if ctx.tool is None and _STREAMS.matches(call.name) else None
         try:
             new = await self._redactor.clean_agreed(
-                session, response, rewrite_response, state, look=look, stream=stream
+                session, response, rewrite_response, state, look=look, stream=call.name
             )
         except UnexaminedError as error:
             return _stand_in(response, withheld(error))

@@ -109,6 +109,10 @@ def test_an_iban_is_found_among_anything(examiner, before, behind):
     assert IBAN not in replaced(examiner, text)
 
 
+def test_what_stood_beside_another_number_is_found_at_once(examiner):
+    assert replaced(examiner, f"{CARD} 415 555 2671") == "[card] [phone]"
+
+
 def test_a_number_that_the_library_fails_at_is_taken(examiner):
     # Its check digit is right, and its place of birth is a number that was given to no county.
     assert replaced(examiner, "110019199001010013") == "[national-id]"

@@ -19,7 +19,7 @@ def test_a_view_is_looked_at_where_it_differs():
     looked_at = []
 
     def find(data, spans=None):
-        looked_at.append(spans)
+        looked_at.append(len(data))
         return ENGINE.find(data, spans)
 
     hidden = MARK.replace(b"123", b"1\x1b[1m23", 1)
@@ -33,4 +33,5 @@ def test_a_view_is_looked_at_where_it_differs():
         (len(text) - 20, len(text)),
         (begins + 5, begins + 29),
     ]
-    assert looked_at == [None, [(begins + 6 - REACH, begins + 6 + REACH)]]
+    assert looked_at[0] == len(text)
+    assert sum(looked_at[1:]) < 2 * REACH

@@ -98,6 +98,21 @@ def test_a_leaf_of_json_in_base64_is_cleaned():
     assert cleaned["other"][0] == "a"
 
 
+def test_what_is_known_is_found_in_lines_of_a_leaf_and_in_json_as_a_text():
+    one = redactor()
+    clean(MARKED, one)
+    binary = b64encode(bytes(range(20)) + SECRET.encode() + bytes(range(20))).decode()
+    leaf = freeze({"file": cut(binary, "\n", 40)})
+    response = ToolResponse(structured=leaf)
+
+    structured = one.clean("s", response, rewrite_response).structured
+    text = clean('{"file": "' + cut(binary, "\\n", 40) + '"}', one)
+
+    assert "[mark-1" in structured["file"]
+    assert "[mark-1" in text
+    assert binary[44:56] not in structured["file"] + text
+
+
 def test_two_long_texts_in_base64_that_are_alike_stay_two():
     inner = b64encode(f"{LONG * 20}{MARKED}".encode()).decode()
 
