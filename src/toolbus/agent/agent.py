@@ -195,8 +195,8 @@ class Agent(LivingAgent):
             return self._observed(turns.run(self._main, prompt, context, show, deps))
 
         async with aclosing(turns.stream(run)) as pieces:
-            async for piece in pieces:
-                yield piece
+            async for item in pieces:
+                yield item
 
     async def append(self, message: Message | Prompt) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`.

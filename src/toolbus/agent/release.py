@@ -73,8 +73,8 @@ class Release:
             "text": (before.content, after.content),
             "reasoning": (before.reasoning_text, after.reasoning_text),
         }
-        for kind, (said, left) in texts.items():
-            if left != said and not left.startswith(self._text(kind)):
+        for kind, (original, final) in texts.items():
+            if final != original and not final.startswith(self._text(kind)):
                 return CHANGED
         if after.tool_calls != before.tool_calls and any(
             key[0] == "tool_call" for key in self._shown
@@ -96,9 +96,9 @@ class Release:
                 self._pending[call.id] = PendingCall(index, shown)
                 if not shown:
                     # That it was called stands in the transcript; with what, is not decided.
-                    self._give(_piece(index, "", call))
+                    self._give(_delta_of(index, "", call))
             elif (self._held or not self._fed) and (rest := _rest(_arguments(call), shown)):
-                self._give(_piece(index, rest, call))
+                self._give(_delta_of(index, rest, call))
 
     def answer(self, outcome: ToolCallOutcome, message: Message) -> None:
         """Show the arguments that were held of a call, which *message* answers, if it was let."""
@@ -174,7 +174,7 @@ def _rest(text: str, shown: str) -> str:
     return text[len(shown) :] if text.startswith(shown) else ""
 
 
-def _piece(index: int, text: str, call: ToolCall) -> ModelDelta:
+def _delta_of(index: int, text: str, call: ToolCall) -> ModelDelta:
     return ModelDelta(kind="tool_call", text=text, index=index, name=call.name, id=call.id)
 
 

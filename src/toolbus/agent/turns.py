@@ -55,8 +55,8 @@ async def stream(
     work = asyncio.ensure_future(start(pieces.put_nowait))
     work.add_done_callback(lambda _: pieces.put_nowait(None))
     try:
-        while (piece := await pieces.get()) is not None:
-            yield piece
+        while (item := await pieces.get()) is not None:
+            yield item
         yield work.result()
     finally:
         await shield_until_done(partial(_stopped, work))
