@@ -35,17 +35,21 @@ tool that runs commands, code or scripts, unless the entry says `i_know = true`.
 
 How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
 `toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there): formats that
-those lack, and values that look random and are assigned to a name such as `secret` or `api_key`.
+those lack, and values that are assigned to a name. The last words of the name say whether that is a
+password, a token, a key, or only about one (`token_url`, `secret_id`, `primary_key`); the value
+must look random, or, beside a password's name, as people choose them. What is found so is assumed:
+it is replaced where it stands and not searched for elsewhere, until the vault has given it to a
+tool. Of more than 200 in one result the rest share a placeholder, which no tool gets a value for.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
 
-What is not examined does not pass. A result that is too large, holds too many secrets or takes too
-long is withheld, with the reason; so is one when the engine fails.
+What is not examined does not pass. A result that is too large, holds more than 200 different known
+secrets or takes too long is withheld, with the reason; so is one when the engine fails.
 
 Its limits:
 
 - A secret of no known format that stands alone, such as a password in a sentence, is not found; a
-  simple password, such as letmein123, not even beside its name. Of published examples of vendors
-  that no list of ours names, 28 % were missed.
+  password of letters alone, such as letmein, not even beside its name. Of published examples of
+  vendors that no list of ours names, 28 % were missed.
 - Pictures (but SVG), sounds, and blobs that are no text in UTF-8, UTF-16 or one byte a letter are
   not looked into, nor are archives and ciphers.
 - Base64 is read where it is a text, one level deep; otherwise only secrets that were found once are

@@ -79,6 +79,7 @@ class _Search:
         self._group = groups[rule.group] if isinstance(rule.group, str) else rule.group
         if self._group is None:
             self._group = groups.get("value")
+        self._groups = [group for group in range(1, expression.groups + 1) if group != self._name]
 
     def hits(self, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit]:
         """Give what begins in *data* between the first two bytes of *window*, up to the third."""
@@ -97,9 +98,11 @@ class _Search:
         if self._group is not None:
             span: tuple[int, int] = match.span(self._group)
             return span
-        groups = [group for group in range(1, match.re.groups + 1) if group != self._name]
-        spans: list[tuple[int, int]] = [match.span(group) for group in groups]
-        return next((span for span in [*spans, match.span()] if span[0] < span[1]), (0, 0))
+        for group in (*self._groups, 0):
+            start, end = match.span(group)
+            if start < end:
+                return start, end
+        return 0, 0
 
 
 @lru_cache(maxsize=8)

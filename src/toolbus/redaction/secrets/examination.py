@@ -24,6 +24,7 @@ logger = logging.getLogger("toolbus")
 # What was taken out may have stood between two halves of something else.
 _ROUNDS = 3
 _TAIL = 512
+_LONGER = 16
 
 
 class Sight(NamedTuple):
@@ -78,7 +79,8 @@ class Examination(Generic[T]):
         scanner = Scanner(self._sight.engine, self._registry, self._sight.allow, tail)
         latest = ""
         for number in range(_ROUNDS):
-            collector = Collector(self._sight.limits.chars)
+            # Placeholders may be longer than what they stand for, and were read before.
+            collector = Collector(self._sight.limits.chars * (_LONGER if number else 1))
             seer = _TailVisitor(collector, tail)
             self._walk(self.record, seer)
             latest = latest or seer.latest

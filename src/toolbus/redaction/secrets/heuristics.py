@@ -37,7 +37,7 @@ _OTHER = re.compile(
     r"""(?ix)
       (?: sha-?\d+ | md5 | blake2[bs] | h1 )[-_:=] .+     # a digest that says so
     | arn: .+
-    | (?: https? | file | [a-z][a-z0-9+.-]*:/ ) /[^@]+   # an address without credentials
+    | [a-z][a-z0-9+.-]{1,24} :/ [^@]+                    # an address without credentials
     | (?: projects | organizations | folders | subscriptions | resourcegroups ) / .+
     | \d{4}-\d\d-\d\d (?: [t ]\d\d:?\d\d .{0,24} )?       # a time, as in ISO 8601
     | v?\d+\.\d+\.\d+ (?: [-+] [0-9a-z.+-]+ )?             # a version, semantic or of a Go module
@@ -58,15 +58,20 @@ _PATH = re.compile(
     r"|[\w.@-]+(?:/[\w.@-]+)+(?::[\w.-]+)?|[a-z][\w-]*:v?\d+(?:\.[\w-]+)+"
 )
 _MEMBER = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
+# Kubernetes adds letters to the names of what it makes.
+_RESOURCE = re.compile(r"[a-z]+(?:-[a-z0-9]+)*-[a-z0-9]{5,10}(?:-[a-z0-9]{5})?")
+# `handlers_v3.py:12:`, as `grep -n` writes it.
+_LINE = re.compile(r"(?::\d+){0,2}:?$")
 _MOSTLY = 0.6
 # `&item_id`, `!vault`, `a||b`: of a program, and no password.
 _CODE = re.compile(
-    r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|^!(?:vault|secret|env|ref|reference|sub|include|lookup)|&&|\|\||==|!!|->|=>|::|\?\?|\?\."
-    r"|^--?[a-z]|^[a-z_]+=[\d.]+$"
+    r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|^\*[a-z]+_\w+$|^--?[a-z]|^[a-z_]+=[\d.]+$"
+    r"|^!(?:vault|secret|env|ref|reference|sub|include|lookup)"
+    r"|&&|\|\||==|!!|->|=>|::|\?\?|\?\."
 )
 _ALGORITHM = re.compile(
-    r"(?i)\b(?:hs|rs|es|ps|sha|md|aes|pbkdf|scram|bcrypt|argon|rsa|ecdsa|ed|hmac|utf|base|http|tls|oauth|v)"
-    r"[-_]?\d+\b"
+    r"(?i)\b(?:hs|rs|es|ps|sha|md|aes|pbkdf|scram|bcrypt|argon|rsa|ecdsa|ed|hmac|utf|base|http|tls"
+    r"|oauth|v)[-_]?\d+\b"
 )
 _CHOSEN = re.compile(
     r"""(?x)
@@ -118,7 +123,9 @@ def _looks_random(value: str, kind: NameKind) -> bool:
     length = random_length(value)
     if length < _RANDOM[kind] or _WORDS.fullmatch(value) or _is_something_else(value):
         return False
-    return length > _MOSTLY * len(value) or not _is_path(value)
+    if length > _MOSTLY * len(value):
+        return True
+    return not (_is_path(value) or _RESOURCE.fullmatch(value))
 
 
 def _looks_chosen(value: str) -> bool:
@@ -132,9 +139,10 @@ def _looks_chosen(value: str) -> bool:
 
 def _is_path(value: str) -> bool:
     """Tell whether *value* has the form of a path, of files or of a program's members."""
+    value = _LINE.sub("", value)
     return bool(_PATH.fullmatch(value) or _MEMBER.fullmatch(value))
 
 
 def _is_something_else(value: str) -> bool:
     """Tell whether *value* is a file, an address, a time, a version, a digest or a number."""
-    return bool(_OTHER.fullmatch(value) or _FILE.fullmatch(value))
+    return bool(_OTHER.fullmatch(value) or _FILE.fullmatch(_LINE.sub("", value)))

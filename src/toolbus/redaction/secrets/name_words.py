@@ -81,17 +81,19 @@ HARMLESS_TOKENS = _words(
     """
     max min num number n total prompt completion input output reasoning cached used remaining
     pad eos bos unk mask cls sep special added stop start end next prev previous page pagination
-    request change action idempotency continuation continue sync cancellation cancel lexer public
+    starting client update lock sequence resume work unit request change action idempotency
+    continuation continue sync cancellation cancel lexer public
     design css theme color
     """
 )
-"""What stands before `token` or `secret` where it is none: of a text, of a page, a switch."""
+"""What stands before `token` where it opens nothing: of a text, of a page, of one request."""
 
 SWITCHES = _words("has have is are no with without show hide forgot need needs allow ask enter")
 """What makes a question or a switch of the name of a secret."""
 
 HARMLESS_KEYS = _words(
     """
+    restore verification verify verifying
     recv gpg pgp primary foreign cache object routing partition sort idempotency idempotent public
     pub publishable map dict hash lookup index unique composite natural surrogate group range s3
     site anon message event row column record config setting translation i18n locale lang

@@ -96,13 +96,15 @@ def _word_kind(word: str, before: str) -> NameKind | None:
         return None
     if word in PASSWORDS:
         return NameKind.PASSWORD
+    if word in {"token", "tokens"} and before in HARMLESS_TOKENS:
+        return None
     if word in SECRETS:
-        return None if before in HARMLESS_TOKENS else NameKind.SECRET
+        return NameKind.SECRET
     if word in {"key", "keys"}:
         return _key_kind(before)
     if word.removesuffix("s") in PASSWORDS | SECRETS:
         # Of several, each must look like one.
-        return None if before in HARMLESS_TOKENS else NameKind.KEY
+        return NameKind.KEY
     return _glued_kind(word)
 
 
@@ -122,4 +124,5 @@ def _glued_kind(word: str) -> NameKind | None:
         return None
     if noun in PASSWORDS or noun.endswith("pass"):
         return NameKind.PASSWORD
-    return None if word.removesuffix(noun) in HARMLESS_TOKENS else NameKind.SECRET
+    is_harmless = noun == "token" and word.removesuffix(noun) in HARMLESS_TOKENS
+    return None if is_harmless else NameKind.SECRET

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from toolbus.redaction.secrets.heuristics import (
     is_assigned_secret,
@@ -18,45 +20,51 @@ if TYPE_CHECKING:
 
 _QUOTES = b"\"'`"
 _OPENING = 8
-_MOST_JUDGED = 10_000
+_CACHED = 1_024
+_LONGEST_LINE = 256
+# `sha256=x9_…`: a part of it may look like anything.
+_DIGEST = re.compile(rb"(?i)(?:sha-?\d+|md5|integrity|digest|checksum)[=:-][\"'\w+/-]{0,60}\Z")
+_DIGEST_REACH = 80
 
 
-Judged: TypeAlias = dict[tuple[str, int, "NameKind | None"], bool]
-"""What was told of a value, by the number of its rule and the kind of its name."""
+class Judge:
+    """Judges what rules find in one record; a value that stands there often is looked at once."""
+
+    def __init__(self) -> None:
+        # Not for longer than a record is examined, since they hold secrets.
+        self._is_plausible = lru_cache(maxsize=_CACHED)(_is_plausible)
+        self._is_assigned_secret = lru_cache(maxsize=_CACHED)(is_assigned_secret)
+
+    def is_likely(self, value: str, data: bytes, hit: Hit) -> bool:
+        """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
+        rule = hit.rule
+        if rule.loose and _DIGEST.search(data, max(0, hit.start - _DIGEST_REACH), hit.start):
+            return False
+        if hit.name is None and rule.kind is not None:
+            return self._is_assigned_secret(value, rule.kind)
+        if hit.name is None or not rule.loose:
+            return self._is_plausible(value, rule)
+        kind = _kind(data, hit)
+        return kind is not None and self._is_assigned_secret(value, kind)
 
 
-def is_likely(value: str, data: bytes, hit: Hit, judged: Judged) -> bool:
-    """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name.
-
-    What stands in a text many times is *judged* once.
-    """
-    is_named = hit.name is not None and hit.rule.loose
-    kind = _named_kind(data, hit) if is_named else None
-    if is_named and kind is None:
-        return False
-    key = (value, hit.number, kind)
-    if key not in judged:
-        if len(judged) >= _MOST_JUDGED:
-            judged.clear()
-        judged[key] = _is_possible(value, hit, kind)
-    return judged[key]
-
-
-def _named_kind(data: bytes, hit: Hit) -> NameKind | None:
-    """Return what the name of *hit*, if it has one, says of its value."""
-    if hit.name is None:
+def _kind(data: bytes, hit: Hit) -> NameKind | None:
+    """Return of what kind the value of *hit* is, by its name and what stands between the two."""
+    start, end = hit.name or (0, 0)
+    between = data[end : hit.start]
+    if b"\n" in between and not _is_deeper(data, start, hit.start):
         return None
-    start, end = hit.name
     kind = name_kind(name_at(data, start, end))
-    if kind is not None and b"," in data[end : hit.start]:
-        return _kind_in_list(data, hit, kind)
-    return kind
+    return _kind_in_list(data, hit, kind) if kind is not None and b"," in between else kind
 
 
-def _is_possible(value: str, hit: Hit, kind: NameKind | None) -> bool:
-    if kind is None and hit.name is None:
-        kind = hit.rule.kind
-    return _is_plausible(value, hit.rule) if kind is None else is_assigned_secret(value, kind)
+def _is_deeper(data: bytes, name: int, value: int) -> bool:
+    """Tell whether the line of *value* is indented more than that of *name*, where they begin."""
+    indents = []
+    for position in (name, value):
+        line = data[max(data.rfind(b"\n", 0, position) + 1, position - _LONGEST_LINE) : position]
+        indents.append(len(line) - len(line.lstrip(b" \t-")))
+    return indents[0] < indents[1]
 
 
 def _is_plausible(value: str, rule: Rule) -> bool:

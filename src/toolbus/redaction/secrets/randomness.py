@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from itertools import pairwise
 from math import log2
 
@@ -67,9 +68,10 @@ def _weight(chunk: str) -> float:
         return 0.0
     if _HEXADECIMAL.fullmatch(chunk) and not chunk.isalpha():
         return float(len(chunk))
-    return sum([_pair_weight(first, second) for first, second in pairwise(chunk)])
+    return sum(map(_pair_weight, chunk, chunk[1:]))
 
 
+@lru_cache(maxsize=4_096)
 def _pair_weight(first: str, second: str) -> float:
     if first.isdigit() != second.isdigit():
         return _BOUNDARY
@@ -82,5 +84,6 @@ def _pair_weight(first: str, second: str) -> float:
 
 def _is_in_order(value: str) -> bool:
     """Tell whether *value* is made of rows such as `abcdef`, `01234` or `aaaa`."""
-    steps = [ord(second) - ord(first) for first, second in pairwise(value)]
-    return sum([abs(step) <= 1 for step in steps]) > _IN_ORDER * len(steps)
+    codes = value.encode()
+    near = [1 for first, second in pairwise(codes) if -2 < second - first < 2]  # noqa: PLR2004
+    return len(near) > _IN_ORDER * (len(codes) - 1)

@@ -6,6 +6,7 @@ import re
 import sys
 from bisect import bisect
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.collecting import Collector
     from toolbus.redaction.secrets.engine import Engine, Spans
-    from toolbus.redaction.secrets.plausibility import Judged
+    from toolbus.redaction.secrets.plausibility import Judge
     from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
@@ -72,7 +73,6 @@ class Scanner:
         self._seen_by_registry: set[tuple[str, ...]] = set()
         self.edits: dict[tuple[str, ...], list[Edit]] = {}
         self.exact: dict[str, str] = {}
-        self._judged: Judged = {}
 
     def look(self, collected: Collector, *, again: bool) -> Iterator[None]:
         """Look at all that was *collected*; *again*, near placeholders only at what has changed."""
@@ -183,14 +183,15 @@ class Scanner:
         values: dict[str, str] = {}
         for place in places(self._engine.find, data, spans) if self._engine is not None else ():
             yield
-            if place is None or self._goes_on_by_chance(place, tail) or not self._is_secret(place):
+            if place is None or self._goes_on_by_chance(place, tail):
                 continue
-            key = (place.start, place.end, values.setdefault(place.value, place.value))
-            rule = place.hit.rule
-            ranked = _RankedRule(rule.loose, place.hit.number, rule)
-            best[key] = min(best.get(key, ranked), ranked)
-            if len(best) > _MOST_PLACES:
-                raise UnexaminedError(_too_many_places())
+            key = (place.start, place.end, values.get(place.value, place.value))
+            ranked = _RankedRule(place.hit.rule.loose, place.hit.number, place.hit.rule)
+            if (key not in best or ranked < best[key]) and self._is_secret(place):
+                values[place.value] = key[2]
+                best[key] = ranked
+                if len(best) > _MOST_PLACES:
+                    raise UnexaminedError(_too_many_places())
         return best
 
     def _goes_on_by_chance(self, place: Place, tail: int) -> bool:
@@ -236,6 +237,13 @@ class Scanner:
             self._assumed.add(value)
         return value not in self._assumed
 
+    @cached_property
+    def _judge(self) -> Judge:
+        # Its many expressions are compiled when there is something to be judged.
+        from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
+
+        return Judge()
+
     def _is_secret(self, place: Place) -> bool:
         """Tell whether what stands at *place* is a secret, and none that is allowed."""
         value = place.value
@@ -246,10 +254,7 @@ class Scanner:
             return False
         if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
             return False
-        # Its many expressions are compiled when there is something to be judged.
-        from toolbus.redaction.secrets.plausibility import is_likely  # noqa: PLC0415
-
-        return is_likely(value, place.data, place.hit, self._judged)
+        return self._judge.is_likely(value, place.data, place.hit)
 
 
 def _too_many_places() -> str:
