@@ -19,7 +19,7 @@ from toolbus.store.protocol import Stored, originals_of
 from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
 from toolbus.tasks.loops import LoopLock
-from toolbus.tools.calls.runner import ToolRunner
+from toolbus.tools.calls.runner import Answered, ToolRunner
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.pairing import known
 from toolbus.transcript.transcript import Transcript
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.bus import EventBus
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
+    from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import JsonObject
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
@@ -161,16 +161,14 @@ class AgentSession:
         message = as_message(message, self.scope.session_id, self.new_id)
         await self.config.bus.catch_up()
         async with self.hold():
+            open_ids = {call.id for call in self.transcript.unanswered}
             # The program may give the answer to an open call itself.
             if not isinstance(message, ToolMessage):
                 await self.begin(self.scope)
-            elif self._is_busy() and message.tool_call_id in self._open_ids():
+            elif self._is_busy() and message.tool_call_id in open_ids:
                 reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
                 raise AppendError(self.scope.session_id, reason)
             return await self.transcript.append(message, self.scope)
-
-    def _open_ids(self) -> list[str]:
-        return [call.id for call in self.transcript.unanswered]
 
     def _is_busy(self) -> bool:
         """Tell whether somebody works in it: not a task that ended, or whose loop was closed."""
@@ -200,8 +198,7 @@ class AgentSession:
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
-        waiting_ids = [waiting.id for waiting in self._waiting]
-        if self.transcript.has(message.id) or message.id in waiting_ids:
+        if self.transcript.has(message.id) or message.id in {other.id for other in self._waiting}:
             raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
@@ -222,10 +219,7 @@ class AgentSession:
                 raise
 
     def runner(
-        self,
-        scope: Scope,
-        deps: Any = NO_DEPS,
-        answered: Callable[[ToolCallOutcome, Message], object] | None = None,
+        self, scope: Scope, deps: Any = NO_DEPS, answered: Answered | None = None
     ) -> ToolRunner:
         """Return what runs the tool calls of one turn; *deps* of a run go before the agent's."""
         config = self.config

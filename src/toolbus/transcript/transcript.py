@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-
 _ENTERING: tuple[Event, ...] = (
     MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_BEFORE,

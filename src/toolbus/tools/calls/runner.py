@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
 
+Answered: TypeAlias = "Callable[[ToolCallOutcome, Message], object]"
 logger = logging.getLogger("toolbus")
 
 
@@ -76,7 +77,7 @@ class ToolRunner(CallEnvironment):
         deps: Any = NO_DEPS,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
-        answered: Callable[[ToolCallOutcome, Message], object] | None = None,
+        answered: Answered | None = None,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
