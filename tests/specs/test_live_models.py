@@ -154,7 +154,9 @@ def listen(agent):
 
     def note(ctx):
         value, entry = ctx.value, (ctx.event.name, told(ctx.value))
-        if isinstance(value, ModelDelta):
+        if isinstance(value, ModelDelta) and not value.text:
+            entry = (ctx.event.name, (value.kind, value.index), value.name)
+        elif isinstance(value, ModelDelta):
             entry = (ctx.event.name, (value.kind, value.index), value.text)
             if seen and seen[-1][:2] == entry[:2]:
                 seen[-1] = (*entry[:2], seen[-1][2] + value.text)
@@ -169,7 +171,9 @@ def listen(agent):
 def evened(seen):
     """Return *seen* with the white space in arguments that only some models write left out."""
     return [
-        (*entry[:2], json.loads(entry[2])) if entry[1][0] == "tool_call" else entry
+        (*entry[:2], json.loads(entry[2]))
+        if entry[1][0] == "tool_call" and entry[2].startswith("{")
+        else entry
         for entry in seen
     ]
 
@@ -579,7 +583,7 @@ async def test_many_sessions_stream_at_once(path):
 
     async def run(number, model):
         agent = Agent(model)
-        *pieces, result = [piece async for piece in agent.stream(str(number))]
+        *pieces, _, result = [piece async for piece in agent.stream(str(number))]
         return "".join(piece.text for piece in pieces), result.text
 
     async with FakeProvider(answer, chunk=50) as server, model_for(path, server) as model:

@@ -195,7 +195,7 @@ async def test_any_object_may_be_a_model():
     agent = Agent(model)
 
     result = await agent.run("hello")
-    *pieces, end = [piece async for piece in agent.stream("hello")]
+    *pieces, _, end = [piece async for piece in agent.stream("hello")]
 
     assert result.text == "hello"
     assert model.requests[0].model == "parrot"
@@ -294,7 +294,7 @@ async def test_what_a_model_says_is_mended():
     pieces = [piece async for piece in streamed.stream("go")]
 
     assert (result.text, pieces[-1].text) == ("done \ufffd", "done \ufffd")
-    assert {one.text for one in pieces[:-1]} == {"piece \ufffd"}
+    assert {one.text for one in pieces if isinstance(one, ModelDelta)} == {"piece \ufffd"}
     assert heard == ["half \ufffd"] * 2
     for agent in (ran, streamed):
         assert [one.text for one in agent.messages] == ["go", "", "half \ufffd", "done \ufffd"]

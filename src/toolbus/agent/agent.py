@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
     from toolbus.agent.prompts import Prompt
+    from toolbus.agent.runs import Piece
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
-    from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome
-    from toolbus.messages.records import JsonObject, Message
+    from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome, TurnEnd
+    from toolbus.messages.records import JsonObject, Message, ToolMessage
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import Approver
@@ -179,20 +180,23 @@ class Agent(LivingAgent):
 
     async def stream(
         self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
-    ) -> AsyncGenerator[ModelDelta | RunResult, None]:
-        """Run as `run` does, and give each piece of the model's answers, at the end the result.
+    ) -> AsyncGenerator[ModelDelta | ToolMessage | TurnEnd | RunResult, None]:
+        """Run as `run` does, and give what happens, piece by piece, at the end the result.
 
-        The pieces are given as they come, before a guard has judged the answer. Leaving the loop
-        early cancels the run; inside `contextlib.aclosing` it has ended when the block has.
+        A `ModelDelta` is a piece of text, of reasoning, or of a tool call as it grows; then come
+        the `ToolMessage` that answers a call, and a `TurnEnd`. What a handler may still change or
+        refuse is held: text until its message was appended, arguments until the call was judged;
+        so without such handlers the pieces are given as they come. Leaving the loop early cancels
+        the run; inside `contextlib.aclosing` it has ended when the block has.
         """
         await self._start()
 
-        def run(on_delta: Callable[[ModelDelta], None]) -> Coroutine[Any, Any, RunResult]:
-            return self._observed(turns.run(self._main, prompt, context, on_delta, deps))
+        def run(show: Callable[[Piece], None]) -> Coroutine[Any, Any, RunResult]:
+            return self._observed(turns.run(self._main, prompt, context, show, deps))
 
-        async with aclosing(turns.stream(run)) as deltas:
-            async for delta in deltas:
-                yield delta
+        async with aclosing(turns.stream(run)) as pieces:
+            async for item in pieces:
+                yield item
 
     async def append(self, message: Message | Prompt) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`.

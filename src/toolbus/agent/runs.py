@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from toolbus.agent.prompts import content_of, message_of
+from toolbus.agent.release import Release
 from toolbus.errors import MessageDenied, ModelError, ToolbusError
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
@@ -27,8 +29,9 @@ from toolbus.events.catalogue import (
     RunFailure,
     RunResult,
     RunStart,
+    TurnEnd,
 )
-from toolbus.messages.records import AssistantMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.models.answers import ask, with_own_ids
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
@@ -39,10 +42,11 @@ if TYPE_CHECKING:
 
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.sessions import AgentSession
-    from toolbus.events.catalogue import RunStatus, Scope, TransformEvent
-    from toolbus.messages.records import JsonObject
+    from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
+    from toolbus.messages.records import JsonObject, Message
 
 V = TypeVar("V")
+Piece: TypeAlias = ModelDelta | ToolMessage | TurnEnd
 logger = logging.getLogger("toolbus")
 
 
@@ -53,11 +57,11 @@ class AgentRun:
         self,
         session: AgentSession,
         scope: Scope,
-        on_delta: Callable[[ModelDelta], None] | None,
+        show: Callable[[Piece], None] | None,
         deps: Any = NO_DEPS,
     ) -> None:
         self._session, self._config, self._scope = session, session.config, scope
-        self._bus, self._on_delta, self._deps = session.config.bus, on_delta, deps
+        self._bus, self._show, self._deps = session.config.bus, show, deps
         self._usage: Counter[str] = Counter()
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
@@ -124,19 +128,28 @@ class AgentRun:
             return self._result("denied", context.denied.reason)
         # What the model was not told of, it cannot call.
         advertised.specs = {spec.name: spec for spec in context.value.tools}
-        message = context.answer or await self._call_model(context.value)
+        release = None if self._show is None else Release(self._bus, self._scope, self._release)
+        message = context.answer or await self._call_model(context.value, release)
         self._usage.update(_counts(message.usage))
         has, has_call = session.transcript.has, session.transcript.has_call
         message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
+        judge = None if release is None else partial(release.objection, message)
         try:
-            answer = await session.transcript.append(message, self._scope)
+            answer = await session.transcript.append(message, self._scope, judge=judge)
         except MessageDenied as error:
             return self._result("denied", error.reason)
         assert isinstance(answer, AssistantMessage)  # noqa: S101 - a replacement keeps the role
         self._latest = answer
+        if release is not None:
+            release.finish(answer)
+        tool_messages: list[ToolMessage] = []
         if answer.tool_calls:
-            runner = session.runner(self._scope, self._deps)
+            answered = partial(self._answered, release, tool_messages)
+            runner = session.runner(self._scope, self._deps, answered)
             await runner.call_all(answer.tool_calls, advertised)
+        if self._show is not None:
+            turn = self._scope.turn
+            self._show(TurnEnd(turn=turn, message=answer, tool_messages=tuple(tool_messages)))
         await session.take_waiting(self._scope)
         return None if answer.tool_calls else self._result("ok")
 
@@ -148,11 +161,11 @@ class AgentRun:
             settings=self._config.model_settings,
         )
 
-    async def _call_model(self, request: ModelRequest) -> AssistantMessage:
+    async def _call_model(self, request: ModelRequest, release: Release | None) -> AssistantMessage:
         clock = self._config.clock
         since = clock()
         try:
-            on_delta = None if self._on_delta is None else self._show
+            on_delta = None if release is None else release.feed
             message = await ask(self._config.model, request, on_delta)
         except Exception as error:
             failure = ModelFailure(
@@ -162,6 +175,9 @@ class AgentRun:
                 attempts=error.attempts if isinstance(error, ModelError) else 1,
             )
             answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
+            if answer is not None and release is not None and release.has_begun:
+                logger.warning("pieces of the answer were shown, so no other one takes its place")
+                raise
             if answer is None:
                 raise
             return answer
@@ -169,10 +185,24 @@ class AgentRun:
         self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
         return message
 
-    def _show(self, delta: ModelDelta) -> None:
+    def _release(self, delta: ModelDelta) -> None:
         self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
-        if self._on_delta is not None:
-            self._on_delta(delta)
+        if self._show is not None:
+            self._show(delta)
+
+    def _answered(
+        self,
+        release: Release | None,
+        tool_messages: list[ToolMessage],
+        outcome: ToolCallOutcome,
+        message: Message,
+    ) -> None:
+        """Show that a call was answered."""
+        if release is None or self._show is None or not isinstance(message, ToolMessage):
+            return
+        release.answer(outcome, message)
+        tool_messages.append(message)
+        self._show(message)
 
     async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:
         """Return what a handler gives in place of *failure*, None if that stands."""

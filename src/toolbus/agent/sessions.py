@@ -19,7 +19,7 @@ from toolbus.store.protocol import Stored, originals_of
 from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
 from toolbus.tasks.loops import LoopLock
-from toolbus.tools.calls.runner import ToolRunner
+from toolbus.tools.calls.runner import Answered, ToolRunner
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.pairing import known
 from toolbus.transcript.transcript import Transcript
@@ -161,16 +161,14 @@ class AgentSession:
         message = as_message(message, self.scope.session_id, self.new_id)
         await self.config.bus.catch_up()
         async with self.hold():
+            open_ids = {call.id for call in self.transcript.unanswered}
             # The program may give the answer to an open call itself.
             if not isinstance(message, ToolMessage):
                 await self.begin(self.scope)
-            elif self._is_busy() and message.tool_call_id in self._open_ids():
+            elif self._is_busy() and message.tool_call_id in open_ids:
                 reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
                 raise AppendError(self.scope.session_id, reason)
             return await self.transcript.append(message, self.scope)
-
-    def _open_ids(self) -> list[str]:
-        return [call.id for call in self.transcript.unanswered]
 
     def _is_busy(self) -> bool:
         """Tell whether somebody works in it: not a task that ended, or whose loop was closed."""
@@ -200,8 +198,7 @@ class AgentSession:
         if isinstance(message, AssistantMessage) and message.tool_calls:
             reason = "nobody would run its tool calls; use `agent.call_tool(name, arguments)`"
             raise AppendError(self.scope.session_id, reason)
-        waiting_ids = [waiting.id for waiting in self._waiting]
-        if self.transcript.has(message.id) or message.id in waiting_ids:
+        if self.transcript.has(message.id) or message.id in {other.id for other in self._waiting}:
             raise AppendError(self.scope.session_id, known(message))
         self._waiting.append(message)
 
@@ -221,7 +218,9 @@ class AgentSession:
                     self._waiting.appendleft(message)
                 raise
 
-    def runner(self, scope: Scope, deps: Any = NO_DEPS) -> ToolRunner:
+    def runner(
+        self, scope: Scope, deps: Any = NO_DEPS, answered: Answered | None = None
+    ) -> ToolRunner:
         """Return what runs the tool calls of one turn; *deps* of a run go before the agent's."""
         config = self.config
         return ToolRunner(
@@ -231,6 +230,7 @@ class AgentSession:
             approver=config.approvals,
             append=self._answer,
             reported=self._reported,
+            answered=answered,
             ids=self.new_id,
             clock=config.clock,
             deps=config.deps if deps is NO_DEPS else deps,

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from toolbus.agent.prompts import Prompt
+    from toolbus.agent.runs import Piece
     from toolbus.agent.sessions import AgentSession
-    from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome
+    from toolbus.events.catalogue import RunResult, ToolCallOutcome
     from toolbus.messages.records import JsonObject, ToolCall
 
 V = TypeVar("V")
@@ -32,7 +33,7 @@ async def run(
     session: AgentSession,
     prompt: Prompt,
     context: JsonObject,
-    on_delta: Callable[[ModelDelta], None] | None = None,
+    show: Callable[[Piece], None] | None = None,
     deps: Any = NO_DEPS,
 ) -> RunResult:
     """Run *session* on *prompt* to its end; see `Agent.run`."""
@@ -41,21 +42,21 @@ async def run(
         scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
             async with session.hold():
-                return await AgentRun(session, scope, on_delta, deps).to_its_end(prompt)
+                return await AgentRun(session, scope, show, deps).to_its_end(prompt)
         finally:
             await session.flush()
 
 
 async def stream(
-    start: Callable[[Callable[[ModelDelta], None]], Coroutine[Any, Any, RunResult]],
-) -> AsyncGenerator[ModelDelta | RunResult, None]:
-    """Run what *start* gives; give the pieces of the model's answers, at the end the result."""
-    pieces: asyncio.Queue[ModelDelta | None] = asyncio.Queue()
+    start: Callable[[Callable[[Piece], None]], Coroutine[Any, Any, RunResult]],
+) -> AsyncGenerator[Piece | RunResult, None]:
+    """Run what *start* gives; give what is released of its turns, at the end the result."""
+    pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
     work = asyncio.ensure_future(start(pieces.put_nowait))
     work.add_done_callback(lambda _: pieces.put_nowait(None))
     try:
-        while (delta := await pieces.get()) is not None:
-            yield delta
+        while (item := await pieces.get()) is not None:
+            yield item
         yield work.result()
     finally:
         await shield_until_done(partial(_stopped, work))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.dispatch.plans import Verb
-    from toolbus.events.catalogue import Event
+    from toolbus.events.catalogue import Event, Scope
 
 T = TypeVar("T")
 
@@ -96,6 +96,10 @@ class Registry(Subscribing):
     def functions(self, event: Event) -> tuple[Callable[..., Any] | None, ...]:
         """Return what was subscribed to *event*, as `handlers` lists it; None if it is gone."""
         return tuple([binding.handler for binding in self._channel(event).bindings])
+
+    def addressed(self, event: Event, scope: Scope) -> tuple[Binding, ...]:
+        """Return who hears *event* under *scope*, in order; the same tuple until that changes."""
+        return self._channel(event).listeners(scope).bindings
 
     def signal(self, event: Event) -> Signal:
         """Return blinker's own signal; its receivers get `(agent_id, ctx=…)` after all handlers."""

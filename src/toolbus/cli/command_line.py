@@ -13,6 +13,7 @@ from toolbus.settings.hints import nearest
 from toolbus.terminal.files import worded
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
+from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ _COMMANDS = (
     "logout",
     "proxy",
     "replay",
+    "run",
     "sessions",
     "show",
     "trust",
@@ -45,6 +47,7 @@ commands:
   logout    forget the tokens of a login
   proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
+  run       let an agent work on a prompt, with tools
   sessions  list the sessions of a store
   show      read a session: what was said and done
   trust     let a project's toolbus.toml be in force
@@ -55,6 +58,7 @@ examples:
   toolbus wiring agent.py            the handlers of the agent in agent.py
   toolbus wiring                     those that your toolbus.toml names
   toolbus trust                      that of this project, too, as it is now
+  toolbus run "what is in here?" --tools files     work, with your model
   toolbus sessions agent.db          what the store agent.db holds
   toolbus show agent.db 3f9a         the session whose id begins so
   toolbus explain agent.db 8c01      what became of a message of it, and why
@@ -79,11 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # That is how argparse ends, after help and after wrong use.
         code = stop.code if isinstance(stop.code, int) else 0
     except (UsageError, LoadError, WrongPathError) as error:
-        Output(sys.stderr).write(f"toolbus: {error}\n")
+        Output(sys.stderr).write(f"toolbus: {sanitize(str(error))}\n")
         code = 2
     except (ToolbusError, OSError) as error:
         reason = worded(error) if isinstance(error, OSError) else error
-        Output(sys.stderr).write(f"toolbus: {reason}\n")
+        Output(sys.stderr).write(f"toolbus: {sanitize(str(reason))}\n")
         code = 1
     except KeyboardInterrupt:
         Output(sys.stderr).write("\ntoolbus: interrupted\n")

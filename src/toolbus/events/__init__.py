@@ -39,5 +39,6 @@ from toolbus.events.catalogue import ToolCallPersist as ToolCallPersist
 from toolbus.events.catalogue import ToolSpec as ToolSpec
 from toolbus.events.catalogue import ToolStatus as ToolStatus
 from toolbus.events.catalogue import TransformEvent as TransformEvent
+from toolbus.events.catalogue import TurnEnd as TurnEnd
 from toolbus.events.catalogue import by_name as by_name
 from toolbus.events.values import Failure as Failure

@@ -19,6 +19,7 @@ from toolbus.events.values import (
     ToolCallPersist,
     ToolSpec,
     ToolStatus,
+    TurnEnd,
 )
 from toolbus.events.verdicts import Ask, Deny, Retry
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolResponse
@@ -63,6 +64,7 @@ __all__ = [
     "ToolSpec",
     "ToolStatus",
     "TransformEvent",
+    "TurnEnd",
     "by_name",
 ]
 

@@ -11,7 +11,14 @@ from toolbus.errors import RunStatusError
 from toolbus.messages.fields import Record, check_texts, freeze_items, freeze_objects
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
 from toolbus.messages.parts import freeze_parts, join_text
-from toolbus.messages.records import AssistantMessage, Message, Part, ToolCall, ToolResponse
+from toolbus.messages.records import (
+    AssistantMessage,
+    Message,
+    Part,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+)
 
 _ROLES = get_args(Message)
 
@@ -119,11 +126,29 @@ class ModelReply(Record, frozen=True, kw_only=True):
 
 
 class ModelDelta(Record, frozen=True, kw_only=True):
-    """A piece of a streamed answer; *index* counts the tool calls of the answer."""
+    """A piece of a streamed answer.
+
+    *index* counts the tool calls of the answer; *name* and *id* are those that the model gave the
+    call, empty if they are not known yet. In its message a call has another id if the model gave
+    none, or one that was there before.
+    """
 
     kind: Literal["text", "reasoning", "tool_call"]
     text: str
     index: int = 0
+    name: str = ""
+    id: str = ""
+
+
+class TurnEnd(Record, frozen=True, kw_only=True):
+    """The end of a turn: the answer as it was appended, and what its calls were answered."""
+
+    turn: int
+    message: AssistantMessage
+    tool_messages: tuple[ToolMessage, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze_items(self, "tool_messages", ToolMessage)
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ class AnthropicStream:
             case {"type": "input_json_delta", "partial_json": str(text)}:
                 self._texts.setdefault((index, "input"), []).append(text)
                 if text and index in self._calls:
-                    yield ModelDelta(kind="tool_call", text=text, index=self._calls[index])
+                    yield self._call(index, text)
             case {"type": "citations_delta", "citation": citation}:
                 block = self._blocks[index]
                 self._blocks[index] = {
@@ -83,6 +83,16 @@ class AnthropicStream:
                     yield ModelDelta(kind="text", text=self._joints.joined(text))
                 elif kind == "thinking_delta" and text:
                     yield ModelDelta(kind="reasoning", text=text)
+
+    def _call(self, index: int, text: str) -> ModelDelta:
+        name, call_id = (self._blocks[index].get(field) for field in ("name", "id"))
+        return ModelDelta(
+            kind="tool_call",
+            text=text,
+            index=self._calls[index],
+            name=name if isinstance(name, str) else "",
+            id=call_id if isinstance(call_id, str) else "",
+        )
 
     def _block(self, index: int) -> dict[str, Any]:
         block = dict(self._blocks[index])

@@ -93,7 +93,13 @@ class ChatStream:
             return
         text = text if isinstance(text, str) else encode(text).decode()
         known["texts"].append(text)
-        yield ModelDelta(kind="tool_call", text=text, index=place)
+        yield ModelDelta(
+            kind="tool_call",
+            text=text,
+            index=place,
+            name=known["function"]["name"],
+            id=known["id"] if isinstance(known["id"], str) else "",
+        )
 
     def _place(self, call: dict[str, Any]) -> int:
         """Return the place of *call* among the calls, where it is entered if it is new."""

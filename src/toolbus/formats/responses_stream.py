@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from toolbus.events.values import ModelDelta
 from toolbus.formats.answers import TextJoints
 from toolbus.formats.parsing import unexpected
@@ -30,7 +32,7 @@ class ResponsesStream:
         self.is_whole = False
         self._response: dict[str, Any] = {}
         self._items: dict[int, Any] = {}
-        self._calls: dict[int, int] = {}
+        self._calls: dict[int, ModelDelta] = {}
         self._joints = TextJoints()
 
     def feed(self, event: Any) -> Iterator[ModelDelta]:
@@ -60,7 +62,7 @@ class ResponsesStream:
     def _start(self, index: int, item: Any) -> None:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "function_call":
-            self._calls[index] = len(self._calls)
+            self._calls[index] = _empty(len(self._calls), item)
         if kind != "message":
             self._joints.interrupt()
 
@@ -70,4 +72,16 @@ class ResponsesStream:
         elif kind in _REASONING:
             yield ModelDelta(kind="reasoning", text=text)
         elif kind == _ARGUMENTS:
-            yield ModelDelta(kind="tool_call", text=text, index=self._calls.get(index, 0))
+            yield replace(self._calls.get(index) or _empty(0, {}), text=text)
+
+
+def _empty(index: int, item: dict[str, Any]) -> ModelDelta:
+    """Return a piece of the call *item* that says nothing yet."""
+    name, call_id = item.get("name"), item.get("call_id")
+    return ModelDelta(
+        kind="tool_call",
+        text="",
+        index=index,
+        name=name if isinstance(name, str) else "",
+        id=call_id if isinstance(call_id, str) else "",
+    )

@@ -43,15 +43,24 @@ async def _streamed(
     answer = None
     async for item in model.stream(request):
         match item:
-            case ModelDelta(text=text):
-                sound = mend_text(text)
-                on_delta(item if sound is text else replace(item, text=sound))
+            case ModelDelta():
+                on_delta(_mended(item))
             case AssistantMessage():
                 answer = item
             case other:
                 reason = f"its stream gave `{type(other).__name__}`, which is no piece"
                 raise ModelError(model.name, reason)
     return answer
+
+
+def _mended(delta: ModelDelta) -> ModelDelta:
+    sound = mend_text(delta.text)
+    if delta.kind != "tool_call":
+        return delta if sound is delta.text else replace(delta, text=sound)
+    name, call_id = mend_text(delta.name), mend_text(delta.id)
+    if sound is delta.text and name is delta.name and call_id is delta.id:
+        return delta
+    return replace(delta, text=sound, name=name, id=call_id)
 
 
 def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> ToolCall:

@@ -7,7 +7,10 @@ import ssl
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from toolbus.errors import ModelError, RegistrationError
+from toolbus.formats.names import names_on_the_wire
 from toolbus.formats.parsing import parse
 from toolbus.messages.immutable import mend
 from toolbus.models.failures import RefusedAnswerError, failure_of, retries_of
@@ -78,13 +81,14 @@ class RemoteModel:
             if name not in request.settings
         }
         body = {**asking, **self._wire.body_of(request), "stream": True}
-        assembler = self._wire.assembler()
+        assembler, names = self._wire.assembler(), names_on_the_wire(request.tools)
         try:
             raw = await self._create(self._client(), body, streamed=True)
             async with await self._events(raw) as events:
                 async for event in events:
                     for delta in assembler.feed(event):
-                        yield delta
+                        known = names.get(delta.name) if names else None
+                        yield delta if known is None else replace(delta, name=known)
             whole = self._message(assembler.answer(), request, raw) if assembler.is_whole else None
         except Exception as error:  # noqa: BLE001 - as above
             failure = failure_of(request.model, error, self._secrets())

@@ -72,4 +72,4 @@ def deltas(message: AssistantMessage) -> Iterator[ModelDelta]:
         yield ModelDelta(kind="text", text=word)
     for index, call in enumerate(message.tool_calls):
         text = encode(call.arguments).decode() if call.raw is None else call.raw
-        yield ModelDelta(kind="tool_call", text=text, index=index)
+        yield ModelDelta(kind="tool_call", text=text, index=index, name=call.name, id=call.id)

@@ -29,14 +29,17 @@ OVERDUE = "a handler did not end, also when it was cut off"
 """Why nothing passes of what handlers still had in hand."""
 
 
-async def admit(
+async def admit(  # noqa: PLR0917 - what a transcript knows of it
     bus: EventBus,
     message: Message,
     scope: Scope,
     tool: ToolSpec | None = None,
     asked: Container[str] = (),
+    judge: Callable[[Message], str | None] | None = None,
 ) -> Message:
     """Return *message* as it may be appended; *asked* are the ids of the calls before it.
+
+    *judge* says of what the handlers left why it is refused, or None.
 
     A refused tool message comes back as an error response that carries the reason, so that its
     call has an answer; of another role it raises `MessageDenied`.
@@ -61,7 +64,10 @@ async def admit(
         # As the transformers left them: one of them may have taken a secret out.
         facts = parameters_of(context.value)
         return refused(message, context.denied.reason, "denied", facts)
-    return settled(message, context.value)
+    after = settled(message, context.value)
+    if judge is not None and (objection := judge(after)):
+        return refused(message, objection, "denied")
+    return after
 
 
 def refused(

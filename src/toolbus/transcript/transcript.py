@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-
 _ENTERING: tuple[Event, ...] = (
     MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_BEFORE,
@@ -100,11 +99,12 @@ class Transcript:
         tool: ToolSpec | None = None,
         *,
         sheltered: bool = False,
+        judge: Callable[[Message], str | None] | None = None,
     ) -> Message:
         """Append *message* and return it as it was appended, after transformers and guards.
 
         *tool* is the spec of the tool that a tool message answers for; *sheltered* says that no
-        cancellation reaches the caller.
+        cancellation reaches the caller. *judge* says of what the handlers left why it is refused.
 
         Raises:
             MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
@@ -120,7 +120,7 @@ class Transcript:
                 self._check_pairing(message)
                 if reason := self.flaw(message):
                     raise AppendError(self.session_id, reason)
-                return await self.enter(message, scope, tool, sheltered=sheltered)
+                return await self.enter(message, scope, tool, sheltered=sheltered, judge=judge)
 
     def has(self, message_id: str) -> bool:
         """Tell whether a message of this id is in the transcript."""
@@ -145,13 +145,14 @@ class Transcript:
         *,
         sheltered: bool = True,
         later: bool = False,
+        judge: Callable[[Message], str | None] | None = None,
     ) -> Message:
         """Do as `append`, for a transcript that nobody else has: it does not wait for its turn.
 
         With *later* it does not wait for the write either; the next one that enters does.
         """
         bus = self._bus
-        message = await admit(bus, message, scope, tool, self._asked)
+        message = await admit(bus, message, scope, tool, self._asked, judge)
         if self._write is None and not any(map(bus.hears, _ENTERING)):
             self._remember(message)
             return message

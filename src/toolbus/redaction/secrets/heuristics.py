@@ -37,6 +37,7 @@ _OTHER = re.compile(
     r"""(?ix)
       (?: sha-?\d+ | md5 | blake2[bs] | h1 )[-_:=] .+     # a digest that says so
     | arn: .+
+    | (?: vault | @Microsoft\.KeyVault | secretsmanager | ssm | sops | op ) [:(] .+   # where it is
     | [a-z][a-z0-9+.-]{1,24} :/ [^@]+                    # an address without credentials
     | (?: projects | organizations | folders | subscriptions | resourcegroups ) / .+
     | \d{4}-\d\d-\d\d (?: [t ]\d\d:?\d\d .{0,24} )?       # a time, as in ISO 8601

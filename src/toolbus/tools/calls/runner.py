@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
 
+Answered: TypeAlias = "Callable[[ToolCallOutcome, Message], object]"
 logger = logging.getLogger("toolbus")
 
 
@@ -58,6 +59,7 @@ class ToolRunner(CallEnvironment):
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         deps: what the tools get as `ToolContext.deps`: any object, which goes nowhere else.
         progress: gets what tools tell of their progress.
+        answered: gets each outcome and its message, when that was appended.
         ids: makes the ids of calls and messages.
         clock: counts nanoseconds, for durations.
     """
@@ -75,6 +77,7 @@ class ToolRunner(CallEnvironment):
         deps: Any = NO_DEPS,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
+        answered: Answered | None = None,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
@@ -89,7 +92,7 @@ class ToolRunner(CallEnvironment):
             deps=deps,
         )
         self._append, self._sheltered = append or partial(admit, bus), sheltered
-        self._ids = ids
+        self._ids, self._answered = ids, answered
         self._reported: set[str] = set() if reported is None else reported
         self._under_way: list[CallInProgress] = []
 
@@ -216,6 +219,8 @@ class ToolRunner(CallEnvironment):
         """Append the message of *outcome*; return that with what the model reads."""
         message = await self._append(self._message(outcome), self.scope, call.spec)
         self._reported.discard(call.requested.id)
+        if self._answered is not None:
+            self._answered(outcome, message)
         read = _read_by_model(message, outcome.response)
         return outcome if read is outcome.response else with_sound(outcome, response=read)
 

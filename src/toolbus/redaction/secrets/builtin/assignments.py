@@ -16,6 +16,7 @@ _CLOSE = r"""["'\x60)\]*_]{0,3}"""
 # Python, Go, Rust, TypeScript and SQL write a type between a name and its value.
 _TYPE = r"(?:\[\d*\])?(?:\??[ \t]*(?::[ \t]*|[ \t])[&\w.<>\[\]|?*: \t]*)?"
 _OPEN = r"""["'\x60*]{0,3}"""
+_DIRECTED = r"""([^\s"'\x60<>(){}\[\],;|&\\=]+={0,2})"""
 _CELL = r"(?:[ \t]*[|│][ \t]*|\t[ \t]*|  [ \t]*)"
 _SIGN = r"(?:<-|=>|:=|\?=|\|\|=?|\?\?=?|\?:|={1,3}|->)"
 _BARE_SIGN = r"(?:<-|=>|:=|\?=|=|->|:-|:{1,2}|：)"
@@ -48,9 +49,9 @@ _ASSIGNED = (
     # `password: …`, `password=…`, `${PASSWORD:-…}`.
     rf"{_CLOSE}(?:\[\d*\])?[ \t]*{_BARE_SIGN}[ \t]*{_OPEN}[ \t]*{_OPEN}({BARE}){END}",
     # A block of YAML, section 8.1 of its specification 1.2.2.
-    r"[\"']?:[ \t]*[|>][+-]?\d?[ \t]*\r?\n[ \t]+(\S+)[ \t\r]*(?:\n|$)",
+    r"[\"']?:[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n[ \t]+(\S+)[ \t\r]*(?:\n|$)",
     # A directive, `requirepass …`, a command that sets: `setx PASSWORD "…"`, SQL.
-    rf"[ \t]+{WORD}[ \t]*(?:/[mM])?;?[ \t\r]*(?:\n|$)",
+    rf"[ \t]+(?:{QUOTED}|{_DIRECTED})[ \t]*(?:/m)?;?[ \t\r]*(?:\n|$)",
     r"\s*\(?[ \t]*[EN]?'((?:[^'\\\r\n]|'')+)'",
     # A table of names and values.
     rf"{_OPEN}{_CELL}{_OPEN}({BARE}){_OPEN}(?:[ \t]*[|│]|\t|  |\r?\n|$)",

@@ -12,7 +12,7 @@ _VALUE = rf"([^{_NO_SIGN}]*{_SIGN}[^{_NO_SIGN}]*[^{_NO_SIGN}.,;:*]|[^{_NO_SIGN}]
 _STOP = r"(?:[\s\"'\x60”’».,;:)*<]|$)"
 _IS = (
     r"(?:(?:is|was|are|to|now|be|ist|lautet|war|es|era|est|était|é|è|foi|adalah|это|है|هي|هو)"
-    r"[ \t]*[ \t:]|—|–|[ \t]-[ \t]|→|＝|是|为|為|は、?|은|는|：|:|=)[ \t]*"
+    r"[ \t]*[ \t:]|—|–|[ \t]-[ \t]|→|＝|是|为|為|は、?|은|는|：|:|[ \t]=[ \t])[ \t]*"
 )
 _FILLER = r"(?:(?:now|still|again|currently|temporarily|been|set|changed|reset|updated|to)[ \t]+)*"
 _WORD = r"(?:[ \t]+[\w'-]+)??"
@@ -37,8 +37,8 @@ PROSE = (
     # Log in with admin / …, credentials: admin:….
     BuiltinRule(
         "assigned-secret",
-        rf"(?i)\b{_LOG_IN}(?:[ \t]+(?:with|as|using|are|is|mit))?[ \t]*:?[ \t]*"
-        rf"[\"'\x60*]{{0,2}}[\w.@+-]+[\"'\x60*]{{0,2}}[ \t]*[/:|][ \t]*{_OPEN}{_VALUE}{_STOP}",
+        rf"(?i)\b{_LOG_IN}(?:[ \t]+(?:with|as|using|are|is|mit))?[ \t]*[: \t][ \t]*"
+        rf"[\"'\x60*]{{0,2}}\w[\w.@+-]*[\"'\x60*]{{0,2}}[ \t]*[/:|][ \t]*{_OPEN}{_VALUE}{_STOP}",
         loose=True,
         kind="password",
     ),

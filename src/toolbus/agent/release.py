@@ -1,0 +1,186 @@
+"""The release of a streamed answer: nothing is shown that somebody may still change or refuse."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.components.adapter_handlers import adapter_methods
+from toolbus.components.components import AgentComponent
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, ModelDelta
+from toolbus.events.subjects import matches
+from toolbus.messages.records import AssistantMessage, Message, ToolMessage, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.dispatch.bindings import Binding
+    from toolbus.events.catalogue import Scope, ToolCallOutcome
+    from toolbus.messages.records import JsonObject, ToolCall
+
+logger = logging.getLogger("toolbus")
+
+CHANGED = "a handler that came in mid-answer changed what was shown already"
+"""Why an answer is refused that is another one than the pieces of it said."""
+
+
+class PendingCall(NamedTuple):
+    """A call whose arguments wait for their verdict: its place, and what of it was shown."""
+
+    place: int
+    shown: str
+
+
+class Release:
+    """What of one answer may be shown, and when; *show* gets it.
+
+    Text and reasoning go through as they come if no handler of `MESSAGE_APPEND_BEFORE` concerns
+    answers; else they are held, and come from the message as it was appended. So do calls, and
+    while a handler of `TOOL_CALL_BEFORE` is for its tool, the arguments of a call come with its
+    answer. Handlers that are subscribed in mid-answer count at once, and what is held stays so.
+    """
+
+    def __init__(self, bus: EventBus, scope: Scope, show: Callable[[ModelDelta], None]) -> None:
+        self._bus, self._scope, self._show = bus, scope, show
+        self._shown: dict[tuple[str, int], list[str]] = {}
+        self._handlers: tuple[Binding, ...] = ()
+        self._disabled: tuple[AgentComponent, ...] = ()
+        self._held = self._fed = False
+        self._held_calls: set[int] = set()
+        self._pending: dict[str, PendingCall] = {}
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something was shown."""
+        return bool(self._shown)
+
+    def feed(self, delta: ModelDelta) -> None:
+        """Show *delta*, or hold it."""
+        self._fed = True
+        self._look()
+        is_call = delta.kind == "tool_call"
+        if is_call and delta.index not in self._held_calls and self._judges(delta.name):
+            self._held_calls.add(delta.index)
+        if not self._held and not (is_call and delta.index in self._held_calls):
+            self._give(delta)
+
+    def objection(self, before: AssistantMessage, after: Message) -> str | None:
+        """Return why *after*, which handlers made of *before*, cannot be the answer any more."""
+        if not isinstance(after, AssistantMessage):
+            return None
+        texts = {
+            "text": (before.content, after.content),
+            "reasoning": (before.reasoning_text, after.reasoning_text),
+        }
+        for kind, (original, final) in texts.items():
+            if final != original and not final.startswith(self._text(kind)):
+                return CHANGED
+        if after.tool_calls != before.tool_calls and any(
+            key[0] == "tool_call" for key in self._shown
+        ):
+            return CHANGED
+        return None
+
+    def finish(self, message: AssistantMessage) -> None:
+        """Show what was held of the answer, which was appended as *message*."""
+        self._look()
+        if self._held or not self._fed:
+            if rest := _rest(message.reasoning_text, self._text("reasoning")):
+                self._give(ModelDelta(kind="reasoning", text=rest))
+            if rest := _rest(message.content, self._text("text")):
+                self._give(ModelDelta(kind="text", text=rest))
+        for index, call in enumerate(message.tool_calls):
+            shown = self._text("tool_call", index)
+            if index in self._held_calls or self._judges(call.name):
+                self._pending[call.id] = PendingCall(index, shown)
+                if not shown:
+                    # That it was called stands in the transcript; with what, is not decided.
+                    self._give(_delta_of(index, "", call))
+            elif (self._held or not self._fed) and (rest := _rest(_arguments(call), shown)):
+                self._give(_delta_of(index, rest, call))
+
+    def answer(self, outcome: ToolCallOutcome, message: Message) -> None:
+        """Show the arguments that were held of a call, which *message* answers, if it was let."""
+        pending = self._pending.pop(outcome.requested.id, None)
+        is_allowed = outcome.executed is not None or outcome.status == "answered"
+        if pending is None or not is_allowed or not isinstance(message, ToolMessage):
+            return
+        # As the message has them, which passed all handlers.
+        parameters = None if message.tool_response is None else message.tool_response.parameters
+        if parameters is not None and (rest := _rest(_json(parameters), pending.shown)):
+            self._give(
+                ModelDelta(
+                    kind="tool_call",
+                    text=rest,
+                    index=pending.place,
+                    name=message.tool_name,
+                    id=message.tool_call_id,
+                )
+            )
+
+    def _give(self, delta: ModelDelta) -> None:
+        self._shown.setdefault((delta.kind, delta.index), []).append(delta.text)
+        self._show(delta)
+
+    def _text(self, kind: str, index: int = 0) -> str:
+        return "".join(self._shown.get((kind, index), ()))
+
+    def _look(self) -> None:
+        """Hold from here on, if somebody may change or refuse the answer."""
+        if self._held:
+            return
+        handlers = self._bus.addressed(MESSAGE_APPEND_BEFORE, self._scope)
+        if handlers is not self._handlers:
+            self._handlers = handlers
+            concerned = [binding for binding in handlers if _concerns_answers(binding)]
+            owners = [_component_of(binding) for binding in concerned]
+            self._held = any(owner is None or owner.enabled for owner in owners)
+            self._disabled = tuple([owner for owner in owners if owner is not None])
+        elif self._disabled:
+            self._held = any(owner.enabled for owner in self._disabled)
+
+    def _judges(self, name: str) -> bool:
+        """Tell whether anybody may change or refuse a call of the tool *name*, "" if unknown."""
+        bindings = self._bus.addressed(TOOL_CALL_BEFORE, self._scope)
+        return any(_concerns_call(binding, name) for binding in bindings)
+
+
+def _concerns_answers(binding: Binding) -> bool:
+    """Tell whether the handler of *binding* runs for messages of a model."""
+    if binding.ended or binding.tools or (binding.roles and "assistant" not in binding.roles):
+        return False
+    return adapter_methods(binding.handler) is None
+
+
+def _concerns_call(binding: Binding, name: str) -> bool:
+    # Whoever gives the call another name would have to be for the name that it has.
+    if binding.ended or (name and binding.tools and not matches(binding.tools, name)):
+        return False
+    owner = _component_of(binding)
+    if owner is not None and not owner.enabled:
+        return False
+    return adapter_methods(binding.handler) != []
+
+
+def _component_of(binding: Binding) -> AgentComponent | None:
+    """Return the component that *binding* is a handler of, None if it is of none."""
+    owner = getattr(binding.handler, "__self__", None)
+    return owner if isinstance(owner, AgentComponent) else None
+
+
+def _rest(text: str, shown: str) -> str:
+    """Return what of *text* is still to be shown; nothing, if it is another one."""
+    return text[len(shown) :] if text.startswith(shown) else ""
+
+
+def _delta_of(index: int, text: str, call: ToolCall) -> ModelDelta:
+    return ModelDelta(kind="tool_call", text=text, index=index, name=call.name, id=call.id)
+
+
+def _arguments(call: ToolCall) -> str:
+    return _json(call.arguments) if call.raw is None else call.raw
+
+
+def _json(value: JsonObject) -> str:
+    return encode(value).decode()
