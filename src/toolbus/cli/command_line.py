@@ -28,6 +28,7 @@ _COMMANDS = (
     "logout",
     "proxy",
     "replay",
+    "run",
     "sessions",
     "show",
     "trust",
@@ -45,6 +46,7 @@ commands:
   logout    forget the tokens of a login
   proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
+  run       let an agent work on a prompt, with tools
   sessions  list the sessions of a store
   show      read a session: what was said and done
   trust     let a project's toolbus.toml be in force
@@ -55,6 +57,7 @@ examples:
   toolbus wiring agent.py            the handlers of the agent in agent.py
   toolbus wiring                     those that your toolbus.toml names
   toolbus trust                      that of this project, too, as it is now
+  toolbus run "what is in here?" --tools files     work, with your model
   toolbus sessions agent.db          what the store agent.db holds
   toolbus show agent.db 3f9a         the session whose id begins so
   toolbus explain agent.db 8c01      what became of a message of it, and why

@@ -1,0 +1,124 @@
+"""`toolbus run`: an agent from the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import make_parser, positive
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.cli.parsing import Command, Parser
+    from toolbus.terminal.output import Output
+
+MODEL = "TOOLBUS_MODEL"
+
+_EPILOG = """\
+examples:
+  toolbus run "what is in this folder?" --model anthropic:NAME --tools files
+  toolbus run "make the tests pass" --tools shell,files --store s.db
+  toolbus run "and now the docs" --tools files --store s.db --resume
+  git diff | toolbus run --model openai:NAME --system "Review this."
+  toolbus run "what changed?" --mcp "npx -y @scope/server ." --json | jq
+
+A model is anthropic:NAME, openai:NAME or openai-responses:NAME, with the key
+in ANTHROPIC_API_KEY or OPENAI_API_KEY (and *_BASE_URL for another server), or
+replay:FILE, the answers of a session in a file of JSON lines. Without --model
+it is that of TOOLBUS_MODEL. Without a prompt it is read from standard input.
+
+Each call of a tool that is not known to only read is asked about: y, n, or n
+and a reason that the model reads; Ctrl-C means no. Without a terminal it is
+denied. Of the tools of --mcp all are asked about: that one "only reads" is
+what its server says of itself; --trust-hints believes it. With --yes nobody
+asks: the model may run, overwrite and delete whatever you may, as often as it
+likes. What leads file tools outside of this folder, and what your
+configuration asks about, is asked even then. A shell's command may go anywhere.
+
+Your configuration is in force as for `toolbus wiring`, whatever the options
+say. Text goes to standard output, calls, questions and counts to standard
+error. --json writes an object a line, its "kind" start, text, call, question,
+result or end. It ends with 0 if the model came to its end, with 1 if the run
+was denied, failed or had too many turns."""
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser("toolbus run", "Run an agent on a prompt, with tools.", _EPILOG)
+    _add_options(parser)
+
+    def run(parsed: argparse.Namespace, output: Output) -> int:
+        from toolbus.console.running import RunOptions, run_agent  # noqa: PLC0415 - loads the house
+
+        model = parsed.model or os.environ.get(MODEL)
+        if not model:
+            parser.error(f"which model? give --model PROVIDER:NAME, or set {MODEL}")
+        options = RunOptions(
+            prompt=_prompt(parsed.prompt),
+            model=model,
+            tools=[name for names in parsed.tools for name in names.split(",") if name],
+            servers=parsed.mcp,
+            config=parsed.config,
+            store=parsed.store,
+            resume=parsed.resume,
+            system=parsed.system,
+            max_turns=parsed.max_turns,
+            as_json=parsed.json,
+            yes=parsed.yes,
+            trust_hints=parsed.trust_hints,
+        )
+        if not options.prompt:
+            parser.error("which prompt? give one in quotes, or on standard input")
+        return run_agent(output, options)
+
+    return parser, run
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what you want")
+    parser.add_argument("--model", metavar="MODEL", help="PROVIDER:NAME, or replay:FILE")
+    parser.add_argument(
+        "--tools",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="shell, files, or other components, with commas",
+    )
+    parser.add_argument(
+        "--mcp",
+        action="append",
+        default=[],
+        metavar="SERVER",
+        help="the tools of an MCP server: a command in quotes, or an address",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a configuration, in place of yours")
+    parser.add_argument("--store", metavar="DB", help="keep the session in this SQLite file")
+    parser.add_argument(
+        "--resume",
+        metavar="SESSION",
+        nargs="?",
+        const="",
+        help="go on with a session of the store, else with its latest",
+    )
+    parser.add_argument("--system", metavar="TEXT", help="the system message of a new session")
+    parser.add_argument(
+        "--max-turns", type=positive, default=50, metavar="N", help="model calls at most (50)"
+    )
+    parser.add_argument("--json", action="store_true", help="write one JSON object a line")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask about tools that may change something"
+    )
+    parser.add_argument(
+        "--trust-hints", action="store_true", help="believe what MCP servers say of their tools"
+    )
+
+
+def _prompt(text: str | None) -> str:
+    """Return the prompt, which a pipe gives if the command line does not."""
+    if text is not None:
+        return text.strip()
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return sys.stdin.buffer.read().decode(errors="replace").strip()

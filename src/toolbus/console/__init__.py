@@ -1,0 +1,1 @@
+"""An agent in a terminal, or in a pipe: `toolbus run`."""

@@ -1,0 +1,161 @@
+"""What a run tells: the model's text on standard output, calls and counts beside it, or JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import on
+from toolbus.console.visible_text import brief
+from toolbus.events.catalogue import MESSAGE_APPEND_AFTER
+from toolbus.inspect.writing import describe_call, print_json
+from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span, sanitize
+
+if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import Ask, Deny, RunResult
+    from toolbus.messages.records import Message, ToolCall
+    from toolbus.terminal.output import Output
+
+NOBODY = "approval is needed, and there is no terminal to ask at"
+"""The reason of what is denied because there is nobody to ask."""
+
+_COUNTS = (
+    ("input_tokens", "in"),
+    ("cache_read_tokens", "from the cache"),
+    ("output_tokens", "out"),
+)
+
+
+class RunReport(AgentComponent):
+    """Tells of each message once it is in the transcript: whoever judges it has done so.
+
+    A model's text goes to *output*, all else to *side*.
+    """
+
+    def __init__(self, output: Output, side: Output) -> None:
+        super().__init__()
+        self._output, self._screen = output, open_screen(side)
+        self._is_alone = False
+
+    @on(MESSAGE_APPEND_AFTER)
+    def show(self, ctx: EventContext[Message]) -> None:
+        """Tell of a message of this agent, not of those of agents below it."""
+        if ctx.scope.lineage:
+            return
+        match ctx.value:
+            case AssistantMessage() as message:
+                if message.text:
+                    self.text(message.text)
+                for call in message.tool_calls:
+                    self.call(call)
+            case ToolMessage() as message:
+                self.result(message)
+
+    def start(self, **facts: object) -> None:
+        """Tell that a session is open."""
+
+    def text(self, text: str) -> None:
+        """Write what the model says."""
+        if self._output.is_terminal:
+            text = "\n".join([sanitize(line) for line in text.split("\n")])
+        self._output.write(text if text.endswith("\n") else f"{text}\n")
+
+    def call(self, call: ToolCall) -> None:
+        """Write what the model asks for, in a line that may be cut."""
+        self._screen.line(Span("→ ", "asked"), *describe_call(call))
+
+    def question(self, _ask: Ask, _call: ToolCall | None, refusal: Deny | None) -> None:
+        """Remember that nobody could be asked; else the person knows, and the call tells."""
+        self._is_alone = self._is_alone or (refusal is not None and refusal.reason == NOBODY)
+
+    def result(self, message: ToolMessage) -> None:
+        """Write how a call ended, in a line."""
+        lines = message.text.splitlines()
+        name = brief(message.tool_name)
+        if is_error(message):
+            self._screen.line(Span("✗ ", "bad"), f"{name}: {lines[0] if lines else 'failed'}")
+        else:
+            count = f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+            self._screen.line(Span("✓ ", "good"), f"{name}: {count}")
+
+    def end(self, result: RunResult, session: str | None) -> None:
+        """Write how the run ended, unless all is well, and its counts as far as they are known."""
+        if result.status != "ok":
+            reason = result.reason or "no reason was given"
+            self._screen.whole(f"toolbus: the run ended as {result.status!r}: {reason}")
+        if self._is_alone:
+            self._screen.whole(f"toolbus: {NOBODY}; --yes answers yes, see `toolbus run --help`")
+        counts = [
+            f"{result.usage[key]:,} {words}" for key, words in _COUNTS if result.usage.get(key)
+        ]
+        parts = [f"tokens: {', '.join(counts)}"] if counts else []
+        parts += [f"session {session}"] if session else []
+        if parts:
+            self._screen.whole("; ".join(parts), style="dim")
+
+    def failed(self, reason: str) -> None:
+        """Write why a run ended with an error."""
+        self._screen.whole(f"toolbus: {reason}")
+
+
+class JsonRunReport(RunReport):
+    """Writes one JSON object a line to *output*, and to *side* only why a run failed."""
+
+    def start(self, **facts: object) -> None:
+        """Write the facts of the session."""
+        self._write("start", **facts)
+
+    def text(self, text: str) -> None:
+        """Write what the model says."""
+        self._write("text", text=text)
+
+    def call(self, call: ToolCall) -> None:
+        """Write what the model asks for; *raw* is there if the arguments are no JSON object."""
+        raw = {} if call.raw is None else {"raw": call.raw}
+        self._write("call", id=call.id, name=call.name, arguments=call.arguments, **raw)
+
+    def question(self, ask: Ask, call: ToolCall | None, refusal: Deny | None) -> None:
+        """Write what was asked about, the call as it would run, and the answer."""
+        facts: dict[str, Any] = {"prompt": ask.prompt, "approved": refusal is None}
+        if call is not None:
+            facts |= {"id": call.id, "name": call.name, "arguments": call.arguments}
+        if refusal is not None:
+            facts["reason"] = refusal.reason
+        self._write("question", **facts)
+
+    def result(self, message: ToolMessage) -> None:
+        """Write what the model reads of a call."""
+        self._write(
+            "result",
+            id=message.tool_call_id,
+            name=message.tool_name,
+            is_error=is_error(message),
+            text=message.text,
+        )
+
+    def end(self, result: RunResult, session: str | None) -> None:
+        """Write how the run ended."""
+        self._write(
+            "end",
+            status=result.status,
+            reason=result.reason,
+            turns=result.turns,
+            usage=result.usage,
+            session=session,
+        )
+
+    def failed(self, reason: str) -> None:
+        """Write that the run ended with an error, which people read on standard error."""
+        super().failed(reason)
+        self._write("end", status="error", reason=reason, turns=None, usage={}, session=None)
+
+    def _write(self, kind: str, **facts: object) -> None:
+        print_json(self._output, {"kind": kind, **facts})
+
+
+def is_error(message: ToolMessage) -> bool:
+    """Tell whether the call of *message* failed or was refused."""
+    return message.tool_response is not None and message.tool_response.is_error

@@ -1,0 +1,142 @@
+"""An agent made of options, and its run in a terminal or a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.agent.agent import Agent
+from toolbus.console.assembly import find_components, find_model, find_session_id, open_servers
+from toolbus.console.keyboard import Keyboard
+from toolbus.console.questions import ApprovalPrompt, AskFirst
+from toolbus.console.reports import JsonRunReport, RunReport
+from toolbus.console.side_output import SideLog, SideOutput
+from toolbus.errors import RegistrationError, ToolbusError
+from toolbus.models.protocol import close_model
+from toolbus.terminal.output import Output
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from toolbus.events.catalogue import RunResult
+
+INTERRUPTED = 130
+
+
+class RunOptions(NamedTuple):
+    """What `toolbus run` is asked for; *resume* is "" for the latest session of the store."""
+
+    prompt: str | None
+    model: str
+    tools: Sequence[str] = ()
+    servers: Sequence[str] = ()
+    config: str | None = None
+    store: str | None = None
+    resume: str | None = None
+    system: str | None = None
+    max_turns: int = 50
+    as_json: bool = False
+    yes: bool = False
+    trust_hints: bool = False
+
+
+class Conversation(NamedTuple):
+    """An agent that is open, and those who tell of it and answer it."""
+
+    agent: Agent
+    report: RunReport
+    keyboard: Keyboard | None
+    stored_id: str | None
+
+
+def run_agent(output: Output, options: RunOptions) -> int:
+    """Run an agent on a prompt; return the exit code. Raises `UsageError`, `ToolbusError`."""
+    # Standard output belongs to the model's text: what handlers print goes elsewhere.
+    with redirect_stdout(sys.stderr):
+        code = asyncio.run(_run(output, options))
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    return code
+
+
+async def _run(output: Output, options: RunOptions) -> int:
+    async with _opened(output, options) as conversation:
+        return await _turn(conversation, options.prompt or "")
+
+
+async def _turn(conversation: Conversation, prompt: str) -> int:
+    """Run on *prompt* until the end or Ctrl-C; return the exit code."""
+    agent, report, keyboard, stored_id = conversation
+    run = asyncio.ensure_future(agent.run(prompt))
+    with _interrupting(run, keyboard):
+        await asyncio.wait({run})
+    if run.cancelled():
+        return INTERRUPTED
+    try:
+        result: RunResult = run.result()
+    except ToolbusError as error:
+        report.failed(str(error))
+        return 1
+    report.end(result, stored_id)
+    return 0 if result.status == "ok" else 1
+
+
+@contextmanager
+def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> Iterator[None]:
+    """Let Ctrl-C answer a question by no, and else cancel *run*."""
+    loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        if keyboard is None or not keyboard.interrupt():
+            run.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+@asynccontextmanager
+async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversation]:
+    """Open all that *options* name, in an order in which nothing runs if something is missing."""
+    direct, side = Output(sys.stderr), SideOutput(sys.stderr)
+    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING)
+    is_interactive = sys.stdin.isatty() and direct.is_terminal
+    keyboard = Keyboard(sys.stdin.fileno(), direct) if is_interactive else None
+    report = (JsonRunReport if options.as_json else RunReport)(output, side)
+    questions = ApprovalPrompt(direct, side, keyboard, report)
+    async with AsyncExitStack() as opened:
+        model = find_model(options.model)
+        opened.push_async_callback(close_model, model)
+        components = find_components(options.tools, options.config)
+        session_id = find_session_id(options.store, options.resume)
+        store = None
+        if options.store is not None:
+            from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
+
+            store = await opened.enter_async_context(SqliteStore(options.store))
+        servers = await open_servers(opened, options.servers, side)
+        asking = [] if options.yes else [AskFirst(() if options.trust_hints else servers)]
+        try:
+            agent = Agent(
+                model,
+                tools=servers,
+                components=[*components, *asking, report],
+                store=store,
+                session_id=session_id,
+                system=options.system,
+                approver=questions.decide,
+                max_turns=options.max_turns,
+            )
+        except RegistrationError as error:
+            raise UsageError(str(error)) from error
+        questions.agent = await opened.enter_async_context(agent)
+        stored_id = None if store is None else agent.scope.session_id
+        report.start(session=stored_id, resumed=session_id is not None, model=model.name)
+        yield Conversation(agent, report, keyboard, stored_id)

@@ -1,0 +1,67 @@
+"""A person at a terminal: a process on a pseudo-terminal, what it shows, and what is typed."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+
+PROGRAM = """
+import fcntl, runpy, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+runpy.run_module("toolbus", run_name="__main__", alter_sys=True)
+"""
+
+
+class Terminal:
+    """`toolbus` with *arguments* on a terminal of its own, which sends it Ctrl-C."""
+
+    def __init__(self, arguments, *, cwd, env):
+        self._ours, theirs = pty.openpty()
+        self.shown = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+            cwd=cwd,
+            env=env,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+    def expect(self, text):
+        """Read until *text* is shown after what was expected before; return what was before it."""
+        while text not in self.shown:
+            if not (piece := self._read()):
+                raise AssertionError(f"{text!r} is not shown, but {self.shown!r}")
+            self.shown += piece
+        before, _, self.shown = self.shown.partition(text)
+        return before
+
+    def type(self, text):
+        """Type *text*; "\\x03" is Ctrl-C, "\\x04" Ctrl-D."""
+        os.write(self._ours, text.encode())
+
+    def end(self):
+        """Return the exit code, and what is shown until then."""
+        while piece := self._read():
+            self.shown += piece
+        return self.process.wait(timeout=30), self.shown
+
+    def _read(self):
+        """Return what is shown next; nothing at the end, which Linux tells by an error."""
+        if not select.select([self._ours], [], [], 30)[0]:
+            raise AssertionError(f"nothing more is shown after {self.shown!r}")
+        try:
+            return os.read(self._ours, 65_536).decode(errors="replace").replace("\r\n", "\n")
+        except OSError:
+            return ""

@@ -1,0 +1,426 @@
+"""The scenarios of `specs/run_command.md`."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.servers.fake_provider import FakeProvider, Reply
+from tests.servers.terminal import Terminal
+
+from toolbus import AssistantMessage, ToolCall
+from toolbus.messages import encode
+from toolbus.store.sqlite import SqliteStore
+
+KEY = "sk-" + "k3y" * 9
+LISTED = Path(__file__).parents[1] / "servers/listed.py"
+QUESTION = "allow shell? [y, n, n and a reason] "
+HANDLERS = """
+import sys
+from toolbus import AgentComponent, Deny, events, guard, on
+
+class Careful(AgentComponent):
+    @on(events.TOOL_CALL_BEFORE, tools=["shell"])
+    def soften(self, ctx):
+        print("printed by a handler")
+        command = "echo soft; " + ctx.value.arguments["command"]
+        return ctx.value.merge_arguments({"command": command})
+
+class Forbidding(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE, tools=["shell"])
+    def forbid(self, ctx):
+        return Deny("no commands here")
+"""
+
+
+def calling(name, _id="c1", **arguments):
+    return AssistantMessage(tool_calls=[ToolCall(id=_id, name=name, arguments=arguments)])
+
+
+@pytest.fixture
+def here(tmp_path):
+    """Return the folder in which commands run, with a file of handlers."""
+    folder = tmp_path / "here"
+    folder.mkdir(exist_ok=True)
+    (folder / "handlers.py").write_text(HANDLERS)
+    return folder
+
+
+@pytest.fixture
+def tape(here):
+    """Return a function that writes answers to a file, and returns the option for that model."""
+
+    def write(*answers, name="tape.jsonl"):
+        messages = [AssistantMessage(content=a) if isinstance(a, str) else a for a in answers]
+        (here / name).write_bytes(b"\n".join(map(encode, messages)))
+        return f"--model=replay:{name}"
+
+    return write
+
+
+@pytest.fixture
+def config(here):
+    """Return a function that writes a configuration of one component of `handlers.py`."""
+
+    def write(component, name="toolbus.toml"):
+        (here / name).write_text(f'[[component]]\nuse = "./handlers.py:{component}"\n')
+        return f"--config={name}"
+
+    return write
+
+
+@pytest.fixture
+def terminal(here, environment):
+    """Return a function that runs `toolbus run` on a terminal."""
+
+    def run(*arguments, **variables):
+        plain = environment | {"NO_COLOR": "1"} | variables
+        return Terminal(["run", *arguments], cwd=here, env=plain)
+
+    return run
+
+
+def stored(path):
+    """Return the sessions of a store, the oldest first, as lists of messages."""
+
+    async def read():
+        async with SqliteStore(path, read_only=True) as store:
+            return [list(await store.read(session.id)) for session in await store.sessions()]
+
+    return asyncio.run(read())
+
+
+def one_line(done, code):
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert KEY not in done.stderr
+    return done.stderr
+
+
+async def test_a_prompt_is_answered_with_tools(here, command):
+    (here / "a.txt").write_text("the file")
+    reading = [("text", "I look."), ("call", "c1", "read_file", '{"path": "a.txt"}')]
+    async with FakeProvider([reading, [("text", "All is well: ä €.")]]) as server:
+        done = await asyncio.to_thread(
+            command,
+            *("run", "what is in it?", "--model=openai:m", "--tools=files", "--system=Be brief."),
+            OPENAI_BASE_URL=f"{server.url}/v1",
+            OPENAI_API_KEY=KEY,
+        )
+
+    assert (done.returncode, done.stdout) == (0, "I look.\nAll is well: ä €.\n")
+    assert '→ read_file {"path":"a.txt"}' in done.stderr
+    assert "✓ read_file: 1 line" in done.stderr
+    assert "tokens: 50 in, 10 from the cache, 14 out" in done.stderr
+    sent = [message["content"] for message in server.requests[1].body["messages"]]
+    assert sent == ["Be brief.", "what is in it?", "I look.", "the file"]
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_a_prompt_comes_from_a_pipe(here, environment, tape):
+    model = tape("Fine.").partition("=")[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "toolbus", "run", "--store=s.db"],
+        cwd=here,
+        env=environment | {"TOOLBUS_MODEL": model},
+        input="Fürs Erste\n".encode(),
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, b"Fine.\n")
+    (messages,) = stored(here / "s.db")
+    assert messages[0].text == "Fürs Erste"
+
+
+def test_programs_read_an_object_a_line(here, command, tape, config):
+    calls = [
+        ToolCall(id="c1", name="read_file", arguments={"path": "handlers.py", "limit": 1}),
+        ToolCall(id="c2", name="shell", arguments={"command": "touch x"}),
+    ]
+    model = tape(AssistantMessage(content="I work.", tool_calls=calls), "Done.")
+
+    done = command("run", "go", model, "--tools=shell,files", "--json", config("Careful"))
+
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = ["start", "text", "call", "call", "question", "result", "result", "text", "end"]
+    assert [line["kind"] for line in lines] == kinds
+    question, end = lines[4], lines[-1]
+    assert question["arguments"] == {"command": "echo soft; touch x"}
+    assert (question["approved"], question["id"]) == (False, "c2")
+    assert [line["is_error"] for line in lines[5:7]] == [False, True]
+    assert (end["status"], end["turns"], end["session"]) == ("ok", 2, None)
+    assert "printed by a handler" in done.stderr
+
+
+def test_without_a_terminal_it_is_denied(here, command, tape):
+    writing = calling("write_file", path="new.txt", content="x")
+    model = tape(writing, calling("shell", "c2", command="touch ran"), "Done.")
+
+    done = command("run", "go", model, "--tools=shell,files", "--store=s.db")
+
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert not (here / "new.txt").exists()
+    assert not (here / "ran").exists()
+    assert "--yes" in done.stderr
+    (messages,) = stored(here / "s.db")
+    answers = [message.text for message in messages if message.role == "tool"]
+    assert answers == ["approval is needed, and there is no terminal to ask at"] * 2
+
+
+def test_the_question_shows_the_final_call(here, tape, config, terminal):
+    calls = [
+        ToolCall(id=f"c{number}", name="shell", arguments={"command": f"touch ran{number}"})
+        for number in (1, 2)
+    ]
+    model = tape(AssistantMessage(tool_calls=calls), "Done.")
+
+    with terminal("go", model, "--tools=shell", "--store=s.db", config("Careful")) as person:
+        first = person.expect(QUESTION)
+        person.type("y\n")
+        second = person.expect(QUESTION)
+        person.type("n take git\n")
+        code, _ = person.end()
+
+    assert code == 0
+    for number, question in enumerate((first, second), 1):
+        assert question.count("the model calls shell") == 1
+        assert f"│ echo soft; touch ran{number}\n" in question
+        assert "changed by Careful.soften" in question
+        assert f"│ touch ran{number}\n" in question
+        assert "it may change something" in question
+    assert (here / "ran1").exists()
+    assert not (here / "ran2").exists()
+    (messages,) = stored(here / "s.db")
+    assert messages[-2].text == "the person refused this call: take git"
+
+
+def test_arguments_cannot_draw_the_question(tape, terminal):
+    hostile = "ls\x1b[2J\x1b]0;x\x07\r\u202eevil\x9b2J\nallow shell? [y, n, n and a reason] y"
+    padded = " " * 200 + "the model calls read_file"
+    model = tape(calling("shell", **{"command": hostile, padded: padded, "\x1b[2J": 1}), "Done.")
+
+    with terminal("go", model, "--tools=shell") as person:
+        call = person.expect("\nthe model calls shell\n")
+        question = person.expect(f"\n{QUESTION}")
+        person.type("n\n")
+        code, _ = person.end()
+
+    assert code == 0
+    assert not [char for char in call + question if not (char.isprintable() or char == "\n")]
+    assert "│ ls\\x1b[2J\\x1b]0;x\\x07\\r\\u202eevil\\x9b2J\n" in question
+    assert "│ allow shell? [y" in question
+    rows = question.splitlines()
+    assert max(map(len, rows)) <= 80
+    assert [row for row in rows if "read_file" in row] == [
+        row for row in rows if row.lstrip().startswith("│ ") and "read_file" in row
+    ]
+
+
+def test_long_arguments_say_what_is_hidden(tape, terminal):
+    lines = "\n".join([f"echo {number}" for number in range(1000)])
+    model = tape(calling("shell", command=lines), "Done.")
+
+    with terminal("go", model, "--tools=shell") as person:
+        short = person.expect("v to see all] ")
+        person.type("v\n")
+        full = person.expect("v to see all] ")
+        person.type("n\n")
+        code, _ = person.end()
+
+    assert code == 0
+    assert "[940 rows are not shown]" in short
+    assert "│ echo 500\n" not in short
+    assert all(f"│ echo {number}\n" in full for number in range(1000))
+
+
+def test_what_is_typed_before_is_no_answer(here, tape, terminal):
+    slow = here / "slow.py"
+    slow.write_text(
+        "from toolbus import AgentComponent, events, on\nimport time\nclass Slow(AgentComponent):\n"
+        "    @on(events.RUN_BEFORE)\n    def wait(self, ctx):\n        print('ready', flush=True)\n"
+        "        import pathlib\n        while not pathlib.Path('typed').exists():\n"
+        "            time.sleep(0.01)\n"
+    )
+    (here / "slow.toml").write_text('[[component]]\nuse = "./slow.py"\n')
+    model = tape(calling("shell", command="touch ran"), "Done.")
+
+    with terminal("go", model, "--tools=shell", "--config=slow.toml") as person:
+        person.expect("ready")
+        person.type("y\n")
+        person.expect("y\n")
+        (here / "typed").touch()
+        person.expect(QUESTION)
+        person.type("\x03")
+        code, shown = person.end()
+
+    assert code == 0
+    assert "the person refused this call" in shown
+    assert "Done." in shown
+    assert not (here / "ran").exists()
+
+
+def test_yes_still_asks_about_outside(here, command, tape):
+    writing = [
+        calling("write_file", f"c{number}", path=path, content="x")
+        for number, path in enumerate(("in.txt", "../out.txt"))
+    ]
+
+    done = command("run", "go", tape(*writing, "Done."), "--tools=files", "--yes")
+
+    assert done.returncode == 0
+    assert (here / "in.txt").exists()
+    assert not (here.parent / "out.txt").exists()
+    assert "✗ write_file: approval is needed" in done.stderr
+
+
+@pytest.mark.full
+def test_hints_of_servers_are_not_believed(here, command, tape):
+    peek = {"name": "peek", "inputSchema": {"type": "object"}}
+    pages = [[peek | {"annotations": {"readOnlyHint": True}}]]
+    result = {"content": [{"type": "text", "text": "seen"}]}
+    (here / "served.json").write_text(json.dumps({"pages": pages, "results": {"peek": result}}))
+    program = "import sys; print('\\x1b[2Jtrouble', file=sys.stderr, flush=True);"
+    program += f"import runpy; runpy.run_path({str(LISTED)!r})"
+    server = f'--mcp={sys.executable} -c "{program}" served.json'
+    model = tape(calling("peek"), "Done.")
+
+    denied = command("run", "go", model, server)
+    allowed = command("run", "go", model, server, "--trust-hints")
+
+    assert "✗ peek: approval is needed" in denied.stderr
+    assert "✓ peek: 1 line" in allowed.stderr
+    assert "trouble" in allowed.stderr
+    assert "\x1b" not in denied.stderr + allowed.stderr
+
+
+def test_an_untrusted_configuration_is_not_in_force(here, command, tape, config):
+    config("Forbidding")
+    model = tape(calling("shell", command="touch ran"), "Done.")
+
+    before = command("run", "go", model, "--tools=shell", "--yes")
+    ran = (here / "ran").exists()
+    (here / "ran").unlink()
+    command("trust")
+    after = command("run", "go", model, "--tools=shell", "--yes")
+
+    assert ran
+    assert "is not trusted, so nothing of it is in force" in before.stderr
+    assert "✗ shell: no commands here" in after.stderr
+    assert not (here / "ran").exists()
+
+
+def test_a_session_is_resumed(here, command, tape):
+    model = tape("Yes.")
+    first = command("run", "one", model, "--store=s.db", "--json")
+    session = json.loads(first.stdout.splitlines()[0])["session"]
+    command("run", "two", model, "--store=s.db")
+
+    command("run", "three", model, "--store=s.db", "--resume")
+    resumed = command("run", "four", model, "--store=s.db", f"--resume={session[:6]}")
+    told = {tuple(m.text for m in messages) for messages in stored(here / "s.db")}
+    for file in here.glob("s.db*"):
+        file.unlink()
+    command("run", "five", model)
+
+    assert told == {("one", "Yes.", "four", "Yes."), ("two", "Yes.", "three", "Yes.")}
+    assert f"session {session}" in resumed.stderr
+    assert not list(here.glob("*.db"))
+
+
+@pytest.mark.full
+def test_an_interrupted_run_is_resumed(here, command, tape, environment, terminal):
+    model = tape(calling("shell", command="touch running; sleep 60"), "Done.")
+    again = tape("I go on.", name="again.jsonl")
+
+    with terminal("go", model, "--tools=shell", "--yes", "--store=a.db") as person:
+        wait_for(here / "running")
+        person.type("\x03")
+        code, shown = person.end()
+    (here / "running").unlink()
+    with terminal("go", model, "--tools=shell", "--yes", "--store=b.db") as person:
+        wait_for(here / "running")
+        os.kill(person.process.pid, signal.SIGKILL)
+
+    assert code == 130
+    assert shown.endswith("toolbus: interrupted\n")
+    for store in ("a.db", "b.db"):
+        done = command("run", "go on", again, f"--store={store}", "--resume")
+        (messages,) = stored(here / store)
+        roles = [message.role for message in messages]
+        assert (done.returncode, done.stdout) == (0, "I go on.\n")
+        assert roles == ["user", "assistant", "tool", "user", "assistant"]
+
+
+def wait_for(path):
+    while not path.exists():
+        time.sleep(0.01)
+
+
+@pytest.mark.full
+def test_what_is_missing_is_named(here, command, tape, environment):
+    model = tape("Done.")
+    without = here / "without"
+    without.mkdir()
+    (without / "openai.py").write_text("raise ImportError('none here')")
+    hidden = f"{without}{os.pathsep}{environment['PYTHONPATH']}"
+    command("run", "go", model, "--store=s.db")
+    cases = {
+        ("run", "go"): "TOOLBUS_MODEL",
+        ("run", model): "which prompt?",
+        ("run", "go", "--model=openai:m"): "OPENAI_API_KEY",
+        ("run", "go", "--model=anthropics:m"): "did you mean 'anthropic'?",
+        ("run", "go", "--model=replay:none.jsonl"): "none.jsonl",
+        ("run", "go", model, "--tools=shel"): "unknown component 'shel'",
+        ("run", "go", model, "--resume"): "--store",
+        ("run", "go", model, "--store=none.db", "--resume"): "none.db",
+        ("run", "go", model, "--store=s.db", "--resume=nobody"): "no session 'nobody'",
+        ("run", "go", model, "--mcp="): "--mcp is empty",
+        ("run", "go", model, "--max-turns=0"): "--max-turns",
+    }
+
+    for words, way_out in cases.items():
+        assert way_out in one_line(command(*words, OPENAI_API_KEY=""), 2)
+    line = one_line(command("run", "go", "--model=openai:m", PYTHONPATH=hidden), 2)
+    assert "[openai]" in line
+
+
+@pytest.mark.full
+async def test_what_fails_ends_with_1(here, command, tape):
+    never = [calling("list_files", f"c{number}") for number in range(3)]
+    model = tape(*never, name="never.jsonl")
+    body = {"error": {"message": f"no, {KEY}", "type": "t"}}
+    for reply, reason in (
+        (Reply(401, body), "HTTP 401"),
+        (Reply(429, body, {"retry-after-ms": "1"}), "HTTP 429"),
+        (Reply(500, body, {"retry-after-ms": "1"}), "HTTP 500"),
+    ):
+        async with FakeProvider(lambda _, reply=reply: reply) as server:
+            done = await asyncio.to_thread(run_at, command, server.url)
+        assert reason in one_line(done, 1)
+
+    assert "onnect" in one_line(await asyncio.to_thread(run_at, command, server.url), 1)
+    done = command("run", "go", model, "--mcp=/bin/true")
+    assert "mcp server" in one_line(done, 1)
+    done = command("run", "go", model, "--tools=files", "--max-turns=2")
+    assert done.returncode == 1
+    assert "no final answer after 2 turns" in done.stderr
+    command("run", "go", tape("Done."), "--store=s.db")
+    async with SqliteStore(here / "s.db") as store:
+        (session,) = await store.sessions()
+        await store.open_session(session.id, "somebody", 600)
+        busy = await asyncio.to_thread(
+            command, "run", "go", tape("Done."), "--store=s.db", "--resume"
+        )
+    assert "session" in one_line(busy, 1)
+
+
+def run_at(command, url):
+    return command(
+        *("run", "go", "--model=openai:m"), OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY=KEY
+    )
