@@ -307,6 +307,95 @@ async def test_blobs_of_other_codecs_are_cleaned(codec):
     assert plain.endswith(end)
 
 
+PASSPHRASE = "Falcon" + letters(5, 9) + "47!"
+ASSIGNED = [
+    'password: str = "{}"',
+    "export DB_PASSWORD={}",
+    "'password' => '{}',",
+    'password = os.getenv("DB_PASSWORD", "{}")',
+    "db:\n  password: {}\n",
+    r'{{"SecretString": "{{\"password\": \"{}\"}}"}}',
+]
+PAIRED = [
+    '{{"name": "DB_PASSWORD", "value": "{}"}}',
+    "- name: DB_PASSWORD\n  value: {}\n",
+    "<property><name>db.password</name><value>{}</value></property>",
+    '<add key="SmtpPassword" value="{}" />',
+    "<password>{}</password>",
+]
+STATED = [
+    "mysql -u root -p{} shop",
+    "sshpass -p {} ssh root@10.0.0.1",
+    "docker login -u ci -p {} registry.example.com",
+    "postgresql+asyncpg://app:{}@db/shop",
+    "Server=db;Uid=sa;Pwd={};",
+    "ALTER USER app IDENTIFIED BY '{}';",
+]
+LINKED = [
+    "https://b.s3.amazonaws.com/a?X-Amz-Expires=60&X-Amz-Signature={}",
+    "https://x.example.com/reset?token={}",
+    "X-Auth-Token: {}",
+    "Set-Cookie: session={}; Path=/",
+]
+TABLES = [
+    " id | login | password\n----+-------+---\n  1 | admin | {}\n(1 row)",
+    "| login | password |\n|---|---|\n| admin | {} |\n",
+    "login,password,size\nadmin,{},3\n",
+]
+SAID = [
+    "The new password for the database is {}, please change it.",
+    "Passwort: {}",
+    "Contraseña: {}",
+    "Mot de passe : {}",
+    "пароль — {}",
+    "密码：{}",
+    "パスワードは {} です",
+    "비밀번호: {}",
+    "كلمة المرور: {}",
+    "पासवर्ड: {}",
+]
+
+
+async def without(secret, shapes):
+    """Return *shapes* around a secret as the model reads them, each in a session of its own."""
+    texts = [shape.format(secret) for shape in shapes]
+    reads = [(await given_by(RedactSecrets(), text))[0].text for text in texts]
+    return [re.sub(r"\[[a-z-]+-1-\w{6}\]", "{}", text) for text in reads]
+
+
+async def test_assignments_of_all_languages_are_read():
+    read = await without(PASSPHRASE, ASSIGNED)
+
+    assert read == [shape.replace("{{", "{").replace("}}", "}") for shape in ASSIGNED]
+
+
+async def test_pairs_and_elements_are_read():
+    structure = {"env": [{"name": "HOST", "value": "db"}, {"name": "DB_PASS", "value": PASSPHRASE}]}
+
+    read = await without(PASSPHRASE, PAIRED)
+    (response,) = await given_by(RedactSecrets(), structure)
+
+    assert read == [shape.replace("{{", "{").replace("}}", "}") for shape in PAIRED]
+    assert response.structured["env"][0] == structure["env"][0]
+    assert response.structured["env"][1]["value"].startswith("[assigned-secret-1")
+
+
+async def test_commands_and_statements_are_read():
+    assert await without(PASSPHRASE, STATED) == STATED
+
+
+async def test_links_headers_and_cookies_are_read():
+    assert await without(letters(6, 40), LINKED) == LINKED
+
+
+async def test_columns_under_a_heading_are_read():
+    assert await without(PASSPHRASE, TABLES) == TABLES
+
+
+async def test_sentences_of_many_languages_are_read():
+    assert await without(PASSPHRASE, SAID) == SAID
+
+
 async def unchanged(*results):
     """Assert that the model reads each of the *results* as it is."""
     responses = await given_by(RedactSecrets(), *results)

@@ -18,6 +18,7 @@ from toolbus.messages import encode
 from toolbus.store.sqlite import SqliteStore
 
 KEY = "sk-" + "k3y" * 9
+READY = "\x1b[0m>"  # The sign before what is typed.
 LISTED = Path(__file__).parents[1] / "servers/listed.py"
 QUESTION = "allow shell? [y, n, n and a reason] "
 HANDLERS = """
@@ -363,7 +364,62 @@ def wait_for(path):
 
 
 @pytest.mark.full
-def test_what_is_missing_is_named(here, command, tape, environment):
+def test_prompts_are_typed_one_by_one(here, tmp_path, tape, terminal):
+    model = tape("First.", "Second.", "Third.")
+    typing = {"PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    with terminal(model, "--store=s.db", **typing) as person:
+        person.expect("Ctrl-D ends")
+        person.expect(READY)
+        person.type("one\x1b\rmore\r")
+        person.expect("First.")
+        person.expect(READY)
+        person.type("two\r")
+        person.expect("Second.")
+        person.expect(READY)
+        person.type("\x04")
+        code, _ = person.end()
+    with terminal(model, "--store=s.db", "--resume", **typing) as person:
+        person.expect(READY)
+        person.type("\x1b[A\r")
+        person.expect("First.")
+        person.expect(READY)
+        person.type("\x04")
+        person.end()
+
+    assert code == 0
+    (messages,) = stored(here / "s.db")
+    said = [message.text for message in messages if message.role == "user"]
+    assert said == ["one\nmore", "two", "two"]
+    assert (tmp_path / "state/toolbus/history").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.full
+def test_ctrl_c_stops_a_turn_only(here, tmp_path, tape, terminal):
+    model = tape(calling("shell", command="touch running; sleep 60"), "I go on.")
+    typing = {"PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    with terminal(model, "--tools=shell", "--yes", "--store=s.db", **typing) as person:
+        person.expect(READY)
+        person.type("go\r")
+        wait_for(here / "running")
+        person.type("\x03")
+        person.expect("stopped")
+        person.expect(READY)
+        person.type("go on\r")
+        person.expect("I go on.")
+        person.expect(READY)
+        person.type("\x04")
+        code, _ = person.end()
+
+    assert code == 0
+    (messages,) = stored(here / "s.db")
+    roles = [message.role for message in messages]
+    assert roles == ["user", "assistant", "tool", "user", "assistant"]
+
+
+@pytest.mark.full
+def test_what_is_missing_is_named(here, command, tape, environment, terminal):
     model = tape("Done.")
     without = here / "without"
     without.mkdir()
@@ -388,6 +444,11 @@ def test_what_is_missing_is_named(here, command, tape, environment):
         assert way_out in one_line(command(*words, OPENAI_API_KEY=""), 2)
     line = one_line(command("run", "go", "--model=openai:m", PYTHONPATH=hidden), 2)
     assert "[openai]" in line
+    (without / "prompt_toolkit.py").write_text("raise ImportError('none here')")
+    with terminal(model, PYTHONPATH=hidden) as person:
+        code, shown = person.end()
+    assert (code, shown.count("\n")) == (2, 1)
+    assert "[run]" in shown
 
 
 @pytest.mark.full

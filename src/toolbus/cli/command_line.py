@@ -13,6 +13,7 @@ from toolbus.settings.hints import nearest
 from toolbus.terminal.files import worded
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
+from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,11 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # That is how argparse ends, after help and after wrong use.
         code = stop.code if isinstance(stop.code, int) else 0
     except (UsageError, LoadError, WrongPathError) as error:
-        Output(sys.stderr).write(f"toolbus: {error}\n")
+        Output(sys.stderr).write(f"toolbus: {sanitize(str(error))}\n")
         code = 2
     except (ToolbusError, OSError) as error:
         reason = worded(error) if isinstance(error, OSError) else error
-        Output(sys.stderr).write(f"toolbus: {reason}\n")
+        Output(sys.stderr).write(f"toolbus: {sanitize(str(reason))}\n")
         code = 1
     except KeyboardInterrupt:
         Output(sys.stderr).write("\ntoolbus: interrupted\n")

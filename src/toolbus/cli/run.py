@@ -21,13 +21,16 @@ examples:
   toolbus run "what is in this folder?" --model anthropic:NAME --tools files
   toolbus run "make the tests pass" --tools shell,files --store s.db
   toolbus run "and now the docs" --tools files --store s.db --resume
+  toolbus run --tools shell,files --store s.db      type prompts
   git diff | toolbus run --model openai:NAME --system "Review this."
   toolbus run "what changed?" --mcp "npx -y @scope/server ." --json | jq
 
 A model is anthropic:NAME, openai:NAME or openai-responses:NAME, with the key
 in ANTHROPIC_API_KEY or OPENAI_API_KEY (and *_BASE_URL for another server), or
 replay:FILE, the answers of a session in a file of JSON lines. Without --model
-it is that of TOOLBUS_MODEL. Without a prompt it is read from standard input.
+it is that of TOOLBUS_MODEL. Without a prompt it is read from a pipe; at a
+terminal you type prompts, with a history (extra "run"): Alt-Enter begins a
+line, Ctrl-C stops the model and keeps the session, Ctrl-D ends.
 
 Each call of a tool that is not known to only read is asked about: y, n, or n
 and a reason that the model reads; Ctrl-C means no. Without a terminal it is
@@ -69,8 +72,11 @@ def command() -> Command:
             yes=parsed.yes,
             trust_hints=parsed.trust_hints,
         )
-        if not options.prompt:
+        is_typed = options.prompt is None and sys.stdin.isatty() and sys.stderr.isatty()
+        if not (options.prompt or is_typed):
             parser.error("which prompt? give one in quotes, or on standard input")
+        if is_typed and parsed.json:
+            parser.error("--json needs the prompt, in quotes or on standard input")
         return run_agent(output, options)
 
     return parser, run
@@ -115,10 +121,10 @@ def _add_options(parser: Parser) -> None:
     )
 
 
-def _prompt(text: str | None) -> str:
-    """Return the prompt, which a pipe gives if the command line does not."""
+def _prompt(text: str | None) -> str | None:
+    """Return the prompt, which a pipe gives if the command line does not; None at a terminal."""
     if text is not None:
         return text.strip()
     if sys.stdin is None or sys.stdin.isatty():
-        return ""
+        return None
     return sys.stdin.buffer.read().decode(errors="replace").strip()

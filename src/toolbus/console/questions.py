@@ -62,7 +62,8 @@ class AskFirst(AgentComponent):
 class ApprovalPrompt:
     """Puts questions to the person at *keyboard*; without one, each is answered by a refusal.
 
-    They are written to *output*, and what others write to *side* waits meanwhile.
+    They are written to *output*, and what others write to *side* waits meanwhile. What only the
+    tool gets, such as a secret in place of its placeholder, is put in after the question.
     """
 
     def __init__(

@@ -19,6 +19,7 @@ from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.models.protocol import close_model
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
+from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import RunResult
 
 INTERRUPTED = 130
+_KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
 
 
 class RunOptions(NamedTuple):
-    """What `toolbus run` is asked for; *resume* is "" for the latest session of the store."""
+    """What `toolbus run` is asked for; *resume* is "" for the latest session of the store.
+
+    Without a *prompt* the person types prompts.
+    """
 
     prompt: str | None
     model: str
@@ -50,8 +55,10 @@ class Conversation(NamedTuple):
 
     agent: Agent
     report: RunReport
+    side: SideOutput
     keyboard: Keyboard | None
     stored_id: str | None
+    model_name: str
 
 
 def run_agent(output: Output, options: RunOptions) -> int:
@@ -66,12 +73,32 @@ def run_agent(output: Output, options: RunOptions) -> int:
 
 async def _run(output: Output, options: RunOptions) -> int:
     async with _opened(output, options) as conversation:
-        return await _turn(conversation, options.prompt or "")
+        if options.prompt is not None:
+            return await _turn(conversation, options.prompt)
+        await _converse(conversation)
+        return 0
+
+
+async def _converse(conversation: Conversation) -> None:
+    """Run on each prompt that the person types, until Ctrl-D; Ctrl-C stops a run and no more."""
+    try:
+        from toolbus.console.line_editor import LineEditor  # noqa: PLC0415 - it needs an extra
+    except ImportError as error:
+        raise UsageError(f"{error}; or give the prompt in quotes") from error
+    editor, side = LineEditor(), conversation.side
+    side.write(f"model {sanitize(conversation.model_name)}; {_KEYS}\n")
+    while True:
+        with side.held():
+            prompt = await editor.read()
+        if prompt is None:
+            return
+        if prompt and await _turn(conversation, prompt) == INTERRUPTED:
+            side.write("stopped; the session goes on with your next prompt\n")
 
 
 async def _turn(conversation: Conversation, prompt: str) -> int:
     """Run on *prompt* until the end or Ctrl-C; return the exit code."""
-    agent, report, keyboard, stored_id = conversation
+    agent, report, _, keyboard, stored_id, _ = conversation
     run = asyncio.ensure_future(agent.run(prompt))
     with _interrupting(run, keyboard):
         await asyncio.wait({run})
@@ -139,4 +166,4 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         questions.agent = await opened.enter_async_context(agent)
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)
-        yield Conversation(agent, report, keyboard, stored_id)
+        yield Conversation(agent, report, side, keyboard, stored_id, model.name)

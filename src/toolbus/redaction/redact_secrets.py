@@ -35,11 +35,14 @@ tool that runs commands, code or scripts, unless the entry says `i_know = true`.
 
 How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
 `toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there): formats that
-those lack, and values that are assigned to a name. The last words of the name say whether that is a
-password, a token, a key, or only about one (`token_url`, `secret_id`, `primary_key`); the value
-must look random, or, beside a password's name, as people choose them. What is found so is assumed:
-it is replaced where it stands and not searched for elsewhere, until the vault has given it to a
-tool. Of more than 200 in one result the rest share a placeholder, which no tool gets a value for.
+those lack, and values that stand where a secret is said to: assigned to a name, in a pair or an
+element, as a command's flag, in an address, SQL, a link, a cookie, a table under such a heading, or
+a sentence in one of the languages that most people write. The last words of the name say whether
+that is a password, a token, a key, or only about one (`token_url`, `secret_id`, `primary_key`); the
+value must look random, or, beside a password's name, as people choose them. What is found so is
+assumed: it is replaced where it stands and not searched for elsewhere, until the vault has given it
+to a tool. Of more than 200 in one result the rest share a placeholder, which no tool gets a value
+for.
 `benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
 
 What is not examined does not pass. A result that is too large, holds more than 200 different known
@@ -47,9 +50,9 @@ secrets or takes too long is withheld, with the reason; so is one when the engin
 
 Its limits:
 
-- A secret of no known format that stands alone, such as a password in a sentence, is not found; a
-  password of letters alone, such as letmein, not even beside its name. Of published examples of
-  vendors that no list of ours names, 28 % were missed.
+- A secret of no known format that stands alone is not found, nor is a passphrase of words, nor are
+  rows of a dump that names no columns; a password of letters alone, such as letmein, not even
+  beside its name. Of published examples of vendors that no list of ours names, 28 % were missed.
 - Pictures (but SVG), sounds, and blobs that are no text in UTF-8, UTF-16 or one byte a letter are
   not looked into, nor are archives and ciphers.
 - Base64 is read where it is a text, one level deep; otherwise only secrets that were found once are

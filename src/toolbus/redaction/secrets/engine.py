@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.redaction.secrets.candidates import Candidates
 from toolbus.redaction.secrets.expressions import check_installed
+from toolbus.redaction.secrets.readers import READERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,19 +80,24 @@ class _Search:
         self._group = groups[rule.group] if isinstance(rule.group, str) else rule.group
         if self._group is None:
             self._group = groups.get("value")
+        self._reader = READERS[rule.reader] if rule.reader else None
         self._groups = [group for group in range(1, expression.groups + 1) if group != self._name]
 
-    def hits(self, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit]:
+    def hits(self, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit | None]:
         """Give what begins in *data* between the first two bytes of *window*, up to the third."""
         begin, end, reach = window
         for match in self._expression.finditer(data, begin, reach):
             # The next window has it whole.
             if match.start() >= end:
                 break
-            start, stop = self._secret(match)
-            if start < stop:
-                name = match.span(self._name) if self._name else None
-                yield Hit(start, stop, self._number, self._rule, name)
+            name = match.span(self._name) if self._name else None
+            if self._reader is not None and name is not None:
+                for span in self._reader(data, name, match.end()):
+                    yield span and Hit(*span, self._number, self._rule, name)
+            else:
+                start, stop = self._secret(match)
+                if start < stop:
+                    yield Hit(start, stop, self._number, self._rule, name)
 
     def _secret(self, match: Any) -> tuple[int, int]:
         """Return where the secret is in *match*: in its group, or the first that holds any."""

@@ -40,15 +40,22 @@ def compiled(pattern: str) -> re2._Regexp:
 
 
 class ExpressionSet:
-    """Expressions that are looked for in one pass: of each it tells whether it is in a text."""
+    """Expressions that are looked for in one pass: of each it tells whether it is in a text.
 
-    def __init__(self, patterns: Iterable[str], *, literal: bool = False) -> None:
-        self._set = re2.Set.SearchSet(_options(_MEMORY_OF_SETS, literal=literal))
+    *literal* ones are words; *anchored* ones stand at its begin.
+    """
+
+    def __init__(
+        self, patterns: Iterable[str], *, literal: bool = False, anchored: bool = False
+    ) -> None:
+        options = _options(_MEMORY_OF_SETS, literal=literal)
+        self._set = re2.Set.MatchSet(options) if anchored else re2.Set.SearchSet(options)
         self._size = 0
         for pattern in patterns:
             self._set.Add(pattern)
             self._size += 1
-        self._set.Add(_PROOF.decode() if literal else re2.escape(_PROOF.decode()))
+        proof = _PROOF.decode() if literal else re2.escape(_PROOF.decode())
+        self._set.Add(f"(?s).*{proof}" if anchored else proof)
         self._set.Compile()
 
     def match(self, data: bytes) -> Sequence[int]:

@@ -13,12 +13,12 @@ _LEAST, _LEAST_LOOSE = 2.0, 2.5
 _JUDGED = 16
 _TELLING = 8
 _SHORTEST_CHOSEN = 6
-_RANDOM = {NameKind.PASSWORD: 8, NameKind.SECRET: 8, NameKind.KEY: 12}
+_RANDOM = {NameKind.CERTAIN: 8, NameKind.PASSWORD: 8, NameKind.SECRET: 8, NameKind.KEY: 12}
 """Letters and digits that must look random beside a name of each kind."""
 
 _STAND_IN = re.compile(
     r"""(?ix)
-      ^ [<{\[] | [>}] $ | \$ [({] | ^ % (?: [sdr] \b | \( ) | % \w+ %   # a template, a gap
+      ^ [<{\[] | [>}] $ | \$ [({] | ^ % (?: [sdr] \b | \( ) | % [a-z_]\w{2,} %   # a template, a gap
     | ^ \$ (?-i: (?! [A-Z][a-z]+ \d{2} ) )      # a variable, and not `$Summer2019`
     | (?: public | private | secret ) _? key   # what a program calls a key
     | EXAMPLE | placeholder | change[_-]?(?:me|this|it) | redacted | dummy | ^ (?: your | my ) [_-]
@@ -37,6 +37,7 @@ _OTHER = re.compile(
     r"""(?ix)
       (?: sha-?\d+ | md5 | blake2[bs] | h1 )[-_:=] .+     # a digest that says so
     | arn: .+
+    | (?: vault | @Microsoft\.KeyVault | secretsmanager | ssm | sops | op ) [:(] .+   # where it is
     | [a-z][a-z0-9+.-]{1,24} :/ [^@]+                    # an address without credentials
     | (?: projects | organizations | folders | subscriptions | resourcegroups ) / .+
     | \d{4}-\d\d-\d\d (?: [t ]\d\d:?\d\d .{0,24} )?       # a time, as in ISO 8601
@@ -108,6 +109,8 @@ def is_assigned_secret(value: str, kind: NameKind) -> bool:
     """Tell whether *value* can be a secret beside a name of *kind*."""
     if not is_plausible(value, loose=False) or is_of_manual(value):
         return False
+    if kind is NameKind.CERTAIN and len(value) >= _SHORTEST_CHOSEN:
+        return not (_is_path(value) or _is_something_else(value)) or _looks_random(value, kind)
     if _UUID.fullmatch(value):
         return kind is not NameKind.KEY
     if kind is NameKind.PASSWORD and _looks_chosen(value):

@@ -12,7 +12,8 @@ PASSWORDS = _words(
     password passwd passw passwrd pwd pw pass passphrase passcode psk userpass passwort kennwort
     contrasena senha motdepasse mdp parola wachtwoord haslo sifre losenord adgangskode passord
     salasana heslo jelszo katasandi пароль 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호
-    पासवर्ड পাসওয়ার্ড پاسورڈ
+    पासवर्ड পাসওয়ার্ড پاسورڈ passe clave sandi khau
+    κωδικος סיסמה รหัสผ่าน المرور السر
     """
 )
 """What a password is called in the languages that most people write, without accents."""

@@ -39,6 +39,9 @@ _FOREIGN_END = tuple([word for word in PASSWORDS | SECRETS if not word.isascii()
 class NameKind(Enum):
     """What a value may look like, to be taken for a secret beside such a name."""
 
+    CERTAIN = "certain"
+    """As it likes: no name, but the flag of a command says that it is a password."""
+
     PASSWORD = "password"  # noqa: S105 - a kind of name
     """As people choose it, a UUID, or random."""
     SECRET = "secret"  # noqa: S105 - a kind of name

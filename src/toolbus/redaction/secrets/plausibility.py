@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _QUOTES = b"\"'`"
 _OPENING = 8
+_COMMA = re.compile(rb"""[\\"'`\s]*,[\\"'`\sburf@$]*""")
+# `NAME:` at the end of a line, and a value in the next one.
+_NEXT_LINE = re.compile(rb"""["'`)\]]{0,3}[ \t]*[:=>]{0,2}\s*["'`]?""")
 _CACHED = 1_024
 _LONGEST_LINE = 256
 # `sha256=x9_…`: a part of it may look like anything.
@@ -51,11 +54,13 @@ class Judge:
 def _kind(data: bytes, hit: Hit) -> NameKind | None:
     """Return of what kind the value of *hit* is, by its name and what stands between the two."""
     start, end = hit.name or (0, 0)
-    between = data[end : hit.start]
-    if b"\n" in between and not _is_deeper(data, start, hit.start):
+    is_next_line = b"\n" in data[end : hit.start] and _NEXT_LINE.fullmatch(data, end, hit.start)
+    if is_next_line and not _is_deeper(data, start, hit.start):
         return None
     kind = name_kind(name_at(data, start, end))
-    return _kind_in_list(data, hit, kind) if kind is not None and b"," in between else kind
+    if kind is not None and _COMMA.fullmatch(data, end, hit.start):
+        return _kind_in_list(data, hit, kind)
+    return kind
 
 
 def _is_deeper(data: bytes, name: int, value: int) -> bool:
@@ -81,6 +86,8 @@ def _kind_in_list(data: bytes, hit: Hit, kind: NameKind) -> NameKind | None:
     if hit.name is None or data[hit.start - 1] not in _QUOTES:
         return None
     first = name_start(data, hit.name[0])
+    if data.startswith(b"-", first):
+        return kind  # A flag and its value, as in a list of arguments.
     before = data[max(0, first - _OPENING) : first].rstrip()
     is_first_argument = before[-1:] in _QUOTES and before[:-1].rstrip().endswith(b"(")
     return kind if is_first_argument else NameKind.KEY

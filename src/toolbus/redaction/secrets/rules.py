@@ -28,9 +28,9 @@ class Rule(Struct, frozen=True):
     what stands around a value, so the value itself is judged more strictly, and only *assumed* to
     be a secret. If its pattern has a group `name`, that is the name which the value is assigned to,
     or the end of it, from a word on that tells: `names` judges it, so the pattern may be broad.
-    Without a name the *kind* of the value is that of the rule. A *keyed* one goes by a vendor's
-    name and is strict for the rest, so its value is known, if any of it looks random. A *foreign*
-    one is a user's.
+    Without a name the *kind* of the value is that of the rule. With a *reader*, one of `READERS`,
+    the values stand behind the match. A *keyed* one goes by a vendor's name and is strict for the
+    rest, so its value is known, if any of it looks random. A *foreign* one is a user's.
 
     One of the *keywords*, in lower case, stands in whatever it matches, in any case: where none
     does, it is not looked for. With none of them it always is.
@@ -41,6 +41,7 @@ class Rule(Struct, frozen=True):
     group: int | str | None = None
     loose: bool = False
     kind: NameKind | None = None
+    reader: str | None = None
     keyed: bool = False
     keywords: tuple[str, ...] = ()
     foreign: bool = False

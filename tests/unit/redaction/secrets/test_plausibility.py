@@ -49,7 +49,7 @@ def test_what_stands_around_a_value_shows_that_it_is_none(text):
     [
         (
             "define('DB_PASSWORD', 'Summer2019!');",
-            "define('DB_PASSWORD', '[assigned-password-1]');",
+            "define('DB_PASSWORD', '[assigned-secret-1]');",
         ),
         (f"token:\n  {TOKEN}", "token:\n  [assigned-secret-1]"),
         ("curl -u deploy:Summer2019! https://x", "curl -u deploy:[curl-auth-user-1] https://x"),

@@ -209,8 +209,8 @@ def test_an_expression_holds_every_base64_alignment():
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("mysql --password=Tr0ub4dor3 -u root", "mysql --password=[assigned-password-1] -u root"),
-        ('{"password":"P@ssw0rd2024!"}', '{"password":"[assigned-password-1]"}'),
+        ("mysql --password=Tr0ub4dor3 -u root", "mysql --password=[assigned-secret-1] -u root"),
+        ('{"password":"P@ssw0rd2024!"}', '{"password":"[assigned-secret-1]"}'),
         ("Authorization: Custom abc.def-123", "Authorization: Custom [authorization-header-1]"),
         ("password: str = Field(min_length=8)", None),
         ('password = os.environ["DB_PASSWORD_1"]', None),

@@ -1,0 +1,110 @@
+"""Values that stand behind the name of a secret, in all shapes that agents meet.
+
+There are dozens of them. So names are sought in one pass, `names` judges each, and the shapes are
+tried only behind those that a secret may have.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from toolbus.redaction.secrets.builtin.assignments import ASSIGNMENTS, FLAGS, SPECIAL
+from toolbus.redaction.secrets.builtin.grammar import NamedShape
+from toolbus.redaction.secrets.builtin.pairs import PAIRS
+from toolbus.redaction.secrets.builtin.prose import SENTENCES
+from toolbus.redaction.secrets.columns import table_values
+from toolbus.redaction.secrets.expressions import ExpressionSet, compiled
+from toolbus.redaction.secrets.names import name_at, name_kind
+from toolbus.redaction.secrets.placeholders import placeholders_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.redaction.secrets.columns import Span
+
+_REACH, _LONG_REACH = 1_024, 8_192
+"""Bytes behind a name in which shapes are told apart, and those that one may have."""
+
+_BEFORE = 80
+# In a name of a resource, as AWS writes them, "secret" is a type.
+_RESOURCE = rb"\barn:[\w:*/-]*\Z"
+# Nothing but short words up to the end of the line, and not too many: most names stand so.
+_WORDS = re.compile(
+    rb"(?:(?:[ \t.:=,;()/-]+[A-Za-z]{1,7}){1,24}[ \t.:,;()]*\r?\n|\r?\n(?:[^ \t\r\n]|\Z))"
+)
+# What parts the cells of a heading, behind a name or, if that is the last one, before it.
+_CELL = re.compile(rb"""["'`*)]{0,3}(?:[ \t]*(?:[|,;\t]|\xe2\x94\x82)|  )""")
+_LAST_CELL = re.compile(rb"""["'`*)]{0,3}[ \t]*\r?\n""")
+_EARLIER_CELL = re.compile(rb"[|,;\t]|\xe2\x94\x82|\S  ")
+
+
+def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None]:
+    """Give the value that belongs to *name*, or the values below it, if it can be a secret's."""
+    start, stop = name
+    while stop > start and data[stop - 1] in b".-":
+        stop -= 1
+    is_among_words = bool(_WORDS.match(data, stop))
+    is_heading = _is_heading(data, start, stop)
+    if is_among_words and not is_heading:
+        return
+    whole = name_at(data, start, stop)
+    if name_kind(whole) is None or placeholders_in(f"[{whole}]"):
+        return
+    span = None if is_among_words else _assigned(data, whole, (start, stop))
+    if span is not None:
+        yield span
+    if is_heading:
+        yield from table_values(data, (start, stop), stop)
+
+
+def _is_heading(data: bytes, start: int, stop: int) -> bool:
+    """Tell whether the name between *start* and *stop* may be one of several in a line."""
+    if _CELL.match(data, stop):
+        return True
+    if not _LAST_CELL.match(data, stop):
+        return False
+    return bool(_EARLIER_CELL.search(data, data.rfind(b"\n", 0, start) + 1, start))
+
+
+def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
+    """Return where the value stands behind *name*, of which *whole* is the text from its begin."""
+    start, stop = name
+    first = stop - len(whole.encode())
+    for shape in _shapes_at(data, stop):
+        if shape.name and not re.match(shape.name, whole):
+            continue
+        span = _value(shape, data, stop)
+        if span is not None and _stands_behind(shape.before, data, first):
+            return None if _stands_behind(_RESOURCE, data, start) else span
+    return None
+
+
+def _shapes_at(data: bytes, position: int) -> Iterator[NamedShape]:
+    """Give the shapes that may stand at *position*, the likely ones first."""
+    shapes, together = _shapes()
+    for index in sorted(together.match(data[position : position + _REACH])):
+        yield shapes[index]
+
+
+def _value(shape: NamedShape, data: bytes, position: int) -> Span | None:
+    """Return where the value is, if *shape* stands at *position*."""
+    expression = compiled(shape.behind)
+    match = expression.match(data, position, min(len(data), position + _LONG_REACH))
+    if match is None:
+        return None
+    spans: list[Span] = [match.span(group) for group in range(1, expression.groups + 1)]
+    return next((span for span in spans if span[0] < span[1]), None)
+
+
+def _stands_behind(pattern: bytes, data: bytes, position: int) -> bool:
+    return not pattern or bool(re.search(pattern, data[max(0, position - _BEFORE) : position]))
+
+
+@cache
+def _shapes() -> tuple[tuple[NamedShape, ...], ExpressionSet]:
+    """Return all shapes, and what tells which of them may stand somewhere."""
+    usual = [NamedShape(f"(?i){behind}") for behind in (*PAIRS, *ASSIGNMENTS, *SENTENCES)]
+    shapes = (*SPECIAL, *usual, FLAGS)
+    return shapes, ExpressionSet([shape.behind for shape in shapes], anchored=True)
