@@ -791,5 +791,6 @@ async def calls_of(count):
 async def test_a_piece_is_looked_at_once():
     _, few, some, many = [await calls_of(count) for count in (10, 100, 200, 1_000)]
 
-    # A few more come from the garbage collector.
-    assert round((many - some) / 800) == round((some - few) / 100) <= 20
+    # Some more come now and then, from the garbage collector.
+    assert abs((many - some) / 800 - (some - few) / 100) <= 1
+    assert (many - some) / 800 <= 20

@@ -45,7 +45,7 @@ class Release:
     def __init__(self, bus: EventBus, scope: Scope, show: Callable[[ModelDelta], None]) -> None:
         self._bus, self._scope, self._show = bus, scope, show
         self._shown: dict[tuple[str, int], list[str]] = {}
-        self._handlers: tuple[Binding, ...] = ()
+        self._version: object = None
         self._disabled: tuple[AgentComponent, ...] = ()
         self._windowed: tuple[Binding, ...] = ()
         self._increments, self._texts = Increments(bus, scope), dict[str, str]()
@@ -159,10 +159,12 @@ class Release:
         """Hold from here on, if somebody may change or refuse the answer."""
         if self._held:
             return
-        handlers = self._bus.addressed(MESSAGE_APPEND_BEFORE, self._scope)
-        if handlers is self._handlers and not any(owner.enabled for owner in self._disabled):
+        version = self._bus.version(MESSAGE_APPEND_BEFORE)
+        is_awake = self._disabled and any(owner.enabled for owner in self._disabled)
+        if version is self._version and not is_awake:
             return
-        self._handlers = handlers
+        self._version = version
+        handlers = self._bus.addressed(MESSAGE_APPEND_BEFORE, self._scope)
         concerned = [binding for binding in handlers if _concerns_answers(binding)]
         owners = {binding: _component_of(binding) for binding in concerned}
         disabled = [owner for owner in owners.values() if owner is not None and not owner.enabled]
