@@ -13,8 +13,9 @@ import pytest
 from tests.servers.fake_provider import FakeProvider, Reply
 from tests.servers.terminal import Terminal
 
-from toolbus import AssistantMessage, ToolCall
+from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.messages import encode
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 KEY = "sk-" + "k3y" * 9
@@ -179,16 +180,22 @@ def test_the_question_shows_the_final_call(here, tape, config, terminal):
         ToolCall(id=f"c{number}", name="shell", arguments={"command": f"touch ran{number}"})
         for number in (1, 2)
     ]
-    model = tape(AssistantMessage(tool_calls=calls), "Done.")
+    listing = ToolCall(id="c0", name="list_files", arguments={})
+    model = tape(AssistantMessage(tool_calls=[listing, *calls]), "Done.")
 
-    with terminal("go", model, "--tools=shell", "--store=s.db", config("Careful")) as person:
+    with terminal("go", model, "--tools=shell,files", "--store=s.db", config("Careful")) as person:
         first = person.expect(QUESTION)
+        while not [m for messages in stored(here / "s.db") for m in messages if m.role == "tool"]:
+            time.sleep(0.01)
         person.type("y\n")
+        between = person.expect("y\n")
         second = person.expect(QUESTION)
         person.type("n take git\n")
         code, _ = person.end()
 
     assert code == 0
+    # What came from the first call meanwhile did not stand between the question and its answer.
+    assert between == ""
     for number, question in enumerate((first, second), 1):
         assert question.count("the model calls shell") == 1
         assert f"│ echo soft; touch ran{number}\n" in question
@@ -251,7 +258,8 @@ def test_what_is_typed_before_is_no_answer(here, tape, terminal):
         "            time.sleep(0.01)\n"
     )
     (here / "slow.toml").write_text('[[component]]\nuse = "./slow.py"\n')
-    model = tape(calling("shell", command="touch ran"), "Done.")
+    calls = [calling("shell", f"c{number}", command="touch ran") for number in (1, 2)]
+    model = tape(*calls, "Done.")
 
     with terminal("go", model, "--tools=shell", "--config=slow.toml") as person:
         person.expect("ready")
@@ -259,10 +267,13 @@ def test_what_is_typed_before_is_no_answer(here, tape, terminal):
         person.expect("y\n")
         (here / "typed").touch()
         person.expect(QUESTION)
+        person.type("n later\n")
+        first = person.expect(QUESTION)
         person.type("\x03")
         code, shown = person.end()
 
     assert code == 0
+    assert "the person refused this call: later" in first
     assert "the person refused this call" in shown
     assert "Done." in shown
     assert not (here / "ran").exists()
@@ -318,15 +329,24 @@ def test_an_untrusted_configuration_is_not_in_force(here, command, tape, config)
     assert not (here / "ran").exists()
 
 
+async def write_below(path):
+    """Write to a session of a sub-agent, as the latest."""
+    async with SqliteStore(path) as store:
+        message = UserMessage(id="u", content="for a sub-agent")
+        await store.append("another/c1/x", Stored(message=message))
+
+
 def test_a_session_is_resumed(here, command, tape):
     model = tape("Yes.")
     first = command("run", "one", model, "--store=s.db", "--json")
     session = json.loads(first.stdout.splitlines()[0])["session"]
     command("run", "two", model, "--store=s.db")
+    asyncio.run(write_below(here / "s.db"))
 
     command("run", "three", model, "--store=s.db", "--resume")
     resumed = command("run", "four", model, "--store=s.db", f"--resume={session[:6]}")
     told = {tuple(m.text for m in messages) for messages in stored(here / "s.db")}
+    told.remove(("for a sub-agent",))
     for file in here.glob("s.db*"):
         file.unlink()
     command("run", "five", model)
