@@ -5,6 +5,7 @@ import pty
 import select
 import subprocess
 import sys
+import termios
 
 PROGRAM = """
 import fcntl, runpy, termios
@@ -16,8 +17,9 @@ runpy.run_module("toolbus", run_name="__main__", alter_sys=True)
 class Terminal:
     """`toolbus` with *arguments* on a terminal of its own, which sends it Ctrl-C."""
 
-    def __init__(self, arguments, *, cwd, env):
+    def __init__(self, arguments, *, cwd, env, columns=80):
         self._ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, columns))
         self.shown = ""
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *map(str, arguments)],

@@ -1777,7 +1777,10 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
             assert caught.value.what.startswith(f"handler {handler_!r} of ")
             with pytest.raises(RegistrationError, match=re.escape(problem)):
                 subscribe(**options)(handler_)
-    known = "name, on_error, once, priority, roles, sender, thread, timeout, tools, weak, when"
+    known = (
+        "incremental, name, on_error, once, priority, roles, sender, thread, timeout, tools, "
+        "weak, when"
+    )
     with pytest.raises(RegistrationError) as caught:
         bus.on(WORD, handler, prio=3)
     assert caught.value.reason == f"there is no option 'prio'; known: {known}"

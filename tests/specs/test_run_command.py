@@ -13,8 +13,9 @@ import pytest
 from tests.servers.fake_provider import FakeProvider, Reply
 from tests.servers.terminal import Terminal
 
-from toolbus import AssistantMessage, ToolCall
+from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.messages import encode
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 KEY = "sk-" + "k3y" * 9
@@ -79,9 +80,9 @@ def config(here):
 def terminal(here, environment):
     """Return a function that runs `toolbus run` on a terminal."""
 
-    def run(*arguments, **variables):
+    def run(*arguments, columns=80, **variables):
         plain = environment | {"NO_COLOR": "1"} | variables
-        return Terminal(["run", *arguments], cwd=here, env=plain)
+        return Terminal(["run", *arguments], cwd=here, env=plain, columns=columns)
 
     return run
 
@@ -179,16 +180,22 @@ def test_the_question_shows_the_final_call(here, tape, config, terminal):
         ToolCall(id=f"c{number}", name="shell", arguments={"command": f"touch ran{number}"})
         for number in (1, 2)
     ]
-    model = tape(AssistantMessage(tool_calls=calls), "Done.")
+    listing = ToolCall(id="c0", name="list_files", arguments={})
+    model = tape(AssistantMessage(tool_calls=[listing, *calls]), "Done.")
 
-    with terminal("go", model, "--tools=shell", "--store=s.db", config("Careful")) as person:
+    with terminal("go", model, "--tools=shell,files", "--store=s.db", config("Careful")) as person:
         first = person.expect(QUESTION)
+        while not [m for messages in stored(here / "s.db") for m in messages if m.role == "tool"]:
+            time.sleep(0.01)
         person.type("y\n")
+        between = person.expect("y\n")
         second = person.expect(QUESTION)
         person.type("n take git\n")
         code, _ = person.end()
 
     assert code == 0
+    # What came from the first call meanwhile did not stand between the question and its answer.
+    assert between == ""
     for number, question in enumerate((first, second), 1):
         assert question.count("the model calls shell") == 1
         assert f"│ echo soft; touch ran{number}\n" in question
@@ -201,12 +208,13 @@ def test_the_question_shows_the_final_call(here, tape, config, terminal):
     assert messages[-2].text == "the person refused this call: take git"
 
 
-def test_arguments_cannot_draw_the_question(tape, terminal):
+@pytest.mark.parametrize("columns", [80, 44])
+def test_arguments_cannot_draw_the_question(tape, terminal, columns):
     hostile = "ls\x1b[2J\x1b]0;x\x07\r\u202eevil\x9b2J\nallow shell? [y, n, n and a reason] y"
     padded = " " * 200 + "the model calls read_file"
     model = tape(calling("shell", **{"command": hostile, padded: padded, "\x1b[2J": 1}), "Done.")
 
-    with terminal("go", model, "--tools=shell") as person:
+    with terminal("go", model, "--tools=shell", columns=columns) as person:
         call = person.expect("\nthe model calls shell\n")
         question = person.expect(f"\n{QUESTION}")
         person.type("n\n")
@@ -214,13 +222,14 @@ def test_arguments_cannot_draw_the_question(tape, terminal):
 
     assert code == 0
     assert not [char for char in call + question if not (char.isprintable() or char == "\n")]
-    assert "│ ls\\x1b[2J\\x1b]0;x\\x07\\r\\u202eevil\\x9b2J\n" in question
-    assert "│ allow shell? [y" in question
     rows = question.splitlines()
-    assert max(map(len, rows)) <= 80
-    assert [row for row in rows if "read_file" in row] == [
-        row for row in rows if row.lstrip().startswith("│ ") and "read_file" in row
-    ]
+    assert max(map(len, rows)) <= columns
+    value = "".join([row.lstrip()[2:] for row in rows if row.lstrip().startswith("│")])
+    assert "ls\\x1b[2J\\x1b]0;x\\x07\\r\\u202eevil\\x9b2J" in value
+    for ours in ("allow shell?", "the model calls", "read_file"):
+        marked = [row for row in rows if row.lstrip().startswith("│")]
+        assert [row for row in rows if ours in row] == [row for row in marked if ours in row]
+    assert value.count("the model calls read_file") == 2
 
 
 def test_long_arguments_say_what_is_hidden(tape, terminal):
@@ -249,7 +258,8 @@ def test_what_is_typed_before_is_no_answer(here, tape, terminal):
         "            time.sleep(0.01)\n"
     )
     (here / "slow.toml").write_text('[[component]]\nuse = "./slow.py"\n')
-    model = tape(calling("shell", command="touch ran"), "Done.")
+    calls = [calling("shell", f"c{number}", command="touch ran") for number in (1, 2)]
+    model = tape(*calls, "Done.")
 
     with terminal("go", model, "--tools=shell", "--config=slow.toml") as person:
         person.expect("ready")
@@ -257,10 +267,13 @@ def test_what_is_typed_before_is_no_answer(here, tape, terminal):
         person.expect("y\n")
         (here / "typed").touch()
         person.expect(QUESTION)
+        person.type("n later\n")
+        first = person.expect(QUESTION)
         person.type("\x03")
         code, shown = person.end()
 
     assert code == 0
+    assert "the person refused this call: later" in first
     assert "the person refused this call" in shown
     assert "Done." in shown
     assert not (here / "ran").exists()
@@ -316,15 +329,24 @@ def test_an_untrusted_configuration_is_not_in_force(here, command, tape, config)
     assert not (here / "ran").exists()
 
 
+async def write_below(path):
+    """Write to a session of a sub-agent, as the latest."""
+    async with SqliteStore(path) as store:
+        message = UserMessage(id="u", content="for a sub-agent")
+        await store.append("another/c1/x", Stored(message=message))
+
+
 def test_a_session_is_resumed(here, command, tape):
     model = tape("Yes.")
     first = command("run", "one", model, "--store=s.db", "--json")
     session = json.loads(first.stdout.splitlines()[0])["session"]
     command("run", "two", model, "--store=s.db")
+    asyncio.run(write_below(here / "s.db"))
 
     command("run", "three", model, "--store=s.db", "--resume")
     resumed = command("run", "four", model, "--store=s.db", f"--resume={session[:6]}")
     told = {tuple(m.text for m in messages) for messages in stored(here / "s.db")}
+    told.remove(("for a sub-agent",))
     for file in here.glob("s.db*"):
         file.unlink()
     command("run", "five", model)

@@ -27,7 +27,7 @@ from toolbus import (
     on,
     tool,
 )
-from toolbus.errors import ModelError
+from toolbus.errors import ModelError, RegistrationError
 from toolbus.events import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
@@ -425,6 +425,176 @@ async def test_every_wire_holds_alike(path, judged):
     assert found[1:] == (["A file.", "I look: ä €.Fine."], {"path": "a"}, {"read"})
 
 
+# --- handlers may judge increments ---------------------------------------------------------------
+
+
+def cleaned(text):
+    return text.replace(WORD, "***")
+
+
+def clean_increments(agent, **options):
+    """Change the forbidden word, also in mid-answer."""
+
+    @agent.on(MESSAGE_APPEND_BEFORE, incremental=True, roles="assistant", **options)
+    def clean(ctx):
+        if (window := ctx.window) is not None:
+            text = cleaned(window.text)
+            window.release(max(window.released, text[: -len(WORD)], key=len))
+            return None
+        parts = [replace(part, text=cleaned(part.text)) for part in ctx.value.reasoning]
+        return replace(ctx.value, content=cleaned(ctx.value.content), reasoning=tuple(parts))
+
+
+def refuse_increments(agent, seen=None, keep=10):
+    """Refuse the forbidden word, as soon as it was said."""
+
+    @agent.guard(MESSAGE_APPEND_BEFORE, incremental=True, roles="assistant")
+    async def refuse(ctx):
+        window = ctx.window
+        if seen is not None:
+            seen.append(ctx.value.text if window is None else window.text)
+        if WORD in ctx.value.content + ctx.value.reasoning_text:
+            return Deny("not that")
+        if window is not None:
+            window.release(max(window.released, window.text[:-keep], key=len))
+        return None
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning"])
+async def test_released_increments_are_shown_at_once(kind):
+    letters = "0123456789" * 3
+    message, deltas = texts(*letters, kind=kind)
+    if kind == "reasoning":
+        parts = (ReasoningPart(letters[:15]), ReasoningPart(letters[15:]))
+        message = replace(message, reasoning=parts)
+    agent, progress = agent_for((message, deltas))
+    seen = []
+    clean_increments(agent)
+    refuse_increments(agent, seen, keep=3)
+
+    pieces = await streamed(agent)
+
+    held = len(WORD) + 3
+    assert progress == [max(0, count - held) for count in range(30)]
+    assert seen[:-1] == [letters[: max(0, count - len(WORD))] for count in range(1, 31)]
+    assert seen[-1] == agent.messages[1].text
+    assert joined(pieces, kind).replace("\n", "") == letters
+    assert shapes_of(pieces) == [(kind, 0), "TurnEnd", "RunResult"]
+
+
+@pytest.mark.parametrize("handler", [clean_increments, refuse_increments])
+@pytest.mark.parametrize("kind", ["text", "reasoning"])
+async def test_increments_never_show_forbidden_words(tmp_path, caplog, kind, handler):
+    before = "word by word " * 2
+    for said in splits(before):
+        async with watched(tmp_path, caplog, handler, kind, said) as (agent, pieces, traces):
+            assert not [trace for trace in traces if WORD in trace]
+            if handler is clean_increments:
+                assert joined(pieces, kind) == before + "*** now"
+            else:
+                assert pieces[-1].status == "denied"
+                assert before.startswith(joined(pieces, kind))
+                assert [message.role for message in agent.messages] == ["user"]
+
+
+async def test_a_refused_increment_ends_the_stream():
+    closed, said, failures = [], [], []
+
+    class Endless:
+        name = "endless"
+
+        async def stream(self, request):
+            try:
+                for text in ["harmless words, ", WORD[:4], WORD[4:], *["more "] * 9]:
+                    said.append(text)
+                    yield ModelDelta(kind="text", text=text)
+            finally:
+                closed.append(True)
+
+    agent = Agent(Endless())
+    refuse_increments(agent)
+    agent.on(MODEL_CALL_ERROR, lambda ctx: failures.append(ctx.value))
+    pieces = await streamed(agent)
+
+    assert (len(said), closed, failures) == (3, [True], [])
+    assert "harmless words".startswith(joined(pieces))
+    assert joined(pieces)
+    assert (pieces[-1].status, pieces[-1].reason) == ("denied", "not that")
+    assert [message.role for message in agent.messages] == ["user"]
+    (record,) = [one for one in agent.ledger if one.outcome == "denied"]
+    assert record.event == MESSAGE_APPEND_BEFORE.name
+
+
+def raising(ctx):
+    raise ValueError(ctx.window.text)
+
+
+def answering(ctx):
+    return ctx.value if ctx.window else None
+
+
+def silent(ctx):
+    return None
+
+
+def taking_back(ctx):
+    if ctx.window:
+        ctx.window.release(ctx.window.text if len(ctx.window.text) < 3 else "")
+
+
+def inventing(ctx):
+    if ctx.window:
+        ctx.window.release("a" if ctx.window.text == "a" else "ax")
+
+
+def passing(ctx):
+    if ctx.window:
+        ctx.window.release(ctx.window.text)
+
+
+@pytest.mark.parametrize("broken", [raising, answering, silent, taking_back, inventing, None])
+async def test_whoever_breaks_increments_holds_them(broken, caplog):
+    agent, progress = agent_for(texts("a", "b", "c", "d"))
+    agent.on(MESSAGE_APPEND_BEFORE, passing, incremental=True, roles="assistant")
+    if broken is None:
+        agent.guard(MESSAGE_APPEND_BEFORE, silent, roles="assistant")
+    else:
+        subscribe = agent.guard if broken is inventing else agent.on
+        subscribe(MESSAGE_APPEND_BEFORE, broken, incremental=True, roles="assistant")
+
+    pieces = await streamed(agent)
+
+    assert progress == {taking_back: [0, 1, 2, 2], inventing: [0, 1, 1, 1]}.get(broken, [0] * 4)
+    assert joined(pieces) == "abcd"
+    assert shapes_of(pieces) == [("text", 0), "TurnEnd", "RunResult"]
+    assert "abc" not in "".join(record.message for record in caplog.records)
+
+
+async def test_the_whole_must_agree():
+    agent, _ = agent_for(texts("a", "b", "c"))
+
+    @agent.on(MESSAGE_APPEND_BEFORE, incremental=True, roles="assistant")
+    def change(ctx):
+        if ctx.window is None:
+            return replace(ctx.value, content="other")
+        return passing(ctx)
+
+    pieces = await streamed(agent)
+
+    assert joined(pieces) == "abc"
+    assert pieces[-1].status == "denied"
+    assert [message.role for message in agent.messages] == ["user"]
+
+
+def test_only_answers_grow():
+    agent = Agent(ScriptedModel([]))
+
+    with pytest.raises(RegistrationError, match="only answers grow, at MESSAGE_APPEND_BEFORE"):
+        agent.guard(TOOL_CALL_BEFORE, silent, incremental=True)
+    with pytest.raises(RegistrationError, match="runs more than once; leave out once=True"):
+        agent.guard(MESSAGE_APPEND_BEFORE, silent, incremental=True, once=True)
+
+
 # --- arguments are held while they may change ----------------------------------------------------
 
 
@@ -621,5 +791,6 @@ async def calls_of(count):
 async def test_a_piece_is_looked_at_once():
     _, few, some, many = [await calls_of(count) for count in (10, 100, 200, 1_000)]
 
-    # A few more come from the garbage collector.
-    assert round((many - some) / 800) == round((some - few) / 100) <= 20
+    # Some more come now and then, from the garbage collector.
+    assert abs((many - some) / 800 - (some - few) / 100) <= 1
+    assert (many - some) / 800 <= 20

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.agent.increments import Increments
 from toolbus.components.adapter_handlers import adapter_methods
 from toolbus.components.components import AgentComponent
+from toolbus.errors import MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, ModelDelta
 from toolbus.events.subjects import matches
 from toolbus.messages.records import AssistantMessage, Message, ToolMessage, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
+    from toolbus.agent.increments import TextKind
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.events.catalogue import Scope, ToolCallOutcome
     from toolbus.messages.records import JsonObject, ToolCall
-
-logger = logging.getLogger("toolbus")
 
 CHANGED = "a handler that came in mid-answer changed what was shown already"
 """Why an answer is refused that is another one than the pieces of it said."""
@@ -36,7 +36,8 @@ class Release:
     """What of one answer may be shown, and when; *show* gets it.
 
     Text and reasoning go through as they come if no handler of `MESSAGE_APPEND_BEFORE` concerns
-    answers; else they are held, and come from the message as it was appended. So do calls, and
+    answers, and as far as these let them if all are `incremental`; else they are held, and come
+    from the message as it was appended. So do calls, and
     while a handler of `TOOL_CALL_BEFORE` is for its tool, the arguments of a call come with its
     answer. Handlers that are subscribed in mid-answer count at once, and what is held stays so.
     """
@@ -44,9 +45,12 @@ class Release:
     def __init__(self, bus: EventBus, scope: Scope, show: Callable[[ModelDelta], None]) -> None:
         self._bus, self._scope, self._show = bus, scope, show
         self._shown: dict[tuple[str, int], list[str]] = {}
-        self._handlers: tuple[Binding, ...] = ()
+        self._version: object = None
         self._disabled: tuple[AgentComponent, ...] = ()
+        self._windowed: tuple[Binding, ...] = ()
+        self._increments, self._texts = Increments(bus, scope), dict[str, str]()
         self._held = self._fed = False
+        self.refusal: MessageDenied | None = None
         self._held_calls: set[int] = set()
         self._pending: dict[str, PendingCall] = {}
 
@@ -55,27 +59,51 @@ class Release:
         """Whether something was shown."""
         return bool(self._shown)
 
-    def feed(self, delta: ModelDelta) -> None:
-        """Show *delta*, or hold it."""
+    def feed(self, delta: ModelDelta) -> Awaitable[None] | None:
+        """Show *delta*, or hold it; return what to await if handlers judge it in mid-answer."""
         self._fed = True
         self._look()
-        is_call = delta.kind == "tool_call"
-        if is_call and delta.index not in self._held_calls and self._judges(delta.name):
-            self._held_calls.add(delta.index)
-        if not self._held and not (is_call and delta.index in self._held_calls):
+        if delta.kind == "tool_call":
+            self._feed_call(delta)
+        elif self._windowed and not self._held:
+            return self._widen(delta.kind, delta.text)
+        elif not self._held:
             self._give(delta)
+        return None
+
+    def _feed_call(self, delta: ModelDelta) -> None:
+        if delta.index not in self._held_calls and self._judges(delta.name):
+            self._held_calls.add(delta.index)
+        if not (self._held or self._windowed or delta.index in self._held_calls):
+            self._give(delta)
+
+    async def _widen(self, kind: TextKind, text: str) -> None:
+        """Show what may be shown now that *text* was added to what was said."""
+        shown = self._text(kind)
+        whole = self._texts[kind] = self._texts.get(kind, shown) + text
+        try:
+            released = await self._increments.judge(self._windowed, kind, whole)
+        except MessageDenied as error:
+            self.refusal = error
+            raise
+        # Who came in mid-answer may have released less yet than was shown before.
+        if released is None or not (released.startswith(shown) or shown.startswith(released)):
+            self._held = True
+        elif len(released) > len(shown):
+            self._give(ModelDelta(kind=kind, text=released[len(shown) :]))
 
     def objection(self, before: AssistantMessage, after: Message) -> str | None:
         """Return why *after*, which handlers made of *before*, cannot be the answer any more."""
         if not isinstance(after, AssistantMessage):
             return None
-        texts = {
-            "text": (before.content, after.content),
-            "reasoning": (before.reasoning_text, after.reasoning_text),
-        }
-        for kind, (original, final) in texts.items():
-            if final != original and not final.startswith(self._text(kind)):
-                return CHANGED
+        # A model whose pieces are not those of its answer is believed, unless they were judged.
+        checked: list[str | None] = []
+        if self._windowed or after.content != before.content:
+            checked.append(_rest(after.content, self._text("text")))
+        if self._windowed or after.reasoning_text != before.reasoning_text:
+            checked.append(_rest_of_reasoning(after.reasoning_text, self._text("reasoning")))
+        if None in checked:
+            return CHANGED
         if after.tool_calls != before.tool_calls and any(
             key[0] == "tool_call" for key in self._shown
         ):
@@ -85,8 +113,9 @@ class Release:
     def finish(self, message: AssistantMessage) -> None:
         """Show what was held of the answer, which was appended as *message*."""
         self._look()
-        if self._held or not self._fed:
-            if rest := _rest(message.reasoning_text, self._text("reasoning")):
+        is_late = self._held or bool(self._windowed) or not self._fed
+        if is_late:
+            if rest := _rest_of_reasoning(message.reasoning_text, self._text("reasoning")):
                 self._give(ModelDelta(kind="reasoning", text=rest))
             if rest := _rest(message.content, self._text("text")):
                 self._give(ModelDelta(kind="text", text=rest))
@@ -97,7 +126,7 @@ class Release:
                 if not shown:
                     # That it was called stands in the transcript; with what, is not decided.
                     self._give(_delta_of(index, "", call))
-            elif (self._held or not self._fed) and (rest := _rest(_arguments(call), shown)):
+            elif is_late and (rest := _rest(_arguments(call), shown)):
                 self._give(_delta_of(index, rest, call))
 
     def answer(self, outcome: ToolCallOutcome, message: Message) -> None:
@@ -130,15 +159,20 @@ class Release:
         """Hold from here on, if somebody may change or refuse the answer."""
         if self._held:
             return
+        version = self._bus.version(MESSAGE_APPEND_BEFORE)
+        is_awake = self._disabled and any(owner.enabled for owner in self._disabled)
+        if version is self._version and not is_awake:
+            return
+        self._version = version
         handlers = self._bus.addressed(MESSAGE_APPEND_BEFORE, self._scope)
-        if handlers is not self._handlers:
-            self._handlers = handlers
-            concerned = [binding for binding in handlers if _concerns_answers(binding)]
-            owners = [_component_of(binding) for binding in concerned]
-            self._held = any(owner is None or owner.enabled for owner in owners)
-            self._disabled = tuple([owner for owner in owners if owner is not None])
-        elif self._disabled:
-            self._held = any(owner.enabled for owner in self._disabled)
+        concerned = [binding for binding in handlers if _concerns_answers(binding)]
+        owners = {binding: _component_of(binding) for binding in concerned}
+        disabled = [owner for owner in owners.values() if owner is not None and not owner.enabled]
+        judging = [binding for binding in concerned if owners[binding] not in disabled]
+        # Who leaves in mid-answer has seen the beginning only, and nobody sees the rest for them.
+        has_all = set(self._windowed) <= set(judging)
+        self._held = not (has_all and all(binding.incremental for binding in judging))
+        self._disabled, self._windowed = tuple(disabled), tuple(judging)
 
     def _judges(self, name: str) -> bool:
         """Tell whether anybody may change or refuse a call of the tool *name*, "" if unknown."""
@@ -169,9 +203,20 @@ def _component_of(binding: Binding) -> AgentComponent | None:
     return owner if isinstance(owner, AgentComponent) else None
 
 
-def _rest(text: str, shown: str) -> str:
-    """Return what of *text* is still to be shown; nothing, if it is another one."""
-    return text[len(shown) :] if text.startswith(shown) else ""
+def _rest(text: str, shown: str) -> str | None:
+    """Return what of *text* is still to be shown; None if it begins with something else."""
+    return text[len(shown) :] if text.startswith(shown) else None
+
+
+def _rest_of_reasoning(text: str, shown: str) -> str | None:
+    """Do as `_rest`, for parts on lines of their own: nobody says in a stream where those end."""
+    if text.startswith(shown):
+        return text[len(shown) :]
+    letters = shown.replace("\n", "")
+    places = [place for place, letter in enumerate(text) if letter != "\n"][: len(letters)]
+    if letters != "".join([text[place] for place in places]):
+        return None
+    return text[places[-1] + 1 :] if places else text
 
 
 def _delta_of(index: int, text: str, call: ToolCall) -> ModelDelta:

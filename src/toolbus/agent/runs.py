@@ -129,7 +129,12 @@ class AgentRun:
         # What the model was not told of, it cannot call.
         advertised.specs = {spec.name: spec for spec in context.value.tools}
         release = None if self._show is None else Release(self._bus, self._scope, self._release)
-        message = context.answer or await self._call_model(context.value, release)
+        try:
+            message = context.answer or await self._call_model(context.value, release)
+        except MessageDenied as error:
+            if release is None or error is not release.refusal:
+                raise
+            return self._result("denied", error.reason)
         self._usage.update(_counts(message.usage))
         has, has_call = session.transcript.has, session.transcript.has_call
         message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
@@ -168,6 +173,8 @@ class AgentRun:
             on_delta = None if release is None else release.feed
             message = await ask(self._config.model, request, on_delta)
         except Exception as error:
+            if release is not None and error is release.refusal:
+                raise
             failure = ModelFailure(
                 request=request,
                 error_type=type(error).__name__,

@@ -113,7 +113,7 @@ class Channel:
 
     def outdate(self, sender: str | None = None) -> None:
         """Have what hears *sender* (None: all) made anew before its next dispatch; no lock."""
-        self._version = object()
+        self.version = object()
         self.heard: bool | None = None
         if sender is None:
             self._listeners: dict[tuple[str, ...], Listeners] = {}
@@ -144,12 +144,12 @@ class Channel:
         with self._lock:
             self._forget_ended()
             senders = tuple([sender for sender in senders if sender in self._by_sender])
-            version = self._version
+            version = self.version
             # Sorted at the first dispatch after a change: a dispatch neither sorts nor locks.
             groups = [self._by_sender.get(sender, {}) for sender in (None, *senders)]
             made = Listeners(_ordered(groups), {}, {})
             # Without the lock, the garbage collector may have ended a weak handler meanwhile.
-            if self._version is version:
+            if self.version is version:
                 self._listeners[senders] = made
             return made
 
@@ -180,10 +180,10 @@ class Channel:
     def _keep(self, name: str, make: Callable[[], T]) -> T:
         """Return what *make* gives, and keep it as the attribute *name* until the next change."""
         with self._lock:
-            version = self._version
+            version = self.version
             made = make()
             setattr(self, name, made)
-            if self._version is not version:
+            if self.version is not version:
                 self.outdate()
             return made
 

@@ -98,8 +98,12 @@ class Registry(Subscribing):
         return tuple([binding.handler for binding in self._channel(event).bindings])
 
     def addressed(self, event: Event, scope: Scope) -> tuple[Binding, ...]:
-        """Return who hears *event* under *scope*, in order; the same tuple until that changes."""
+        """Return who hears *event* under *scope*, in order."""
         return self._channel(event).listeners(scope).bindings
+
+    def version(self, event: Event) -> object:
+        """Return what is another object as soon as anybody comes to *event*, or leaves it."""
+        return self._channel(event).version
 
     def signal(self, event: Event) -> Signal:
         """Return blinker's own signal; its receivers get `(agent_id, ctx=…)` after all handlers."""

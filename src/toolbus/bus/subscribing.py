@@ -49,6 +49,7 @@ class HandlerOptions(TypedDict, total=False):
     thread: bool
     once: bool
     weak: bool
+    incremental: bool
     name: str | None
 
 
@@ -158,8 +159,10 @@ class Subscribing:
                 context, asked only then), *sender* (an agent or its id: hear only it and its
                 sub-agents), *on_error* ("open": log and go on; "closed": deny; "raise"),
                 *timeout* (seconds), *thread* (run a blocking sync handler off the loop), *once*,
-                *weak* (the handler goes with its owner: a method with its object), *name* (in
-                logs and in the ledger).
+                *weak* (the handler goes with its owner: a method with its object),
+                *incremental* (of `MESSAGE_APPEND_BEFORE`: also called in mid-answer, with
+                `ctx.window`, so that a stream need not wait for the whole), *name* (in logs and
+                in the ledger).
 
         What an async handler sets in context variables, later handlers and the caller see; one
         with a *timeout* or in a *thread* works in a copy, and so does each observer of `do`.

@@ -21,6 +21,11 @@ class Keyboard:
         self._descriptor, self._output = descriptor, output
         self._line: asyncio.Future[str | None] | None = None
 
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is; 80 if it does not say."""
+        return os.get_terminal_size(self._descriptor).columns or 80
+
     async def ask(self, prompt: str) -> str | None:
         """Return the line that is typed after *prompt*; None if the person ends or interrupts it.
 

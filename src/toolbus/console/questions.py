@@ -84,7 +84,9 @@ class ApprovalPrompt:
         return True if refusal is None else refusal
 
     async def _answer(self, keyboard: Keyboard, ask: Ask, call: ToolCall | None) -> Deny | None:
+        # Standard output may be a file, so the width is that of the terminal where it is asked.
         screen = open_screen(self._output)
+        screen.width = min(screen.width, keyboard.columns)
         is_cut = self._write(screen, ask, call, full=False)
         name = "this run" if call is None else brief(call.name)
         keys = "y, n, n and a reason, v to see all" if is_cut else "y, n, n and a reason"
@@ -174,7 +176,7 @@ def _write_value(screen: Screen, name: str, value: object, *, full: bool, indent
 def _write_name(screen: Screen, name: str, note: str = "", *, indent: int) -> None:
     """Write a name; one that might fill a row, as only an attacker's does, as a value."""
     suffix = f" ({note})" if note else ""
-    if len(escape(name)) <= _LONGEST_NAME:
+    if len(escape(name)) <= min(_LONGEST_NAME, screen.width // 2):
         screen.whole(f"{escape(name)}{suffix}", indent=indent, style="strong")
         return
     screen.whole(f"a name of {len(name):,} characters{suffix}", indent=indent, style="changed")

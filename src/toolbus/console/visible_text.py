@@ -10,8 +10,8 @@ from toolbus.messages.records import encode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MARK = "│ "
-_NARROWEST, _BRIEF = 20, 48
+_MARK, _GOES_ON = "│ ", "│…"
+_NARROWEST, _BRIEF = 6, 48
 ESCAPED = "written with escapes"
 
 
@@ -19,8 +19,8 @@ def value_rows(value: Any, width: int) -> tuple[str, list[str]]:
     r"""Return how a JSON *value* is written, "" if as it is, and its rows of *width* cells.
 
     A text stands as it is, unless a character of it is not printable: then that is written as
-    `\x1b`, and a backslash twice. The rows are wrapped here and each has a mark, so that no text
-    looks as if it were ours.
+    `\x1b`, and a backslash twice. The rows are wrapped here, for a terminal would do so without a
+    mark: "│ " begins a line, "│…" goes on with one, so that no text looks as if it were ours.
     """
     text = value if isinstance(value, str) else encode(value).decode()
     lines = text.split("\n")
@@ -28,7 +28,10 @@ def value_rows(value: Any, width: int) -> tuple[str, list[str]]:
     if not all(map(str.isprintable, lines)):
         note, lines = ESCAPED, [escape(line) for line in lines]
     cells = max(width - len(_MARK), _NARROWEST)
-    return note, [f"{_MARK}{row}" for line in lines for row in _wrapped(line, cells)]
+    rows = [_wrapped(line, cells) for line in lines]
+    return note, [
+        f"{_GOES_ON if index else _MARK}{row}" for line in rows for index, row in enumerate(line)
+    ]
 
 
 def escape(text: str) -> str:
@@ -58,7 +61,7 @@ def _wrapped(line: str, cells: int) -> Iterator[str]:
     """Give *line* in rows of at most *cells* cells; an empty line is one row."""
     row, used = "", 0
     for char in line:
-        width = 2 if east_asian_width(char) in "WF" else 1
+        width = 2 if east_asian_width(char) in "WFA" else 1
         if used + width > cells:
             yield row
             row, used = "", 0

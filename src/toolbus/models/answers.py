@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -12,16 +13,18 @@ from toolbus.messages.immutable import mend, mend_text
 from toolbus.messages.records import AssistantMessage, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from toolbus.events.catalogue import ModelRequest
     from toolbus.models.protocol import Model
 
+OnDelta: TypeAlias = "Callable[[ModelDelta], Awaitable[None] | None]"
 
-async def ask(
-    model: Model, request: ModelRequest, on_delta: Callable[[ModelDelta], None] | None
-) -> AssistantMessage:
+
+async def ask(model: Model, request: ModelRequest, on_delta: OnDelta | None) -> AssistantMessage:
     """Return the answer of *model*, streamed to *on_delta* if there is one.
+
+    If that has to wait it returns what to await, and the stream waits, too.
 
     Raises `ModelError` for what is no answer, and whatever the model raises.
     """
@@ -37,19 +40,27 @@ async def ask(
 
 
 async def _streamed(
-    model: Model, request: ModelRequest, on_delta: Callable[[ModelDelta], None]
+    model: Model, request: ModelRequest, on_delta: OnDelta
 ) -> AssistantMessage | None:
     """Show each delta of the stream; return its last answer."""
     answer = None
-    async for item in model.stream(request):
-        match item:
-            case ModelDelta():
-                on_delta(_mended(item))
-            case AssistantMessage():
-                answer = item
-            case other:
-                reason = f"its stream gave `{type(other).__name__}`, which is no piece"
-                raise ModelError(model.name, reason)
+    stream = model.stream(request)
+    try:
+        async for item in stream:
+            match item:
+                case ModelDelta():
+                    waiting = on_delta(_mended(item))
+                    if waiting is not None:
+                        await waiting
+                case AssistantMessage():
+                    answer = item
+                case other:
+                    reason = f"its stream gave `{type(other).__name__}`, which is no piece"
+                    raise ModelError(model.name, reason)
+    finally:
+        # Left in the middle it would hold its connection until it is collected.
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
     return answer
 
 

@@ -88,7 +88,14 @@ def model_replies(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Mo
 def model_deltas(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelDelta]:
     """Draw pieces of streamed answers."""
     kind = st.sampled_from(("text", "reasoning", "tool_call"))
-    return st.builds(ModelDelta, kind=kind, text=_texts_or_any(texts), index=st.integers(0, 3))
+    return st.builds(
+        ModelDelta,
+        kind=kind,
+        text=_texts_or_any(texts),
+        index=st.integers(0, 3),
+        name=_texts_or_any(texts),
+        id=_texts_or_any(texts),
+    )
 
 
 def model_failures(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelFailure]:

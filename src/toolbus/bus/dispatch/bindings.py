@@ -51,6 +51,7 @@ class Binding:
         self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
         self.sender = sender_id(options.sender)
         self.tools, self.roles = as_tuple(options.tools), as_tuple(options.roles)
+        self.incremental = options.incremental
         self.order, self.warned, self.cancelled = 0, False, False
         end = partial(on_end, self)
         owner = handler if options.weak else held

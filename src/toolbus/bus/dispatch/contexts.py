@@ -20,6 +20,7 @@ from toolbus.bus.dispatch.details import (
 from toolbus.events.catalogue import Ask, ObserveEvent, Scope
 
 if TYPE_CHECKING:
+    from toolbus.bus.dispatch.windows import AnswerWindow
     from toolbus.events.catalogue import Deny, Event, ToolSpec
 
 V_co = TypeVar("V_co", covariant=True)
@@ -46,11 +47,12 @@ class EventContext(Generic[V_co]):
         tool: ToolSpec | None = None,
         check: Check | None = None,
         signatures: Signatures | None = None,
+        window: AnswerWindow | None = None,
     ) -> None:
         self._event, self._scope = event, scope
         self._value = self._original = value
         self._assigned: Assigned | None = None
-        self._details: Details | None = Details(tool, check, signatures)
+        self._details: Details | None = Details(tool, check, signatures, window=window)
 
     @property
     def event(self) -> Event:
@@ -120,6 +122,11 @@ class EventContext(Generic[V_co]):
     def tool(self) -> ToolSpec | None:
         """The tool's spec that is in force here; None on events without a tool."""
         return None if self._details is None else self._details.tool
+
+    @property
+    def window(self) -> AnswerWindow | None:
+        """What was said so far, for a handler with `incremental=True` in mid-answer; else None."""
+        return None if self._details is None else self._details.window
 
     @property
     def steps(self) -> tuple[HandlerStep, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolbus.bus.dispatch.windows import AnswerWindow
 from toolbus.events.catalogue import Deny, ToolSpec
 
 
@@ -52,7 +53,8 @@ class Details(Struct, frozen=True):
     """What few dispatches have: a tool, a check, an answer, verdicts, steps.
 
     *asks* are the questions of guards so far, *steps* those of the handlers before, *turn_steps*
-    those of the handler that has its turn: a list of its own, from the first step on.
+    those of the handler that has its turn: a list of its own, from the first step on. A *window*
+    is there in mid-answer.
     """
 
     tool: ToolSpec | None = None
@@ -64,6 +66,7 @@ class Details(Struct, frozen=True):
     rejected: Rejected | None = None
     steps: tuple[HandlerStep, ...] = ()
     turn_steps: list[HandlerStep] | None = None
+    window: AnswerWindow | None = None
 
     @property
     def closed(self) -> bool:

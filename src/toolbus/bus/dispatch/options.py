@@ -13,7 +13,12 @@ from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.holding import can_be_weak
 from toolbus.bus.dispatch.selection import problems_of_selection
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import ObserveEvent, Scope, check_event
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    ObserveEvent,
+    Scope,
+    check_event,
+)
 from toolbus.events.subjects import Role
 
 if TYPE_CHECKING:
@@ -46,6 +51,7 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
     thread: bool = False
     once: bool = False
     weak: bool = False
+    incremental: bool = False
     name: str | None = None
 
 
@@ -78,6 +84,10 @@ def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> 
         yield f"on_error must be one of open, closed, raise, not {options.on_error!r}"
     if observed and options.on_error not in (None, "open"):
         yield "an observer cannot deny or raise; leave out on_error"
+    if options.incremental and event is not MESSAGE_APPEND_BEFORE:
+        yield "only answers grow, at MESSAGE_APPEND_BEFORE; leave out incremental=True"
+    if options.incremental and options.once:
+        yield "what judges an answer while it grows runs more than once; leave out once=True"
     if seconds is not None and not _is_positive(seconds):
         yield f"timeout must be a positive number of seconds, not {seconds!r}"
     yield from _problems_of_choice(options)

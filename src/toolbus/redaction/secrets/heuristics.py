@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from toolbus.redaction.secrets.names import NameKind
-from toolbus.redaction.secrets.randomness import entropy, random_length
+from toolbus.redaction.secrets.randomness import entropy, is_in_order, random_length
 
 # Of a value of random letters and digits nearly all have more; of words and of fillers few.
 _LEAST, _LEAST_LOOSE = 2.0, 2.5
@@ -16,16 +16,23 @@ _SHORTEST_CHOSEN = 6
 _RANDOM = {NameKind.CERTAIN: 8, NameKind.PASSWORD: 8, NameKind.SECRET: 8, NameKind.KEY: 12}
 """Letters and digits that must look random beside a name of each kind."""
 
-_STAND_IN = re.compile(
+_GAP = re.compile(
     r"""(?ix)
       ^ [<{\[] | [>}] $ | \$ [({] | ^ % (?: [sdr] \b | \( ) | % [a-z_]\w{2,} %   # a template, a gap
     | ^ \$ (?-i: (?! [A-Z][a-z]+ \d{2} ) )      # a variable, and not `$Summer2019`
-    | (?: public | private | secret ) _? key   # what a program calls a key
-    | EXAMPLE | placeholder | change[_-]?(?:me|this|it) | redacted | dummy | ^ (?: your | my ) [_-]
-    | ^ (?: insert | replace | enter | put ) [_-] | (?: goes | is ) [_-]? here
+    | EXAMPLE | placeholder | change[_-]?(?:me|this|it) | redacted | dummy | your[_-]
+    | x{8} | \*{4} | \.{4}
+    """
+)
+"""What no secret is, be its format known."""
+_STAND_IN = re.compile(
+    r"""(?ix)
+      (?: public | private | secret ) _? key   # what a program calls a key
+    | ^ my [_-] | ^ (?: insert | replace | enter | put ) [_-] | (?: goes | is ) [_-]? here
     | x{6} | \*{3} | \.{3}
     """
 )
+"""What stands in the place of a secret elsewhere."""
 _MANUAL = re.compile(
     r"(?i)password|passwd|passwort|pass|pwd|secret|token|key|user|username|userpass|foo|bar|baz|xyz"
     r"|abc|thing|your@login|mypassword|mysecret"
@@ -47,8 +54,9 @@ _OTHER = re.compile(
     """
 )
 _FILE = re.compile(
-    r"""(?ix) [\w./@+-]+ \. (?: py | js | ts | tsx | go | rs | java | c | h | cpp | rb | php | sh
-    | sql | ya?ml | json | toml | ini | cfg | conf | env | xml | html? | css | md | txt | log | csv
+    r"""(?ix) [\w./@+-]+ \. (?: py[cdi]? | [cm]?js | jsx | ts | tsx | map | go | rs | java | c | h
+    | cpp | rb | php | sh | sql | ya?ml | json | toml | ini | cfg | conf | env | xml | html? | css
+    | md | txt | log | csv
     | lock | pem | crt | cer | key | pub | jks | p12 | pfx | kdbx | gpg | asc | so | dll | exe
     | zip | tgz | gz | tar | jar | whl | png | jpe?g | svg | pdf ) (?: :{1,2} [\w\[\]-]+ )*
     """
@@ -81,15 +89,19 @@ _CHOSEN = re.compile(
     """
 )
 _WORDS = re.compile(r"[a-z]+(?:[_-][a-z]+)+|[A-Z]+(?:[_-][A-Z]+)+")
+# Of so many words a message is made, or a passphrase; but no token.
+_WORD, _SENTENCE = re.compile(r"(?<!\S)[^\W\d_]{2,}[.,;:!?]?(?!\S)"), 3
 _SNAKE = re.compile(r"(?i)[a-z]+\d*(?:_[a-z]+\d*)+")
 
 
 def is_plausible(value: str, *, loose: bool) -> bool:
     """Tell whether *value* can be a secret; one that was found *loosely* must look random."""
-    if _STAND_IN.search(value) or not value.strip("xX0*.- "):
+    if _GAP.search(value) or not value.strip("xX0*.- "):
         return False
     if not loose:
         return len(value) < _JUDGED or entropy(value) >= _LEAST
+    if _STAND_IN.search(value):
+        return False
     return _looks_random(value, NameKind.KEY) and not _UUID.fullmatch(value)
 
 
@@ -102,12 +114,14 @@ def looks_made(value: str) -> bool:
     """Tell whether *value* is no word of people or programs: a number, a UUID, or partly random."""
     if value.isdigit() or _UUID.fullmatch(value):
         return True
-    return random_length(value) >= min(_TELLING, len(value) // 2)
+    if _STAND_IN.search(value):
+        return False
+    return _made_length(value) >= min(_TELLING, len(value) // 2)
 
 
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
     """Tell whether *value* can be a secret beside a name of *kind*."""
-    if not is_plausible(value, loose=False) or is_of_manual(value):
+    if not is_plausible(value, loose=False) or is_of_manual(value) or _STAND_IN.search(value):
         return False
     if kind is NameKind.CERTAIN and len(value) >= _SHORTEST_CHOSEN:
         return not (_is_path(value) or _is_something_else(value)) or _looks_random(value, kind)
@@ -115,6 +129,8 @@ def is_assigned_secret(value: str, kind: NameKind) -> bool:
         return kind is not NameKind.KEY
     if kind is NameKind.PASSWORD and _looks_chosen(value):
         return True
+    if kind in {NameKind.SECRET, NameKind.KEY} and len(_WORD.findall(value)) >= _SENTENCE:
+        return False
     return _looks_random(value, kind)
 
 
@@ -123,12 +139,19 @@ def _looks_random(value: str, kind: NameKind) -> bool:
         return False
     if entropy(value) < (_LEAST_LOOSE if len(value) >= _JUDGED else _LEAST):
         return False
-    length = random_length(value)
+    length = _made_length(value)
     if length < _RANDOM[kind] or _WORDS.fullmatch(value) or _is_something_else(value):
         return False
     if length > _MOSTLY * len(value):
         return True
     return not (_is_path(value) or _RESOURCE.fullmatch(value))
+
+
+def _made_length(value: str) -> int:
+    """Return how many letters and digits of *value* are of no word: random, or counted."""
+    # "de" and "no" of the alphabet read like words.
+    is_row = len(value) >= _JUDGED and is_in_order(value) and re.search(r"\d", value)
+    return len(value) if is_row else random_length(value)
 
 
 def _looks_chosen(value: str) -> bool:

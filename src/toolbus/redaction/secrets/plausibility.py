@@ -28,6 +28,9 @@ _LONGEST_LINE = 256
 # `sha256=x9_…`: a part of it may look like anything.
 _DIGEST = re.compile(rb"(?i)(?:sha-?\d+|md5|integrity|digest|checksum)[=:-][\"'\w+/-]{0,60}\Z")
 _DIGEST_REACH = 80
+# What stands between so many letters of base64 is some of them, whatever it looks like.
+_BLOB = re.compile(rb"[A-Za-z0-9+/]*")
+_BLOB_REACH = 200
 
 
 class Judge:
@@ -42,6 +45,8 @@ class Judge:
         """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
         rule = hit.rule
         if rule.loose and _DIGEST.search(data, max(0, hit.start - _DIGEST_REACH), hit.start):
+            return False
+        if hit.name is None and not rule.foreign and _is_in_blob(data, hit):
             return False
         if hit.name is None and rule.kind is not None:
             return self._is_assigned_secret(value, rule.kind)
@@ -70,6 +75,14 @@ def _is_deeper(data: bytes, name: int, value: int) -> bool:
         line = data[max(data.rfind(b"\n", 0, position) + 1, position - _LONGEST_LINE) : position]
         indents.append(len(line) - len(line.lstrip(b" \t-")))
     return indents[0] < indents[1]
+
+
+def _is_in_blob(data: bytes, hit: Hit) -> bool:
+    """Tell whether *hit* is but a part of a long run of base64 without a gap."""
+    before = data[max(0, hit.start - _BLOB_REACH) : hit.start][::-1]
+    behind = data[hit.end : hit.end + _BLOB_REACH]
+    around = [match.end() for text in (before, behind) if (match := _BLOB.match(text))]
+    return sum(around) >= _BLOB_REACH
 
 
 def _is_plausible(value: str, rule: Rule) -> bool:

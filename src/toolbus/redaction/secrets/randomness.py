@@ -57,9 +57,7 @@ def random_length(value: str) -> int:
             weight, length = 0.0, 0
         elif weight > best:
             best, best_length = weight, length
-    if best < _LEAST * min(best_length, _LONG) or _is_in_order(value):
-        return 0
-    return best_length
+    return 0 if best < _LEAST * min(best_length, _LONG) else best_length
 
 
 def _weight(chunk: str) -> float:
@@ -82,8 +80,8 @@ def _pair_weight(first: str, second: str) -> float:
     return _USUAL if (first + second).lower() in _COMMON else _UNUSUAL
 
 
-def _is_in_order(value: str) -> bool:
-    """Tell whether *value* is made of rows such as `abcdef`, `01234` or `aaaa`."""
+def is_in_order(value: str) -> bool:
+    """Tell whether much of *value* are rows such as `abcdef`, `01234` or `aaaa`."""
     codes = value.encode()
     near = [1 for first, second in pairwise(codes) if -2 < second - first < 2]  # noqa: PLR2004
     return len(near) > _IN_ORDER * (len(codes) - 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.redaction.secrets.heuristics import is_assigned_secret, looks_made
+from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible, looks_made
 from toolbus.redaction.secrets.names import NameKind
 
 UUID = "919108f7-52d1-4320-9bac-f847db4148a8"
@@ -55,12 +55,39 @@ def test_the_name_tells_what_else_is_one(values, kinds):
         assert judged(values, kind) == dict.fromkeys(values.split(), kind in kinds)
 
 
+COUNTED = """
+    abcdefghij1234567890 3f9a7c1e12345678905b2d8f60 abcdefghijklmnopqrstuvwxyz0123456789
+    k3jx9qabcdefghijklmnopq9ztv 0123456789abcdef0123456789abcdef
+"""
+
+
+@pytest.mark.parametrize("kind", NameKind)
+def test_a_counting_run_is_no_reason_against_a_value(kind):
+    assert judged(COUNTED, kind) == dict.fromkeys(COUNTED.split(), True)
+
+
+def test_a_message_beside_a_token_is_none():
+    message = "Neočekávaný token na konci výrazu „x7“"
+
+    assert not is_assigned_secret(message, NameKind.SECRET)
+    assert not is_assigned_secret(message, NameKind.KEY)
+
+
+@pytest.mark.parametrize("value", ["abcd1234" * 5, "my-9f8e7d6c5b4a3f2e1d0c", "x...secret_key7Q2m"])
+def test_of_a_known_format_only_plain_stand_ins_are_none(value):
+    assert is_plausible(value, loose=False)
+    assert not is_plausible("x" * 20, loose=False)
+    assert not is_plausible("a" * 20, loose=False)
+    assert not is_plausible("AKIAIOSFODNN7" + "EXAMPLE", loose=False)
+
+
 @pytest.mark.parametrize(
     ("value", "is_made"),
     [
         ("0123456789012345", True),
         (UUID, True),
         ("k3jx9qp2m4xq9ztv", True),
+        ("abcdefghijklmnopqrstuvwxyz0123456789", True),
         ("LogCanceledOperation", False),
         ("sumsandsquares", False),
     ],

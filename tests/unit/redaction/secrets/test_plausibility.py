@@ -44,6 +44,15 @@ def test_what_stands_around_a_value_shows_that_it_is_none(text):
     assert cleaned(text) == text
 
 
+def test_a_short_prefix_within_a_blob_is_no_token():
+    token = "BSA" + TOKEN
+    blob = "".join([letter for letter in BASE64 if letter.isalnum()]) * 2
+
+    assert token not in cleaned(f'"{token}"')
+    assert token not in cleaned(f"https://example.com/{token}/x")
+    assert cleaned(f'"{blob}/{token}/{blob}"') == f'"{blob}/{token}/{blob}"'
+
+
 @pytest.mark.parametrize(
     ("text", "after"),
     [
