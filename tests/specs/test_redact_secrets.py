@@ -42,6 +42,7 @@ from toolbus.events import (
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
 )
+from toolbus.events.values import ModelDelta
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import ImagePart, Resource, ResourcePart, decode, encode
 from toolbus.models.scripted import ScriptedModel
@@ -861,6 +862,37 @@ async def test_the_model_reads_what_users_write():
     assert evened(closed_model.requests[0].messages[-1].text) == "use [github-pat-1]"
 
 
+async def test_only_a_vault_holds_answers_back():
+    vault = [{"tool": "deploy", "arguments": ["token"]}]
+
+    class Waiting:
+        name = "waiting"
+
+        def __init__(self, *, waits):
+            self.heard, self.waits = asyncio.Event(), waits
+
+        async def stream(self, _):
+            yield ModelDelta(kind="text", text="Well, ")
+            if self.waits:
+                await self.heard.wait()
+            said.append("all")
+            yield ModelDelta(kind="text", text="yes.")
+            yield AssistantMessage(content="Well, yes.")
+
+    for settings, waits, order in (
+        ({}, True, ["Well, ", "all", "yes."]),
+        ({"vault": vault}, False, ["all", "Well, yes."]),
+    ):
+        said, model = [], Waiting(waits=waits)
+        agent = Agent(model, components=[RedactSecrets(**settings)])
+        async with asyncio.timeout(20):
+            async for piece in agent.stream("go"):
+                if isinstance(piece, ModelDelta):
+                    said.append(piece.text)
+                    model.heard.set()
+        assert said == order
+
+
 async def test_what_the_tool_runs_with_stays():
     got = []
 
@@ -1629,6 +1661,7 @@ def test_a_replay_shows_what_would_change(tmp_path, command):
 
 JUDGE = """
 from toolbus import Agent, Deny, UserMessage
+from toolbus.events.values import ModelDelta
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets

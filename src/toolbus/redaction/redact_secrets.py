@@ -89,7 +89,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.components.components import AgentComponent
-from toolbus.components.marks import on
+from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.host import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope
@@ -182,20 +183,24 @@ class RedactSecrets(AgentComponent):
         if self._vault is not None:
             self.register_tool_adapter(VaultAdapter(self._redactor, self._vault))
 
-    @on(MESSAGE_APPEND_BEFORE, priority=_LATEST, on_error="closed")
+    @on(
+        MESSAGE_APPEND_BEFORE, roles=("system", "user", "tool"), priority=_LATEST, on_error="closed"
+    )
     async def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take secrets out of what is no tool's response, as far as that is asked for."""
         message = ctx.value
         if isinstance(message, ToolMessage):
             if message.tool_response is not None and not message.metadata:
                 return None
-        elif isinstance(message, AssistantMessage):
-            if self._vault is None:
-                return None
         elif not (self._prompts or (self._vault and ctx.scope.lineage)):
             return None
+        return await self._cleaned(ctx)
+
+    async def clean_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
+        """Take what the vault gave out of what the model says."""
+        message = ctx.value
         cleaned = await self._cleaned(ctx)
-        if self._vault and ctx.scope.lineage and isinstance(message, AssistantMessage):
+        if ctx.scope.lineage and isinstance(message, AssistantMessage):
             self._note_answer(ctx.scope, message if cleaned is None else cleaned)
         return cleaned
 
@@ -229,6 +234,10 @@ class RedactSecrets(AgentComponent):
         if self._vault is not None:
             shared.vaults.add(self)
             self._undo += (partial(shared.vaults.discard, self),)
+            # Not marked: without a vault no answer is held back until it is whole.
+            options: HandlerOptions = {"priority": _LATEST, "on_error": "closed"}
+            mark = Mark(MESSAGE_APPEND_BEFORE, "on", {"roles": "assistant", **options})
+            self._subscribe_marked(agent, mark, self.clean_answer)
 
     async def _cleaned(
         self,
