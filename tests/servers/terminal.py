@@ -1,5 +1,6 @@
 """A person at a terminal: a process on a pseudo-terminal, what it shows, and what is typed."""
 
+import codecs
 import os
 import pty
 import select
@@ -21,6 +22,8 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (24, columns))
         self.shown = ""
+        # A piece may end within a letter, or between the two of a line's end.
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *map(str, arguments)],
             cwd=cwd,
@@ -45,7 +48,7 @@ class Terminal:
         while text not in self.shown:
             if not (piece := self._read()):
                 raise AssertionError(f"{text!r} is not shown, but {self.shown!r}")
-            self.shown += piece
+            self._show(piece)
         before, _, self.shown = self.shown.partition(text)
         return before
 
@@ -56,14 +59,17 @@ class Terminal:
     def end(self):
         """Return the exit code, and what is shown until then."""
         while piece := self._read():
-            self.shown += piece
+            self._show(piece)
         return self.process.wait(timeout=30), self.shown
 
+    def _show(self, piece):
+        self.shown = (self.shown + self._decoder.decode(piece)).replace("\r\n", "\n")
+
     def _read(self):
-        """Return what is shown next; nothing at the end, which Linux tells by an error."""
+        """Return the next bytes that are shown; none at the end, which Linux tells by an error."""
         if not select.select([self._ours], [], [], 30)[0]:
             raise AssertionError(f"nothing more is shown after {self.shown!r}")
         try:
-            return os.read(self._ours, 65_536).decode(errors="replace").replace("\r\n", "\n")
+            return os.read(self._ours, 65_536)
         except OSError:
-            return ""
+            return b""

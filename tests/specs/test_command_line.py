@@ -175,6 +175,7 @@ async def test_no_command_is_wrong_use(command):
     assert line.startswith("toolbus check: the following arguments are required: DB;")
 
 
+@pytest.mark.full
 async def test_a_missing_store_is_wrong_use(command, tmp_path):
     folder, other, newer = [tmp_path / name for name in ("folder", "other.db", "newer.db")]
     folder.mkdir()

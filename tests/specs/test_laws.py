@@ -202,6 +202,7 @@ def test_more_examples_are_more_cases():
     assert few < many
 
 
+@pytest.mark.full
 def test_what_a_guard_asks_for_is_tried():
     def in_a_list(ctx):
         edits = ctx.value.arguments.get("edits")
@@ -224,6 +225,7 @@ def test_what_a_guard_asks_for_is_tried():
     assert shown == [["command"], ["options"], ["edits"], ["mode"]]
 
 
+@pytest.mark.full
 def test_what_no_case_reached_is_told():
     @tool
     def write_file(path: str) -> str:
@@ -387,6 +389,7 @@ def test_the_mark_of_a_method_is_read():
         check_handler(component.judge)
 
 
+@pytest.mark.full
 def test_what_never_ends_is_interrupted():
     def loops(ctx):
         while True:

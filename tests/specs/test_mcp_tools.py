@@ -457,6 +457,7 @@ async def test_a_lost_session_is_begun_again(log, mode):
     assert [one.status for one in outcomes] == ["ok", "ok"]
 
 
+@pytest.mark.full
 async def test_reconnecting_is_bounded(log):
     async with odd(log, reconnects=2) as tools, odd(log, reconnects=0) as others:
         log.with_suffix(".stop").touch()
@@ -481,6 +482,7 @@ async def test_a_server_that_never_starts_is_named(address):
     assert stranger.endswith("(HTTP 404 Not Found)")
 
 
+@pytest.mark.full
 async def test_waiting_for_a_server_is_bounded(tmp_path):
     pid = tmp_path / "pid"
 

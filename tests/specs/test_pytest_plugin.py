@@ -179,6 +179,7 @@ tool:call:before: changed
 """
 
 
+@pytest.mark.full
 def test_a_ledger_is_kept_on_request(run, pytester):
     text = KEEPING
 
@@ -200,6 +201,7 @@ def test_a_missing_snapshot_fails(run):
     result.stdout.fnmatch_lines(["*~ normalise  transformer   100  changed arguments"])
 
 
+@pytest.mark.full
 def test_a_difference_is_shown(run):
     text = KEEPING
     run(text, "--toolbus-update")

@@ -497,6 +497,7 @@ async def test_many_assumed_secrets_share_a_placeholder():
     assert sorted(counts.values()) == [1] * 200 + [100]
 
 
+@pytest.mark.full
 async def test_a_repeated_token_is_one_secret():
     text = f"login with {pat()} failed\n" * 70_000
 
@@ -1369,6 +1370,7 @@ async def test_parallel_calls_find_their_values():
     assert not any(pat(at) in encode(list(agent.messages)).decode() for at in many)
 
 
+@pytest.mark.full
 async def test_the_vault_is_bounded():
     got = []
 
@@ -1509,6 +1511,7 @@ async def test_results_of_a_session_keep_their_order():
     assert clean[1] == "[github-pat-2]"
 
 
+@pytest.mark.full
 async def test_sessions_do_not_wait_for_each_other():
     texts = [
         (f"s-{at}", f"{LARGE[: 600_000 + at]}\n{pat(at)} and {pat(at + 1)}") for at in range(6)

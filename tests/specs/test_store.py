@@ -239,6 +239,7 @@ async def test_an_agent_stores_its_ledger(make):
         assert kept == (agent.ledger if store.durable else ())
 
 
+@pytest.mark.full
 async def test_what_was_refused_is_in_no_file(path, tmp_path, log_file):
     rounds = 200
     async with (
