@@ -80,9 +80,8 @@ def encoded_texts(data: bytes) -> Iterator[EncodedText]:
     """Give the texts that stand in base64 in the text *data*, in UTF-8, in order."""
     mask, likely, find = data.translate(_MASK), _LIKELY.match, data.find
     position = 0
-    while (inside := mask.find(_RUN, position)) >= 0:
-        start = max(mask.rfind(b" ", position, inside) + 1, position)
-        position = end = _end(mask, inside)
+    while (start := mask.find(_RUN, position)) >= 0:
+        position = end = _end(mask, start + SHORTEST)
         # Most runs are words and digests, which show that at once.
         if (
             likely(data, start) is None

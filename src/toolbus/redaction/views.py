@@ -54,6 +54,7 @@ _NEAR, _FAR = 512, 4_096
 _BLOCK = 131_072
 # Also those of JSON and of shells.
 _LINE_BREAK = re.compile(rb"\\?\r?\n[ \t]*|(?:\\r)?\\n[ \t]*")
+_WRITTEN_BREAK = re.compile(rb"\\[rn]")
 _BLANKS = b" \t\r\n\\"
 # YAML 1.2.2, section 8.1.3: a folded scalar. Of its lines only those of one word are joined: what
 # is wrapped for its width alone.
@@ -116,7 +117,10 @@ def views(data: bytes) -> Iterator[TextView]:
     of the folded scalars of YAML, as if they were not folded.
     """
     yield TextView.of(data)
-    patterns = [pattern for beginning, pattern in _UNSEEN if beginning in data]
+    # A single byte is sought several times as fast as several.
+    patterns = [
+        pattern for beginning, pattern in _UNSEEN if beginning[:1] in data and beginning in data
+    ]
     for start in range(0, len(data) if patterns else 0, _BLOCK):
         unseen = _unseen(patterns, data, max(0, start - _FAR), start + _BLOCK + _FAR)
         for begin, end, number, count in _windows(data, unseen):
@@ -143,7 +147,7 @@ def squeezed(data: bytes) -> bytes:
 
     What has none of these, and is not in it, is not in `joined_views` either.
     """
-    return data.replace(b"\\r", b"").replace(b"\\n", b"").translate(None, _BLANKS)
+    return _WRITTEN_BREAK.sub(b"", data).translate(None, _BLANKS)
 
 
 def _unseen(

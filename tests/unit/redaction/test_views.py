@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.redaction.views import joined_views, views
+from toolbus.redaction.views import joined_views, squeezed, views
 
 TOKEN = "tok_" + "Zx81Kq"
 UNSEEN = (
@@ -70,6 +70,16 @@ def test_all_lines_are_joined_for_what_is_known():
     assert view.data.decode() == "a tok_Zx81Kq b"
     assert view.span(2, 12) == (2, 18)
     assert [*joined_views(b"one line"), *joined_views(b"\n")] == []
+
+
+def test_words_of_joined_lines_are_in_the_squeezed_text():
+    data = b'to\\r\\nken ab\r\n\tcd "x\\n y" e\\\nf g\\rh'
+    (view,) = joined_views(data)
+
+    words = [word for word in view.data.split() if b"\\" not in word]
+
+    assert words == [b"token", b"abcd", b'"xy"', b"ef"]
+    assert all(word in squeezed(data) for word in words)
 
 
 @given(TEXTS)

@@ -50,7 +50,7 @@ def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None
     if is_among_words and not is_heading:
         return
     whole = name_at(data, start, stop)
-    if name_kind(whole) is None or placeholders_in(f"[{whole}]"):
+    if name_kind(whole) is None or ("-" in whole and placeholders_in(f"[{whole}]")):
         return
     span = None if is_among_words else _assigned(data, whole, (start, stop))
     if span is not None:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.rules import Rule
 
-_GROUPED_AFTER, _GROUP = (1 << 18, 1 << 20, 1 << 22, 1 << 24), 16
+_GROUPED_AFTER, _GROUP = (1 << 18, 1 << 20, 1 << 22, 1 << 24), 24
 """Bytes after which rules that are seldom ruled out are put into groups, and rules in one."""
 
-_OFTEN = 4
+_OFTEN = 12
+"""A rule is seldom ruled out if it may match in one of so many bytes, or in more."""
 
 
 class Candidates:
@@ -92,14 +93,14 @@ class _Groups:
             self._bytes.update(dict.fromkeys(candidates, size))
             if self._steps and self._seen >= self._steps[0]:
                 self._steps = [step for step in self._steps if step > self._seen]
-                self._groups += tuple(self._gathered())
+                # All anew: each group costs a pass, so there are to be few.
+                self._groups = tuple(self._gathered())
 
     def _gathered(self) -> Iterator[tuple[tuple[int, ...], ExpressionSet]]:
-        grouped = {number for numbers, _ in self._groups for number in numbers}
         often = [
             number
             for number, size in self._bytes.most_common()
-            if size * _OFTEN >= self._seen and number not in grouped
+            if size * _OFTEN >= self._seen
             if not self._rules[number].foreign
         ]
         for start in range(0, len(often) - 1, _GROUP):

@@ -56,7 +56,8 @@ def name_at(data: bytes, start: int, end: int) -> str:
     A pattern that begins at a word of its own is fast; what stands before the word is read here.
     """
     begin = name_start(data, start)
-    if _CLOUD_TYPE.search(data, max(0, begin - _LONGEST), begin):
+    is_member = data.startswith(b"::", max(0, begin - 2))
+    if is_member and _CLOUD_TYPE.search(data, max(0, begin - _LONGEST), begin):
         return ""
     return data[begin:end].decode("utf-8", errors="ignore")
 

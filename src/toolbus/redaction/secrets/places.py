@@ -51,10 +51,12 @@ def known_places(
         count += place is not None and _BLANK.search(place.value) is None
         yield place
     yield from _places_in_views(find, data, spans, views)
-    has_lines = b"\n" in data or b"\\n" in data
-    for hit in find(squeezed(data), None) if has_lines else ():
-        count -= hit is not None
-        yield None
+    for start, end in spans or ((0, len(data)),):
+        # What begins in a span may go on behind it.
+        near = data[_letter(data, start) : end + REACH]
+        for hit in find(squeezed(near), None) if b"\n" in near or b"\\n" in near else ():
+            count -= hit is not None
+            yield None
     if count < 0:
         yield from _places_in_views(find, data, spans, joined_views)
 

@@ -125,6 +125,19 @@ def test_rules_in_groups_find_what_each_finds_alone(monkeypatch):
     assert together == [found(one_by_one, text) for text in EXAMPLES]
 
 
+def test_rules_that_turn_up_later_fill_the_groups_that_there_are(monkeypatch):
+    monkeypatch.setattr(candidates, "_GROUPED_AFTER", (1, 1_000_000))
+    engine = Engine(RULES)
+    for rules, blanks in ((RULES[:40], 1), (RULES, 1_000_000)):
+        words = " ".join([word for rule in rules for word in rule.keywords])
+        found(engine, words + " " * blanks)
+
+    groups = [numbers for numbers, _ in engine._candidates._groups._groups]
+
+    assert {len(numbers) for numbers in groups[:-1]} == {candidates._GROUP}
+    assert max(Counter(number for numbers in groups for number in numbers).values()) == 1
+
+
 def test_of_a_set_that_cannot_tell_every_rule_is_looked_for(monkeypatch):
     engine = Engine(RULES)
     monkeypatch.setattr(re2.Set, "Match", lambda self, text: None)

@@ -1,7 +1,7 @@
 """Where rules match in a text, or in any view of it."""
 
-from toolbus.redaction.secrets.engine import REACH, Engine
-from toolbus.redaction.secrets.places import around, places
+from toolbus.redaction.secrets.engine import REACH, Engine, Hit
+from toolbus.redaction.secrets.places import around, known_places, places
 from toolbus.redaction.secrets.rules import Rule
 
 ENGINE = Engine((Rule("mark", r"MARK-(\d{20})"),))
@@ -35,3 +35,30 @@ def test_a_view_is_looked_at_where_it_differs():
     ]
     assert looked_at[0] == len(text)
     assert sum(looked_at[1:]) < 2 * REACH
+
+
+def test_what_is_known_is_sought_again_only_near_what_has_changed():
+    looked = []
+
+    def find(data, spans):
+        looked.append((len(data), spans))
+        return iter(())
+
+    text = b"some words\n" * 100_000
+    assert not any(known_places(find, text, [(500_000, 500_100)]))
+
+    assert looked[0] == (len(text), [(500_000, 500_100)])
+    assert all(size < 20_000 for size, _ in looked[1:])
+    assert len(looked) == 2
+
+
+def test_a_known_secret_behind_a_line_break_is_found_in_a_span_of_a_text():
+    def find(data, spans):
+        return iter(
+            [Hit(at, at + 8, 0, ENGINE.rules[0])] if (at := data.find(b"abcdefgh")) >= 0 else []
+        )
+
+    text = b"." * 50_000 + b" abcd\r\n\tefgh " + b"." * 50_000
+    known = known_places(find, text, [(49_000, 51_000)])
+
+    assert [place.start for place in known if place] == [50_001]
