@@ -64,6 +64,10 @@ def test_a_short_prefix_within_a_blob_is_no_token():
         ("curl -u deploy:Summer2019! https://x", "curl -u deploy:[curl-auth-user-1] https://x"),
         ("curl -u 'deploy:a b c d' https://x", "curl -u 'deploy:[curl-auth-user-1]' https://x"),
         (f"curl -u {TOKEN}: https://x", "curl -u [curl-auth-user-1]: https://x"),
+        (
+            f"2/1208779539612523/1208824174176866:{HEX[:32]}",
+            "2/1208779539612523/1208824174176866:[numbered-token-1]",
+        ),
         (f"aliyun_secret = {TOKEN}", "aliyun_secret = [alibaba-secret-key-1]"),
         (
             f"aws_secret_access_key = {BASE64[:40]}",

@@ -65,8 +65,10 @@ KNOWN_FORMATS = (
         r"\b([a-z][a-z0-9]{1,9}_(?:[a-z0-9]{2,8}_)?[A-Za-z0-9]{30,128})\b",
         loose=True,
     ),
-    # A number that names an account, and a key of it.
+    # A number that names an account, and a key of it: that alone is judged.
     BuiltinRule(
-        "numbered-token", r"\b((?:\d/)?(?:\d{8,20}/)?\d{8,20}:[\w-]{32,64})(?:[^\w-]|$)", loose=True
+        "numbered-token",
+        r"\b(?:\d/)?(?:\d{8,20}/)?\d{8,20}:(?P<value>[\w-]{32,64})(?:[^\w-]|$)",
+        loose=True,
     ),
 )
