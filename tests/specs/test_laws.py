@@ -39,6 +39,7 @@ def broken_by(check, subject, *more, **options) -> LawBroken:
     return caught.value
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("broken", BROKEN, ids=[one.name for one in BROKEN])
 def test_each_broken_law_is_found(broken):
     subject, options = broken.subject, broken.options

@@ -9,6 +9,8 @@ from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.testing.ledgers import ledger_text
 
+pytestmark = pytest.mark.full  # Each test is a run of pytest.
+
 HEAD = """
 import asyncio, pytest, sys
 from toolbus import Deny, ToolCall
@@ -179,7 +181,6 @@ tool:call:before: changed
 """
 
 
-@pytest.mark.full
 def test_a_ledger_is_kept_on_request(run, pytester):
     text = KEEPING
 
@@ -201,7 +202,6 @@ def test_a_missing_snapshot_fails(run):
     result.stdout.fnmatch_lines(["*~ normalise  transformer   100  changed arguments"])
 
 
-@pytest.mark.full
 def test_a_difference_is_shown(run):
     text = KEEPING
     run(text, "--toolbus-update")
