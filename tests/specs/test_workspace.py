@@ -147,7 +147,7 @@ async def test_a_failed_write_leaves_the_file(tmp_path, monkeypatch):
     path.write_text("before")
 
     def fail(*_):
-        raise OSError(28, "no space")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fail)
     async with working(FileTools(root=tmp_path)) as call:

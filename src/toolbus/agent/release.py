@@ -37,9 +37,9 @@ class Release:
 
     Text and reasoning go through as they come if no handler of `MESSAGE_APPEND_BEFORE` concerns
     answers, and as far as these let them if all are `incremental`; else they are held, and come
-    from the message as it was appended. So do calls, and
-    while a handler of `TOOL_CALL_BEFORE` is for its tool, the arguments of a call come with its
-    answer. Handlers that are subscribed in mid-answer count at once, and what is held stays so.
+    from the message as it was appended. So do calls, and while a handler of `TOOL_CALL_BEFORE` is
+    for its tool, the arguments of a call come with its answer.
+    Handlers that are subscribed in mid-answer count at once, and what is held stays so.
     """
 
     def __init__(self, bus: EventBus, scope: Scope, show: Callable[[ModelDelta], None]) -> None:

@@ -83,19 +83,19 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE, Deny
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import (
-    TextPart,
     ToolMessage,
     ToolResponse,
     UserMessage,
     encode,
 )
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
+from toolbus.redaction.limits import ScanLimits, UnexaminedError
 from toolbus.redaction.numbering import agree
 from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Appraisal
 from toolbus.redaction.personal.record_examination import redact_record
 from toolbus.redaction.personal.session_placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
-from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
+from toolbus.redaction.withholding import stand_in, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -201,7 +201,7 @@ class RedactPersonalData(AgentComponent):
                 message, rewrite_message, ctx.scope, keep_binary=keep_binary
             )
         except UnexaminedError as error:
-            return Deny(_withheld(error))
+            return Deny(withheld(error, "personal data"))
         return None if changed is message else changed
 
     def _covers(self, tool_name: str) -> bool:
@@ -254,23 +254,7 @@ class _Redaction(ToolAdapter):
         try:
             return await self._component.redacted(response, ctx.scope)
         except UnexaminedError as error:
-            return _stand_in(response, _withheld(error))
-
-
-def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
-    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
-    return ToolResponse(
-        content=(TextPart(text=reason),),
-        is_error=True,
-        error_type="withheld",
-        tool_name=response.tool_name,
-        tool_call_id=response.tool_call_id,
-        duration_ns=response.duration_ns,
-    )
-
-
-def _withheld(error: UnexaminedError) -> str:
-    return f"withheld, for it was not examined for personal data: {error.reason}"
+            return stand_in(response, withheld(error, "personal data"))
 
 
 def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:

@@ -99,9 +99,9 @@ from toolbus.events.catalogue import (
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.messages.text_walker import rewrite_message
+from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
-from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
@@ -109,9 +109,9 @@ from toolbus.redaction.secrets.tool_adapters import (
     SecretsAdapter,
     VaultAdapter,
     session_of,
-    withheld,
 )
 from toolbus.redaction.secrets.vault import Vault, vault_entries
+from toolbus.redaction.withholding import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,5 +249,5 @@ class RedactSecrets(AgentComponent):
                 session_of(ctx.scope), ctx.value, walk, self.numbers(ctx.scope)
             )
         except UnexaminedError as error:
-            return Deny(withheld(error))
+            return Deny(withheld(error, "secrets"))
         return None if new is ctx.value else new

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from difflib import unified_diff
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from toolbus.terminal.files import reason_of
 from toolbus.workspace.working_folder import FileToolError, check_regular
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError:
         raise FileToolError(f"{path.name!r} is no text in UTF-8") from None
     except OSError as error:
-        raise FileToolError(f"{path.name!r}: {_words(error)}") from None
+        raise FileToolError(f"{path.name!r}: {reason_of(error)}") from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -52,7 +52,7 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise FileToolError(f"{path.name!r} cannot be written: {_words(error)}") from None
+        raise FileToolError(f"{path.name!r} cannot be written: {reason_of(error)}") from None
 
 
 def page(text: str, first: int, count: int) -> str:
@@ -102,7 +102,3 @@ def _shortened(line: str) -> str:
     if len(line) <= _LONGEST_LINE:
         return line
     return f"{line[:_LONGEST_LINE]}[… {len(line) - _LONGEST_LINE:,} characters of this line …]"
-
-
-def _words(error: OSError) -> str:
-    return os.strerror(error.errno or 0).lower()

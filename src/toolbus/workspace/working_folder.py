@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
 from toolbus.errors import RegistrationError
+from toolbus.terminal.files import reason_of
 
 
 class FileToolError(Exception):
@@ -48,7 +48,7 @@ def check_regular(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise FileToolError(f"{path.name!r}: {os.strerror(error.errno or 0).lower()}") from None
+        raise FileToolError(f"{path.name!r}: {reason_of(error)}") from None
     if stat.S_ISDIR(mode):
         raise FileToolError(f"{path.name!r} is a folder; list_files shows what is in it")
     if not stat.S_ISREG(mode):

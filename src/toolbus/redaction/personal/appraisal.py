@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
+from toolbus.redaction.limits import ScanLimits, UnexaminedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

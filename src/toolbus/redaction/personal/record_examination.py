@@ -6,6 +6,8 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from toolbus.redaction.limits import SLICE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
@@ -14,9 +16,6 @@ if TYPE_CHECKING:
     from toolbus.redaction.personal.visitor import Change
 
 T = TypeVar("T")
-
-_SLICE = 0.005
-"""Seconds after which the other tasks of a loop have their turn."""
 
 
 async def redact_record(
@@ -39,7 +38,7 @@ async def redact_record(
         return text
 
     walk(record, visitor(gather))
-    until = monotonic() + _SLICE
+    until = monotonic() + SLICE
     for text, key in texts:
         slices = replace(text, key)
         while True:
@@ -51,6 +50,6 @@ async def redact_record(
             if monotonic() > until:
                 with appraisal.pause():
                     await asyncio.sleep(0)
-                until = monotonic() + _SLICE
+                until = monotonic() + SLICE
     # A text that was not gathered is none that anybody looked at: then this fails.
     return walk(record, visitor(lambda text, key: texts[text, key]))

@@ -9,7 +9,7 @@ from toolbus.messages.codec import encode
 from toolbus.messages.immutable import FrozenDict
 from toolbus.messages.text_walker import TextVisitor, rewrite_json
 from toolbus.redaction.encoded import EncodedText, encoded_texts
-from toolbus.redaction.secrets.limits import UnexaminedError
+from toolbus.redaction.limits import UnexaminedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

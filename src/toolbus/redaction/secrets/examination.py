@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.secrets.collecting import Collector, SecretVisitor
-from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.rewriting import Rewriter
 from toolbus.redaction.secrets.scanning import Scanner
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from toolbus.messages.text_walker import TextVisitor
+    from toolbus.redaction.limits import ScanLimits
     from toolbus.redaction.secrets.engine import Engine
-    from toolbus.redaction.secrets.limits import ScanLimits
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 T = TypeVar("T")

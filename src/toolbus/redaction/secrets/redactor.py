@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolbus.messages.codec import encode
 from toolbus.messages.text_walker import rewrite_response, updated
+from toolbus.redaction.limits import SLICE, ScanLimits, UnexaminedError
 from toolbus.redaction.numbering import agree, join
 from toolbus.redaction.secrets.examination import Examination, Sight
-from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
 from toolbus.redaction.secrets.quoting import Unquoter
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from toolbus.redaction.secrets.vault import Vault
 
 T = TypeVar("T")
-
-_SLICE = 0.005
-"""Seconds after which the other tasks of a loop have their turn."""
 
 _END = object()
 
@@ -111,11 +108,11 @@ class Redactor:
         """Run all slices of *examination*, and let the loop turn between them."""
         slices = examination.slices()
         try:
-            until = time.monotonic() + _SLICE
+            until = time.monotonic() + SLICE
             while self._runs_on(slices):
                 if time.monotonic() > until:
                     await asyncio.sleep(0)
-                    until = time.monotonic() + _SLICE
+                    until = time.monotonic() + SLICE
         finally:
             with self.registries.lock:
                 slices.close()

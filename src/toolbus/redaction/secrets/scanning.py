@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.secrets.collecting import strings
-from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import Place, around, known_places, places
 from toolbus.redaction.secrets.rewriting import Edit

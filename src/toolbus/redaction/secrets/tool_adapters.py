@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.events.catalogue import Deny
-from toolbus.messages.records import TextPart, ToolResponse
 from toolbus.messages.text_walker import rewrite_response
-from toolbus.redaction.secrets.limits import UnexaminedError
+from toolbus.redaction.limits import UnexaminedError
+from toolbus.redaction.withholding import stand_in, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.events.subjects import ToolSelector
-    from toolbus.messages.records import ToolCall
+    from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.redaction.secrets.redactor import Redactor
     from toolbus.redaction.secrets.vault import Vault
 
@@ -53,7 +53,7 @@ class SecretsAdapter(ToolAdapter):
                 session, response, rewrite_response, state, look=look, stream=call.name
             )
         except UnexaminedError as error:
-            return _stand_in(response, withheld(error))
+            return stand_in(response, withheld(error, "secrets"))
         self.latest = new if look else None
         return new
 
@@ -76,20 +76,3 @@ class VaultAdapter(ToolAdapter):
 def session_of(scope: Scope) -> str:
     """Return whose secrets are meant: an agent's sub-agents share those of its session."""
     return scope.root_session_id or scope.session_id
-
-
-def _stand_in(response: ToolResponse, reason: str) -> ToolResponse:
-    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
-    return ToolResponse(
-        content=(TextPart(text=reason),),
-        is_error=True,
-        error_type="withheld",
-        tool_name=response.tool_name,
-        tool_call_id=response.tool_call_id,
-        duration_ns=response.duration_ns,
-    )
-
-
-def withheld(error: UnexaminedError) -> str:
-    """Return what stands for what *error* is about."""
-    return f"withheld, for it was not examined for secrets: {error.reason}"

@@ -7,10 +7,10 @@ import phonenumbers
 import pytest
 from stdnum import iban, luhn
 
+from toolbus.redaction.limits import ScanLimits, UnexaminedError
 from toolbus.redaction.personal import identities
 from toolbus.redaction.personal.appraisal import Appraisal
 from toolbus.redaction.personal.detector import Detector
-from toolbus.redaction.secrets.limits import ScanLimits, UnexaminedError
 
 KINDS = ("email", "phone", "card", "iban", "national-id")
 SIZE = 2_000

@@ -7,9 +7,9 @@ from toolbus import Agent
 from toolbus.messages.records import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.engine import Engine
-from toolbus.redaction.secrets.limits import UnexaminedError
 from toolbus.redaction.secrets.names import NameKind
 from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.redactor import Redactor

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+SLICE = 0.005
+"""Seconds after which the other tasks of a loop have their turn."""
+
 
 class UnexaminedError(Exception):
     """A record was not examined to its end, for *reason*: it must not pass."""
