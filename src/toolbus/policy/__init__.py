@@ -1,0 +1,1 @@
+"""A policy: rules that allow, ask about or deny tool calls, and say why."""

@@ -1,0 +1,1 @@
+"""What tools said of themselves when they were accepted."""

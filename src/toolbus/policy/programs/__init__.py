@@ -1,0 +1,1 @@
+"""What everyday programs do, as data."""

@@ -1,0 +1,1 @@
+"""What a shell command runs, read from its syntax tree."""
