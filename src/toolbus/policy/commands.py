@@ -1,5 +1,7 @@
 """What a piece of shell runs, as records: programs with their words, and what can't be known."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 
@@ -66,3 +68,13 @@ class CommandReading(Struct, frozen=True):
     unreadable: tuple[Unreadable, ...]
     final_folder: str | None = None
     """The folder that the shell is in after it, as `Command.folder`; None if that is unknown."""
+
+
+class PathUse(Struct, frozen=True):
+    """A file or folder that a command names."""
+
+    word: Word
+    kind: Literal["read", "write", "read-tree", "destroy"]
+    """``read-tree``: what is below is read as well (``grep -r``, ``rg``, ``find``, ``tar c``)."""
+    folder: str | None = "."
+    """Where a relative one begins, as `Command.folder`."""
