@@ -144,15 +144,15 @@ def _quoted(text: str, index: int) -> tuple[str, int]:
     return text[index], index + 1
 
 
-def _meet(left: tuple[_Token, ...], right: tuple[_Token, ...]) -> bool:
+def _meet(first: tuple[_Token, ...], second: tuple[_Token, ...]) -> bool:
     """Run both as one automaton: states are pairs of positions, so it costs their product."""
     states = {(0, 0)}
     pending = [(0, 0)]
     while pending:
         i, j = pending.pop()
-        if i == len(left) and j == len(right):
+        if i == len(first) and j == len(second):
             return True
-        for state in _steps(left, right, i, j):
+        for state in _steps(first, second, i, j):
             if state not in states:
                 states.add(state)
                 pending.append(state)
@@ -160,10 +160,10 @@ def _meet(left: tuple[_Token, ...], right: tuple[_Token, ...]) -> bool:
 
 
 def _steps(
-    left: tuple[_Token, ...], right: tuple[_Token, ...], i: int, j: int
+    first: tuple[_Token, ...], second: tuple[_Token, ...], i: int, j: int
 ) -> list[tuple[int, int]]:
-    mine = left[i] if i < len(left) else ""
-    other = right[j] if j < len(right) else ""
+    mine = first[i] if i < len(first) else ""
+    other = second[j] if j < len(second) else ""
     steps = []
     if mine is _STAR:
         steps.append((i + 1, j))

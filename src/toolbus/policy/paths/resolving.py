@@ -73,7 +73,7 @@ class PathResolver:
 
     def resolve(self, path: str, folder: str | None = ".") -> ResolvedPath:
         """Return where the absolute *path* leads, for a command in *folder*."""
-        return _Walk(self, path, folder).run()
+        return _PathWalk(self, path, folder).run()
 
     def read_link(self, path: str) -> str | None:
         """Return what the link at *path* says, None if there is none; raises `OSError`."""
@@ -118,7 +118,7 @@ class PathResolver:
         return self.place.home or posixpath.expanduser("~")
 
 
-class _Walk:
+class _PathWalk:
     """One walk along *path*."""
 
     def __init__(self, resolver: PathResolver, path: str, folder: str | None) -> None:
