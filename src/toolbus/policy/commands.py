@@ -1,0 +1,80 @@
+"""What a piece of shell runs, as records: programs with their words, and what can't be known."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Word(Struct, frozen=True):
+    r"""One argument.
+
+    *text* is what the program gets, without quotes and backslashes; of a word that is not *known*
+    it is the piece as written. A *pattern* has an unquoted ``*``, ``?`` or ``[`` (or an extended
+    glob), or an unquoted ``~name`` that only the running shell can expand: then *text* is the
+    pattern, with glob characters that were quoted (and backslashes) escaped by a backslash.
+    """
+
+    text: str
+    known: bool = True
+    pattern: bool = False
+
+
+class Redirection(Struct, frozen=True):
+    """A file that the shell opens for a command; here-documents are `Command.stdin`."""
+
+    operator: str
+    """One of ``<``, ``>``, ``>>``, ``<>``, ``>|``, ``&>``, ``&>>``, ``>&`` (of a file)."""
+    target: Word
+
+
+class Command(Struct, frozen=True):
+    """One program, function or builtin that will be run, with its words."""
+
+    program: Word
+    """As written: ``git``, ``/usr/bin/git``, ``./git``."""
+    words: tuple[Word, ...]
+    """What follows the program."""
+    settings: tuple[tuple[str, Word], ...] = ()
+    """Variables set in front of it, or exported before in the same text: name and value."""
+    redirections: tuple[Redirection, ...] = ()
+    """Also those of groups, loops and functions around it."""
+    stdin: str | None = None
+    """The here-document or here-string that it reads, where that is known."""
+    piped: bool = False
+    """Whether its input is another command's output."""
+    folder: str | None = "."
+    """Where it runs: absolute, or relative to where the shell began; None if that is unknown."""
+    settled: bool = True
+    """False if an earlier or parallel part of the text may have changed files or links."""
+    inside: tuple[str, ...] = ()
+    """Through what it is run, outermost first: ``("sudo", "bash -c", "$(…)")``."""
+    source: str = ""
+    """The piece of the text, for people."""
+
+
+class Unreadable(Struct, frozen=True):
+    """A piece of which nobody can know what it runs, without running it."""
+
+    source: str
+    """The piece, as written."""
+    reason: str
+    """Why: ``the command is a variable``, ``eval runs what it is given``."""
+
+
+class CommandReading(Struct, frozen=True):
+    """All that a text runs, at any depth, in the order of the text."""
+
+    commands: tuple[Command, ...]
+    unreadable: tuple[Unreadable, ...]
+    final_folder: str | None = None
+    """The folder that the shell is in after it, as `Command.folder`; None if that is unknown."""
+
+
+class PathUse(Struct, frozen=True):
+    """A file or folder that a command names."""
+
+    word: Word
+    kind: Literal["read", "write", "read-tree", "destroy"]
+    """``read-tree``: what is below is read as well (``grep -r``, ``rg``, ``find``, ``tar c``)."""
+    folder: str | None = "."
+    """Where a relative one begins, as `Command.folder`."""
