@@ -47,11 +47,11 @@ class RunReport(AgentComponent):
     @on(MODEL_CALL_DELTA)
     def grow(self, ctx: EventContext[ModelDelta]) -> None:
         """Tell of a piece of an answer of this agent, unless that was shown whole already."""
-        scope, piece = ctx.scope, ctx.value
+        scope, delta = ctx.scope, ctx.value
         is_new = not scope.lineage and self._appended != (scope.run_id, scope.turn)
-        if is_new and piece.kind == "text" and piece.text:
-            self._released.append(piece.text)
-            self.text(piece.text, scope.turn)
+        if is_new and delta.kind == "text" and delta.text:
+            self._released.append(delta.text)
+            self.text(delta.text, scope.turn)
 
     @on(MESSAGE_APPEND_AFTER)
     def show(self, ctx: EventContext[Message]) -> None:
@@ -84,15 +84,15 @@ class RunReport(AgentComponent):
         """Write what the model says; what others write beside it waits for the end of the line."""
         if self._output.is_terminal:
             text = "\n".join([sanitize(line) for line in text.split("\n")])
-        lines, end, begun = text.rpartition("\n")
+        lines, end, unfinished = text.rpartition("\n")
         if end:
             self._output.write(lines + end)
             self._close_line()
-        if begun:
+        if unfinished:
             if not self._is_open:
                 self._is_open = True
                 self._side.hold()
-            self._output.write(begun)
+            self._output.write(unfinished)
 
     def end_line(self) -> None:
         """End the line of text that stands there, for no more of this answer comes."""
