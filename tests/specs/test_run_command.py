@@ -388,6 +388,60 @@ def test_long_arguments_say_what_is_hidden(tape, terminal):
     assert all(f"│ echo {number}\n" in full for number in range(1000))
 
 
+def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
+    lines = [f"line {number}" for number in range(1, 21)]
+    before = "\r\n".join([*lines[:10], "old \x1b[2J", *lines[10:]])
+    (here / "a.txt").write_bytes(before.encode())
+    editing = calling("edit_file", path="a.txt", old_text="old ", new_text="new\n+ ")
+    writing = calling("write_file", "c2", path="b.txt", content="one\ntwo\n")
+    failing = calling("edit_file", "c3", path="a.txt", old_text="nowhere", new_text="x")
+
+    with terminal("go", tape(editing, writing, failing, "Done."), "--tools=files") as person:
+        shown = []
+        for answer in "yyy":
+            shown.append(person.expect("_file? [y, n, n and a reason] "))
+            person.type(f"{answer}\n")
+        code, last = person.end()
+
+    assert code == 0
+    edit, made, unknown = shown
+    assert "what becomes of the file: 2 lines added, 1 removed\n" in edit
+    rows = edit.partition("difference (written with escapes)\n")[2].splitlines()
+    assert [row.strip() for row in rows][:10] == [
+        "│ @@ -8,7 +8,8 @@",
+        *[f"│  line {number}\\r" for number in (8, 9, 10)],
+        "│ -old \\x1b[2J\\r",
+        "│ +new\\r",
+        "│ ++ \\x1b[2J\\r",
+        *[f"│  line {number}\\r" for number in (11, 12, 13)],
+    ]
+    assert "\x1b" not in edit
+    assert "✓ edit_file: a.txt is written: 2 lines added, 1 removed" in made
+    assert "what becomes of the file: a new file, 2 lines\n" in made
+    assert "difference" not in made
+    assert "what becomes of the file: unknown\n" in unknown
+    assert "│ old_text is not in the file" in unknown
+    assert "✗ edit_file: old_text is not" in last
+    assert (here / "a.txt").read_bytes() == before.replace("old ", "new\r\n+ ").encode()
+
+
+def test_a_file_that_changed_is_not_written(here, tape, terminal):
+    file = here / "a.txt"
+    file.write_text("one\ntwo\n")
+    editing = calling("edit_file", path="a.txt", old_text="two", new_text="2")
+
+    with terminal("go", tape(editing, "Done."), "--tools=files", "--store=s.db") as person:
+        person.expect("edit_file? [y, n, n and a reason] ")
+        file.write_text("one, secretly\ntwo\n")
+        person.type("y\n")
+        code, _ = person.end()
+
+    assert code == 0
+    assert file.read_text() == "one, secretly\ntwo\n"
+    (messages,) = stored(here / "s.db")
+    assert "a.txt has changed since a person was asked" in messages[2].text
+
+
 def test_what_is_typed_before_is_no_answer(here, tape, terminal):
     slow = here / "slow.py"
     slow.write_text(

@@ -121,8 +121,10 @@ class RunReport(AgentComponent):
         if is_error(message):
             self._screen.line(Span("✗ ", "bad"), f"{name}: {lines[0] if lines else 'failed'}")
         else:
-            count = f"{len(lines):,} line{'s' * (len(lines) != 1)}"
-            self._screen.line(Span("✓ ", "good"), f"{name}: {count}")
+            text = f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+            if lines and message.tool_name in {"write_file", "edit_file"}:
+                text = lines[0]
+            self._screen.line(Span("✓ ", "good"), f"{name}: {text}")
 
     def end(self, result: RunResult, session: str | None) -> None:
         """Write how the run ended, unless all is well, and its counts as far as they are known."""
