@@ -70,11 +70,40 @@ class CommandReading(Struct, frozen=True):
     """The folder that the shell is in after it, as `Command.folder`; None if that is unknown."""
 
 
+class TreeRules(Struct, frozen=True):
+    """Which of the files below a folder a recursive reader reads, by the options it was given."""
+
+    hidden: bool = True
+    """Also those that begin with a dot, and what is in such folders."""
+    include: tuple[str, ...] = ()
+    """Globs of names, of which a file must match one if there are any: ``grep --include``."""
+    exclude: tuple[str, ...] = ()
+    """Globs of names of files and folders that are left out."""
+
+
 class PathUse(Struct, frozen=True):
     """A file or folder that a command names."""
 
     word: Word
     kind: Literal["read", "write", "read-tree", "destroy"]
-    """``read-tree``: what is below is read as well (``grep -r``, ``rg``, ``find``, ``tar c``)."""
+    """``read-tree``: what is below is read as well (``grep -r``, ``rg``, ``cp -r``, ``tar c``)."""
     folder: str | None = "."
     """Where a relative one begins, as `Command.folder`."""
+    tree: TreeRules = TreeRules()
+    """Of a ``read-tree``."""
+
+
+class CommandEffects(Struct, frozen=True):
+    """What a command does, as far as its words tell."""
+
+    effects: frozenset[str]
+    """Of ``read``, ``write``, ``network``, ``destroy``, ``run-code``; only ``read``: no more."""
+    paths: tuple[PathUse, ...] = ()
+    hosts: tuple[Word, ...] = ()
+    """URLs and hosts, as written."""
+    unknown: tuple[Unreadable, ...] = ()
+    """What is not known, and why: the program, a subcommand, an option, code that is run."""
+    action: tuple[str, ...] = ()
+    """The program's plain name and its subcommands: ``("git", "push")``; empty if not known."""
+    options: frozenset[str] = frozenset()
+    """Each option by all its names and as written: ``-r``, ``-f`` and ``--force`` of ``-rf``."""
