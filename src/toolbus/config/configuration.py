@@ -26,9 +26,9 @@ from toolbus.config.entries import TABLES, Entry, read_entries
 from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
 from toolbus.config.trust import PERSONAL_SETTINGS, in_force, judge, own_folder
-from toolbus.config.values import MisfitError
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
 from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

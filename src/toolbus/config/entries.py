@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.config.servers import SERVERS
-from toolbus.config.values import MisfitError, fit
 from toolbus.settings.hints import hint, nearest
+from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.config.values import MisfitError, fit
 from toolbus.settings.hints import hint
+from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from toolbus.config.documents import Document

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from toolbus.config import configuration
 from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
-from toolbus.config.values import MisfitError
 from toolbus.console.side_output import relay_lines
 from toolbus.errors import DecodeError, RegistrationError
 from toolbus.inspect.lookup import find_session
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
+from toolbus.settings.values import MisfitError
 from toolbus.store.archive import Archive
 from toolbus.terminal.files import worded
 from toolbus.terminal.screen import UsageError

@@ -1,0 +1,229 @@
+"""Which file a path leads to when it is judged: by which names, and what cannot be known.
+
+A path is walked as the kernel does it: component by component, links followed, ``..`` upwards from
+where a link led. What is not there yet is taken by its name. ``/proc/self`` is the process that
+will run, not this one. What no walk sees: hard links, mounts that are made meanwhile, and links
+that somebody changes between the verdict and the call.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_LINKS = 40
+"""Links in one path, beyond which Linux refuses it (path_resolution(7))."""
+
+_OF_PROCESS = {"cwd", "exe", "fd", "map_files", "root"}
+
+
+class CallPlace(Struct, frozen=True):
+    """Where a call is judged: absolute paths."""
+
+    folder: str | None
+    """Where its shell begins, or what its relative paths start from; None if that is unknown."""
+    home: str | None = None
+    """What ``~`` is there; None: the home folder of this process."""
+
+
+class ResolvedPath(NamedTuple):
+    """Where a path leads: its real *path*, and all *names* it goes by on the way, *path* first.
+
+    Other names are those of links, from where each of them really is. A *doubt* says why it may
+    lead elsewhere. The path is "" for what is no file, as a descriptor.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    doubt: str = ""
+
+
+class PathResolver:
+    """Where paths lead for a call at *place*; it asks the file system once for each name.
+
+    Make a new one for each verdict: what it has seen may change.
+    """
+
+    def __init__(self, place: CallPlace) -> None:
+        self.place = place
+        self._links: dict[str, str | None] = {}
+        self._folders: dict[str | None, tuple[str | None, str]] = {}
+        self._folding: dict[str, bool] = {}
+
+    def folder(self, folder: str | None) -> tuple[str | None, str]:
+        """Return the absolute path of *folder*, a command's, and a doubt; None is unknown."""
+        if folder not in self._folders:
+            self._folders[folder] = self._folder(folder)
+        return self._folders[folder]
+
+    def absolute(self, path: str, folder: str | None) -> tuple[str | None, str]:
+        """Return *path*, as a command in *folder* means it, from the root on, and a doubt."""
+        if path.startswith("/"):
+            return path, ""
+        start, doubt = self.folder(folder)
+        return (None, doubt) if start is None else (f"{start}/{path}", doubt)
+
+    def resolve(self, path: str, folder: str | None = ".") -> ResolvedPath:
+        """Return where the absolute *path* leads, for a command in *folder*."""
+        return _PathWalk(self, path, folder).run()
+
+    def read_link(self, path: str) -> str | None:
+        """Return what the link at *path* says, None if there is none; raises `OSError`."""
+        if path not in self._links:
+            try:
+                self._links[path] = os.readlink(path)  # noqa: PTH115 - this is called often
+            except OSError as error:
+                if error.errno not in {errno.EINVAL, errno.ENOENT, errno.ENOTDIR}:
+                    raise
+                self._links[path] = None
+        return self._links[path]
+
+    def folds_names(self, path: str) -> bool:
+        """Tell whether the file system takes the real *path* and other spellings for the same."""
+        while path != "/":
+            if path not in self._folding:
+                folds = _folds(path)
+                if folds is not None:
+                    self._folding[path] = folds
+            if path in self._folding:
+                return self._folding[path]
+            path = posixpath.dirname(path)
+        return False
+
+    def _folder(self, folder: str | None) -> tuple[str | None, str]:
+        start = self.place.folder
+        if folder is None or (start is None and not folder.startswith(("/", "~"))):
+            return None, "the folder it runs in is unknown"
+        if folder == "~" or folder.startswith("~/"):
+            folder = f"{self.home()}{folder[1:]}"
+        written = posixpath.join(start or "/", folder)
+        plain = posixpath.normpath(written)
+        if ".." not in written.split("/"):
+            return plain, ""
+        # A shell's `cd x/..` undoes `cd x`, the kernel's goes up from where x leads to.
+        if self.resolve(plain).path == self.resolve(written).path:
+            return plain, ""
+        return None, f"{folder!r} leads behind a link and up again"
+
+    def home(self) -> str:
+        """Return what ``~`` is."""
+        return self.place.home or posixpath.expanduser("~")
+
+
+class _PathWalk:
+    """One walk along *path*."""
+
+    def __init__(self, resolver: PathResolver, path: str, folder: str | None) -> None:
+        self._resolver, self._folder = resolver, folder
+        self._pending = deque(path.split("/"))
+        self._path = "/"
+        self._names: list[str] = []
+        self._links = 0
+        self._doubt = ""
+
+    def run(self) -> ResolvedPath:
+        while self._pending and not self._doubt:
+            part = self._pending.popleft()
+            if part in {"", "."}:
+                continue
+            if part == "..":
+                self._path = posixpath.dirname(self._path)
+            elif self._path in {"/proc", "/proc/self", "/proc/self/fd"}:
+                self._enter_proc(part)
+            elif self._path == "/dev" and part == "fd":
+                self._path = "/proc/self/fd"
+            else:
+                self._step(part)
+        if self._path.startswith("/proc/self/fd/") and not self._doubt:
+            return ResolvedPath("", ())  # Whoever opened it was judged for that.
+        rest = _plain_rest(self._pending)
+        path = posixpath.join(self._path, rest) if rest else self._path
+        return ResolvedPath(path, tuple(dict.fromkeys([path, *self._names])), self._doubt)
+
+    def _step(self, part: str) -> None:
+        path = posixpath.join(self._path, part)
+        try:
+            link = self._resolver.read_link(path)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self._path, self._doubt = path, f"{path!r} cannot be followed: {reason}"
+            return
+        if link is None:
+            self._path = path
+            return
+        rest = _plain_rest(self._pending)
+        if rest is not None:
+            self._names.append(posixpath.join(path, rest) if rest else path)
+        self._follow(path, link)
+
+    def _follow(self, path: str, link: str) -> None:
+        self._links += 1
+        if self._links > MOST_LINKS:
+            self._path, self._doubt = path, f"{path!r} leads through too many links"
+            return
+        if link.startswith("/"):
+            self._path = "/"
+        self._pending.extendleft(reversed(link.split("/")))
+
+    def _enter_proc(self, part: str) -> None:
+        """Go on inside ``/proc``, whose links mean something else for each process (proc(5))."""
+        if self._path == "/proc/self":
+            self._enter_process(part)
+        elif self._path == "/proc/self/fd":
+            self._path = f"{self._path}/{part}"
+            if self._pending:
+                self._doubt = f"what descriptor {part} is depends on the program"
+        elif part in {"self", "thread-self"}:
+            self._path = "/proc/self"
+        elif part.isdigit() and _OF_PROCESS.intersection(self._pending):
+            self._path = f"/proc/{part}"
+            self._doubt = f"what {self._path!r} leads to depends on a process"
+        else:
+            self._step(part)
+
+    def _enter_process(self, part: str) -> None:
+        match part:
+            case "cwd":
+                folder, self._doubt = self._resolver.folder(self._folder)
+                self._path = "/" if folder is None else self._resolver.resolve(folder).path
+            case "root":
+                self._path = "/"
+            case "task":
+                if self._pending:
+                    self._pending.popleft()
+            case "exe" | "map_files":
+                self._doubt = f"what '/proc/self/{part}' leads to depends on the program"
+            case _:
+                self._path = f"/proc/self/{part}"
+
+
+def _plain_rest(pending: Sequence[str]) -> str | None:
+    """Return what is *pending* as a path; None if it goes up, which a name does not tell."""
+    parts = [part for part in pending if part not in {"", "."}]
+    return None if ".." in parts else "/".join(parts)
+
+
+def _folds(path: str) -> bool | None:
+    """Tell whether names beside the real *path* are folded, None if it is not there."""
+    folder, name = posixpath.split(path)
+    try:
+        status = os.lstat(path)
+        if not name.isascii() and name not in os.listdir(folder):  # noqa: PTH208 - names
+            return True
+    except (OSError, ValueError):
+        return None
+    if (other := name.swapcase()) == name:
+        return None
+    try:
+        variant = os.lstat(posixpath.join(folder, other))
+    except (OSError, ValueError):
+        return False
+    return (variant.st_dev, variant.st_ino) == (status.st_dev, status.st_ino)
