@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from itertools import takewhile
+from collections.abc import Callable
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.paths.name_globs import DOUBLE, NameGlob, fold, glob_quoted, name_glob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+Meet = Callable[[NameGlob, NameGlob], bool]
 
 MOST_ALTERNATIVES = 100
 """How many patterns one with braces may stand for."""
@@ -42,6 +45,9 @@ class PathPattern(NamedTuple):
     start: str
     components: tuple[NameGlob, ...]
     folded: tuple[NameGlob, ...]
+    needle: str
+    """What each path that the components match has in it; see `needle`."""
+    folded_needle: str
 
     @property
     def names_folder(self) -> bool:
@@ -61,7 +67,8 @@ def path_patterns(
     for text in texts:
         for alternative in _alternatives(text, text):
             start, rest = _placed(text, alternative, project, home)
-            patterns.append(PathPattern(text, start, _components(rest), _components(fold(rest))))
+            parts, folded = _components(rest), _components(fold(rest))
+            patterns.append(PathPattern(text, start, parts, folded, needle(parts), needle(folded)))
     return tuple(patterns)
 
 
@@ -71,47 +78,53 @@ def components_of(parts: Iterable[str]) -> tuple[NameGlob, ...]:
     return tuple([DOUBLE if name == "**" else name_glob(name) for name in names])
 
 
+def needle(components: Iterable[NameGlob]) -> str:
+    """Return the longest text that is in each path that *components* match, perhaps ""."""
+    runs = [
+        "".join([token for token in group if isinstance(token, str)])
+        for component in components
+        for is_plain, group in groupby(component.tokens, lambda token: isinstance(token, str))
+        if is_plain
+    ]
+    return max(runs, key=len, default="")
+
+
 def first_states(pattern: Sequence[NameGlob]) -> frozenset[int]:
     """Return the positions in *pattern* before anything was matched."""
     return _closed(pattern, {0})
 
 
 def next_states(
-    pattern: Sequence[NameGlob], states: Iterable[int], component: NameGlob, *, dot: bool = True
+    pattern: Sequence[NameGlob], states: Iterable[int], name: NameGlob, meet: Meet = NameGlob.meets
 ) -> frozenset[int]:
-    """Return the positions in *pattern* after *component*, a name or a glob of the shell.
+    """Return the positions in *pattern* after *name*, which may be a glob itself.
 
-    Without *dot* a wildcard at the start of *component* matches no dot.
+    *meet* tells of a component of the pattern and of it whether they meet.
     """
-    if component is DOUBLE:
-        return frozenset(range(min(states, default=len(pattern) + 1), len(pattern) + 1))
     after: set[int] = set()
     for state in states:
         if state == len(pattern):
             continue
         if pattern[state] is DOUBLE:
             after.add(state)
-        elif pattern[state].meets(component, dot=dot):
+        elif meet(pattern[state], name):
             after.add(state + 1)
     return _closed(pattern, after)
 
 
 def meets(
     pattern: Sequence[NameGlob],
-    components: Iterable[NameGlob],
+    names: Iterable[NameGlob],
     *,
     below: bool = True,
-    dot: bool = True,
+    meet: Meet = NameGlob.meets,
 ) -> bool:
-    """Tell whether *pattern* matches what *components* name, or may, if there are globs in it.
-
-    With *below* it is enough that it matches a folder above.
-    """
+    """Tell whether *pattern* meets the path of these *names*; with *below* also one above it."""
     states = first_states(pattern)
-    for component in components:
+    for name in names:
         if below and len(pattern) in states:
             return True
-        states = next_states(pattern, states, component, dot=dot)
+        states = next_states(pattern, states, name, meet)
         if not states:
             return False
     return len(pattern) in states

@@ -1,0 +1,251 @@
+"""A bounded walk that looks below a folder for a file of a rule that a program would read there."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.policy.paths.ignore_files import IgnoreRules, lists_in, rules_above
+from toolbus.policy.paths.name_globs import DOUBLE, NameGlob, fold, plain_name
+from toolbus.policy.paths.path_matching import matching
+from toolbus.policy.paths.path_patterns import first_states, needle, next_states
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.policy.paths.path_patterns import PathPattern
+    from toolbus.policy.paths.resolving import PathResolver
+
+MOST_ENTRIES_BELOW = 50_000
+"""Entries of folders that are looked at in one walk."""
+
+
+class TreeRules(NamedTuple):
+    """What a program reads below a folder that it is given; by default all but what links lead to.
+
+    The globs are of names of files: of those *included* it reads only such, whatever else holds,
+    unless there are none.
+    """
+
+    contents: bool = True
+    """False: it only lists names."""
+    hidden: bool = True
+    ignored: bool = True
+    links: bool = False
+    included: tuple[NameGlob, ...] = ()
+    excluded: tuple[NameGlob, ...] = ()
+    excluded_folders: tuple[NameGlob, ...] = ()
+
+    def may_read(self, name: str) -> bool:
+        """Tell whether it reads a file of this *name*, as far as the globs tell."""
+        plain = plain_name(name)
+        if self.included:
+            return any(plain.meets(glob) for glob in self.included)
+        return not any(plain.meets(glob) for glob in self.excluded)
+
+
+ALL_BELOW = TreeRules()
+
+
+class Discovery(NamedTuple):
+    """A *path* below, and the text of the *pattern* that names it; or a *doubt* about it all."""
+
+    path: str
+    pattern: str = ""
+    doubt: str = ""
+
+
+def find_below(
+    folder: str, patterns: Sequence[PathPattern], resolver: PathResolver, rules: TreeRules
+) -> Discovery | None:
+    """Return a file below the real *folder* that one of *patterns* names and *rules* let through.
+
+    None if there is none. The folder itself is not looked at, and may be anything.
+    """
+    return _TreeWalk(patterns, resolver, rules, folder).run() if rules.contents else None
+
+
+_States = tuple[frozenset[int], ...]
+
+
+class _Choices(NamedTuple):
+    """What the entries of a folder lead to, where some states hold.
+
+    A name that is none of the *literals* and matches none of the *globs*, each with its needle,
+    leads to the states *others*.
+    """
+
+    literals: frozenset[str]
+    globs: tuple[tuple[str, NameGlob], ...]
+    others: _States
+
+    def concern(self, name: str) -> bool:
+        """Tell whether *name* is one of those that matter."""
+        return name in self.literals or any(
+            each in name and glob.meets(plain_name(name)) for each, glob in self.globs
+        )
+
+
+class _Entry(NamedTuple):
+    name: str
+    is_folder: bool
+    is_link: bool
+
+
+class _TreeWalk:
+    """One walk, and how much it has seen."""
+
+    def __init__(
+        self, patterns: Sequence[PathPattern], resolver: PathResolver, rules: TreeRules, folder: str
+    ) -> None:
+        self._patterns, self._resolver, self._rules, self._root = patterns, resolver, rules, folder
+        self._folds = resolver.folds_names(folder)
+        self._parts = [self._all_parts(pattern) for pattern in patterns]
+        self._choices: dict[_States, _Choices] = {}
+        self._entries = 0
+        self._filters = not (rules.hidden and rules.ignored)
+        self._pending: list[tuple[str, _States, IgnoreRules]] = []
+        self._followed: set[str] = set()
+
+    def run(self) -> Discovery | None:
+        self._add(self._root)
+        while self._pending:
+            path, states, ignore = self._pending.pop()
+            try:
+                entries = self._list(path, states)
+            except OSError:
+                continue  # Who may not look into it reads nothing there.
+            if self._entries > MOST_ENTRIES_BELOW:
+                return Discovery(path, doubt=f"too many files are below {self._root!r}")
+            if self._filters:
+                ignore = ignore.entered(path, lists_in(path))
+            for entry in entries:
+                if (discovery := self._take(path, entry, states, ignore)) is not None:
+                    return discovery
+        return None
+
+    def _add(self, folder: str) -> None:
+        """Walk the real *folder* as well."""
+        if folder in self._followed:
+            return
+        self._followed.add(folder)
+        states = tuple([first_states(parts) for parts in self._parts])
+        for name in folder.split("/"):
+            if name:
+                states = self._after(states, name)
+        if any(states):
+            self._pending.append((folder, states, rules_above(folder)))
+
+    def _take(
+        self, folder: str, entry: _Entry, states: _States, ignore: IgnoreRules
+    ) -> Discovery | None:
+        path = posixpath.join(folder, entry.name)
+        after = self._after(states, entry.name)
+        if entry.is_link and self._rules.links:
+            return self._take_link(path, entry.name)
+        if not any(after) or self._leaves_out(path, entry, ignore):
+            return None
+        if entry.is_folder:
+            self._pending.append((path, after, ignore))
+            if self._rules != ALL_BELOW:
+                return None
+        for pattern, parts, reached in zip(self._patterns, self._parts, after, strict=True):
+            if len(parts) in reached:
+                return Discovery(path, pattern.text)
+        return None
+
+    def _take_link(self, path: str, name: str) -> Discovery | None:
+        resolved = self._resolver.resolve(path)
+        if posixpath.isdir(resolved.path):
+            self._add(resolved.path)
+        elif not self._rules.may_read(name):
+            return None
+        for each in resolved.names:
+            if (pattern := matching(each, self._patterns, self._resolver)) is not None:
+                return Discovery(each, pattern.text)
+        return None
+
+    def _leaves_out(self, path: str, entry: _Entry, ignore: IgnoreRules) -> bool:
+        rules = self._rules
+        if entry.is_folder:
+            name = plain_name(entry.name)
+            if any(name.meets(glob) for glob in rules.excluded_folders):
+                return True
+        elif rules.included or not rules.may_read(entry.name):
+            return not rules.may_read(entry.name)
+        if not rules.ignored:
+            left_out = ignore.leaves_out(path, is_folder=entry.is_folder)
+            if left_out is not None:
+                return left_out
+        return not rules.hidden and entry.name.startswith(".")
+
+    def _list(self, path: str, states: _States) -> list[_Entry]:
+        """Return the entries of the folder at *path* that may matter."""
+        choices = self._choices_at(states)
+        if self._rules.links or self._folds or choices.globs or any(choices.others):
+            with os.scandir(path) as entries:
+                return [self._entry(each) for each in islice(entries, self._remaining())]
+        paths = [(name, posixpath.join(path, name)) for name in sorted(choices.literals)]
+        return [
+            _Entry(
+                name, posixpath.isdir(each) and not posixpath.islink(each), posixpath.islink(each)
+            )
+            for name, each in paths
+            if posixpath.lexists(each)
+        ]
+
+    def _remaining(self) -> int:
+        return MOST_ENTRIES_BELOW + 1 - self._entries
+
+    def _entry(self, entry: os.DirEntry[str]) -> _Entry:
+        self._entries += 1
+        return _Entry(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink())
+
+    def _after(self, states: _States, name: str) -> _States:
+        choices = self._choices_at(states)
+        name = fold(name) if self._folds else name
+        if not choices.concern(name):
+            return choices.others
+        plain = plain_name(name)
+        return tuple(
+            [
+                next_states(parts, reached, plain)
+                for parts, reached in zip(self._parts, states, strict=True)
+            ]
+        )
+
+    def _choices_at(self, states: _States) -> _Choices:
+        if states not in self._choices:
+            expected = [
+                parts[state]
+                for parts, reached in zip(self._parts, states, strict=True)
+                for state in reached
+                if state < len(parts) and parts[state] is not DOUBLE
+            ]
+            literals = frozenset([each.literal for each in expected if each.literal is not None])
+            globs = dict.fromkeys([each for each in expected if each.literal is None])
+            # What matches nothing else: no name has a zero byte.
+            others = tuple(
+                [
+                    next_states(
+                        parts,
+                        [state for state in reached if parts[state : state + 1] == (DOUBLE,)],
+                        plain_name("\0"),
+                    )
+                    for parts, reached in zip(self._parts, states, strict=True)
+                ]
+            )
+            needles = tuple([(needle([glob]), glob) for glob in globs])
+            self._choices[states] = _Choices(literals, needles, others)
+        return self._choices[states]
+
+    def _all_parts(self, pattern: PathPattern) -> tuple[NameGlob, ...]:
+        """Return *pattern* from the root on, and for all below what it names."""
+        start = self._resolver.resolve(pattern.start).path if pattern.start else ""
+        components = pattern.components
+        if self._folds:
+            start, components = fold(start), pattern.folded
+        names = [plain_name(name) for name in start.split("/") if name]
+        return (*names, *components, DOUBLE)
