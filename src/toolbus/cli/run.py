@@ -41,10 +41,12 @@ likes. What leads file tools outside of this folder, and what your
 configuration asks about, is asked even then. A shell's command may go anywhere.
 
 Your configuration is in force as for `toolbus wiring`, whatever the options
-say. Text goes to standard output, calls, questions and counts to standard
-error. --json writes an object a line, its "kind" start, text, call, question,
-result or end. It ends with 0 if the model came to its end, with 1 if the run
-was denied, failed or had too many turns."""
+say. Text goes to standard output as the model says it, or as soon as no handler
+may still change or refuse it; calls, questions and counts to standard error.
+--json writes an object a line, its "kind" start, text, call, question, result
+or end: a text is a piece, those of one "turn" put together are an answer. It
+ends with 0 if the model came to its end, with 1 if the run was denied, failed
+or had too many turns."""
 
 
 def command() -> Command:

@@ -6,7 +6,13 @@ import asyncio
 import logging
 import signal
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
+from contextlib import (
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+    redirect_stdout,
+)
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
@@ -16,6 +22,7 @@ from toolbus.console.questions import ApprovalPrompt, AskFirst
 from toolbus.console.reports import JsonRunReport, RunReport
 from toolbus.console.side_output import SideLog, SideOutput
 from toolbus.errors import RegistrationError, ToolbusError
+from toolbus.events.catalogue import RunResult
 from toolbus.models.protocol import close_model
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
@@ -23,8 +30,6 @@ from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
-
-    from toolbus.events.catalogue import RunResult
 
 INTERRUPTED = 130
 _KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
@@ -99,9 +104,10 @@ async def _converse(conversation: Conversation) -> None:
 async def _turn(conversation: Conversation, prompt: str) -> int:
     """Run on *prompt* until the end or Ctrl-C; return the exit code."""
     agent, report, _, keyboard, stored_id, _ = conversation
-    run = asyncio.ensure_future(agent.run(prompt))
+    run = asyncio.ensure_future(_streamed(agent, prompt))
     with _interrupting(run, keyboard):
         await asyncio.wait({run})
+    report.end_line()
     if run.cancelled():
         return INTERRUPTED
     try:
@@ -111,6 +117,13 @@ async def _turn(conversation: Conversation, prompt: str) -> int:
         return 1
     report.end(result, stored_id)
     return 0 if result.status == "ok" else 1
+
+
+async def _streamed(agent: Agent, prompt: str) -> RunResult:
+    """Run on *prompt*; the report hears of the pieces where they are released, in their order."""
+    async with aclosing(agent.stream(prompt)) as pieces:
+        items = [item async for item in pieces if isinstance(item, RunResult)]
+    return items[-1]
 
 
 @contextmanager
