@@ -56,12 +56,12 @@ def expand(glob: str, resolver: PathResolver, folder: str | None) -> Expansion:
         return Expansion((), is_complete=False)
     expander = _Expander(resolver, folder)
     literal = "/" + "/".join([_unquoted(part) for part in parts])
-    paths = [literal]
+    paths = list[str]()
     try:
-        paths += islice(expander.run("/", parts), MOST_PATHS)
+        paths.extend(islice(expander.run("/", parts), MOST_PATHS))
     except _TooManyError:
-        return Expansion(tuple(paths), is_complete=False)
-    return Expansion(tuple(paths), expander.is_complete and len(paths) < MOST_PATHS)
+        return Expansion((*paths, literal), is_complete=False)
+    return Expansion((*paths, literal), expander.is_complete and len(paths) < MOST_PATHS)
 
 
 def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:

@@ -65,11 +65,28 @@ def path_patterns(
     """
     patterns = []
     for text in texts:
-        for alternative in _alternatives(text, text):
+        for alternative in alternatives(text):
             start, rest = _placed(text, alternative, project, home)
             parts, folded = _components(rest), _components(fold(rest))
             patterns.append(PathPattern(text, start, parts, folded, needle(parts), needle(folded)))
     return tuple(patterns)
+
+
+def alternatives(text: str) -> list[str]:
+    """Return *text* with each ``{a,b}`` written out; raises `ValueError` if that is too much."""
+    pending, done = [text], list[str]()
+    while pending:
+        if len(pending) + len(done) > MOST_ALTERNATIVES:
+            raise ValueError(f"more than {MOST_ALTERNATIVES} alternatives in {text!r}; split it")
+        each = pending.pop()
+        if match := _BRACES.search(each):
+            before, after = each[: match.start()], each[match.end() :]
+            choices = match[1].split(",")
+            pending.extend([f"{before}{choice}{after}" for choice in reversed(choices)])
+        else:
+            done.append(each)
+    # Those within others are written out first, so some come twice.
+    return list(dict.fromkeys(done))
 
 
 def components_of(parts: Iterable[str]) -> tuple[NameGlob, ...]:
@@ -153,7 +170,7 @@ def _placed(written: str, text: str, project: str, home: str | None) -> tuple[st
     elif not text.startswith("/"):
         if "/" not in text.rstrip("/") and text.rstrip("/") not in {".", ".."}:
             return "", f"**/{text}"
-        if parts[:1] == ["**"]:
+        if text.startswith("**/"):
             return "", "/".join(parts)
         parts = [*glob_quoted(project).split("/"), *parts]
     fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
@@ -179,19 +196,3 @@ def _home(written: str, name: str, home: str | None) -> str:
     if not folder.startswith("/"):
         raise ValueError(f"no user has the home folder {name!r} of {written!r}; write its path")
     return glob_quoted(folder)
-
-
-def _alternatives(written: str, text: str) -> list[str]:
-    """Return what *text* stands for, its ``{a,b}`` written out, innermost first."""
-    pending, done = [text], list[str]()
-    while pending:
-        if len(pending) + len(done) > MOST_ALTERNATIVES:
-            raise ValueError(f"more than {MOST_ALTERNATIVES} alternatives in {written!r}; split it")
-        each = pending.pop()
-        if match := _BRACES.search(each):
-            inner = match[1].split(",")
-            before, after = each[: match.start()], each[match.end() :]
-            pending.extend([f"{before}{choice}{after}" for choice in reversed(inner)])
-        else:
-            done.append(each)
-    return done

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from toolbus.policy.commands import PathUse
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath, Targets
-    from toolbus.policy.paths.tree_walks import TreeRules
 
 Answer = Literal["no", "yes", "maybe"]
 
@@ -63,12 +62,8 @@ def touches(
     resolver: PathResolver,
     *,
     settled: bool = True,
-    tree: TreeRules = ALL_BELOW,
 ) -> Touch:
-    """Tell whether *use* touches a file that one of *patterns* names; a certain one comes first.
-
-    *tree* is what a ``read-tree`` reads, from `tree_rules`.
-    """
+    """Tell whether *use* touches a file that one of *patterns* names; a certain one comes first."""
     if not patterns:
         return Touch("no")
     targets = find_targets(use, resolver)
@@ -78,7 +73,7 @@ def touches(
                 return Touch("yes", name, pattern.text)
     doubt = targets.doubt
     if use.kind in {"read-tree", "destroy"}:
-        rules = tree if use.kind == "read-tree" and settled else ALL_BELOW
+        rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
         for resolved in targets.paths:
             below = find_below(resolved.path, patterns, resolver, rules)
             if below is not None and not below.doubt:
@@ -97,7 +92,6 @@ def stays_within(
     resolver: PathResolver,
     *,
     settled: bool = True,
-    tree: TreeRules = ALL_BELOW,
 ) -> Touch:
     """Tell whether all that *use* touches is named by *patterns*; a "no" names what is not."""
     targets = find_targets(use, resolver)
@@ -107,7 +101,7 @@ def stays_within(
         if pattern is None:
             return Touch("no", path.partition(f"/{ANY_NAME}")[0])
     doubt = targets.doubt
-    if use.kind == "read-tree" and tree.links:
+    if use.kind == "read-tree" and use.tree.links:
         doubt = doubt or "links below it may lead elsewhere"
     text = "" if pattern is None else pattern.text
     return _unsettled(use, doubt, settled=settled) or Touch("yes", "", text)

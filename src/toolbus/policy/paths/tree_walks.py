@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import posixpath
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.policy.commands import TreeRules
 from toolbus.policy.paths.ignore_files import IgnoreRules, lists_in, rules_above
-from toolbus.policy.paths.name_globs import DOUBLE, NameGlob, fold, plain_name
+from toolbus.policy.paths.name_globs import DOUBLE, NameGlob, fold, name_glob, plain_name
 from toolbus.policy.paths.path_matching import matching
-from toolbus.policy.paths.path_patterns import first_states, needle, next_states
+from toolbus.policy.paths.path_patterns import alternatives, first_states, needle, next_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,30 +22,6 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES_BELOW = 50_000
 """Entries of folders that are looked at in one walk."""
-
-
-class TreeRules(NamedTuple):
-    """What a program reads below a folder that it is given; by default all but what links lead to.
-
-    The globs are of names of files: of those *included* it reads only such, whatever else holds,
-    unless there are none.
-    """
-
-    contents: bool = True
-    """False: it only lists names."""
-    hidden: bool = True
-    ignored: bool = True
-    links: bool = False
-    included: tuple[NameGlob, ...] = ()
-    excluded: tuple[NameGlob, ...] = ()
-    excluded_folders: tuple[NameGlob, ...] = ()
-
-    def may_read(self, name: str) -> bool:
-        """Tell whether it reads a file of this *name*, as far as the globs tell."""
-        plain = plain_name(name)
-        if self.included:
-            return any(plain.meets(glob) for glob in self.included)
-        return not any(plain.meets(glob) for glob in self.excluded)
 
 
 ALL_BELOW = TreeRules()
@@ -64,7 +42,7 @@ def find_below(
 
     None if there is none. The folder itself is not looked at, and may be anything.
     """
-    return _TreeWalk(patterns, resolver, rules, folder).run() if rules.contents else None
+    return _TreeWalk(patterns, resolver, rules, folder).run()
 
 
 _States = tuple[frozenset[int], ...]
@@ -94,6 +72,48 @@ class _Entry(NamedTuple):
     is_link: bool
 
 
+class _Filter:
+    """What *rules* leave out, by names."""
+
+    def __init__(self, rules: TreeRules) -> None:
+        self.rules = rules
+        # Of a glob of paths the last component is enough to tell what may be read, and not
+        # enough to tell what is left out.
+        reaches_into = any("/" in text for text in rules.include)
+        self.looks_at_lists = not (reaches_into or (rules.hidden and rules.ignored))
+        self._include = _globs(rules.include)
+        names = [text.rstrip("/") for text in rules.exclude]
+        self._exclude = tuple([name_glob(name) for name in names if "/" not in name])
+
+    def may_read(self, name: str) -> bool:
+        """Tell whether a file of this *name* may be read."""
+        plain = plain_name(name)
+        if self._include:
+            return any(plain.meets(glob) for glob in self._include)
+        return not any(plain.meets(glob) for glob in self._exclude)
+
+    def leaves_out(self, path: str, name: str, ignore: IgnoreRules, *, is_folder: bool) -> bool:
+        """Tell whether nothing of *path*, of this *name*, is read."""
+        if self._include and not is_folder:
+            return not self.may_read(name)
+        if not self._include and not self.may_read(name):
+            return True
+        if self.looks_at_lists:
+            left_out = ignore.leaves_out(path, is_folder=is_folder)
+            if left_out is False or (left_out and not self.rules.ignored):
+                return left_out
+        return not self.rules.hidden and name.startswith(".")
+
+
+def _globs(texts: Sequence[str]) -> tuple[NameGlob, ...]:
+    """Return what the last components of *texts* match, with braces and without: tools differ."""
+    names = [text.rpartition("/")[2] or "*" for text in texts]
+    with suppress(ValueError):
+        names += [each.rpartition("/")[2] for text in texts for each in alternatives(text)]
+        return tuple([name_glob(name) for name in names])
+    return (name_glob("*"),)
+
+
 class _TreeWalk:
     """One walk, and how much it has seen."""
 
@@ -105,7 +125,7 @@ class _TreeWalk:
         self._parts = [self._all_parts(pattern) for pattern in patterns]
         self._choices: dict[_States, _Choices] = {}
         self._entries = 0
-        self._filters = not (rules.hidden and rules.ignored)
+        self._filter = _Filter(rules)
         self._pending: list[tuple[str, _States, IgnoreRules]] = []
         self._followed: set[str] = set()
 
@@ -119,7 +139,7 @@ class _TreeWalk:
                 continue  # Who may not look into it reads nothing there.
             if self._entries > MOST_ENTRIES_BELOW:
                 return Discovery(path, doubt=f"too many files are below {self._root!r}")
-            if self._filters:
+            if self._filter.looks_at_lists:
                 ignore = ignore.entered(path, lists_in(path))
             for entry in entries:
                 if (discovery := self._take(path, entry, states, ignore)) is not None:
@@ -145,7 +165,9 @@ class _TreeWalk:
         after = self._after(states, entry.name)
         if entry.is_link and self._rules.links:
             return self._take_link(path, entry.name)
-        if not any(after) or self._leaves_out(path, entry, ignore):
+        if not any(after) or self._filter.leaves_out(
+            path, entry.name, ignore, is_folder=entry.is_folder
+        ):
             return None
         if entry.is_folder:
             self._pending.append((path, after, ignore))
@@ -160,26 +182,12 @@ class _TreeWalk:
         resolved = self._resolver.resolve(path)
         if posixpath.isdir(resolved.path):
             self._add(resolved.path)
-        elif not self._rules.may_read(name):
+        elif not self._filter.may_read(name):
             return None
         for each in resolved.names:
             if (pattern := matching(each, self._patterns, self._resolver)) is not None:
                 return Discovery(each, pattern.text)
         return None
-
-    def _leaves_out(self, path: str, entry: _Entry, ignore: IgnoreRules) -> bool:
-        rules = self._rules
-        if entry.is_folder:
-            name = plain_name(entry.name)
-            if any(name.meets(glob) for glob in rules.excluded_folders):
-                return True
-        elif rules.included or not rules.may_read(entry.name):
-            return not rules.may_read(entry.name)
-        if not rules.ignored:
-            left_out = ignore.leaves_out(path, is_folder=entry.is_folder)
-            if left_out is not None:
-                return left_out
-        return not rules.hidden and entry.name.startswith(".")
 
     def _list(self, path: str, states: _States) -> list[_Entry]:
         """Return the entries of the folder at *path* that may matter."""
