@@ -21,7 +21,7 @@ _OTHERS = (".ignore", ".rgignore")
 _LISTS = (".git", _OF_GIT, *_OTHERS)
 
 
-class _Line(NamedTuple):
+class _IgnoreLine(NamedTuple):
     """One line of a list in *folder*."""
 
     folder: str
@@ -36,7 +36,7 @@ class _Line(NamedTuple):
 class IgnoreRules(NamedTuple):
     """The lines that hold in a folder; those of git only *in_repository*."""
 
-    lines: tuple[_Line, ...] = ()
+    lines: tuple[_IgnoreLine, ...] = ()
     in_repository: bool = False
 
     def entered(self, folder: str, names: frozenset[str]) -> IgnoreRules:
@@ -82,12 +82,12 @@ def lists_in(folder: str) -> frozenset[str]:
     return frozenset([name for name in _LISTS if posixpath.lexists(posixpath.join(folder, name))])
 
 
-def _matches(line: _Line, relative: str) -> bool:
+def _matches(line: _IgnoreLine, relative: str) -> bool:
     parts = [plain_name(part) for part in relative.split("/")]
     return meets(line.components, parts, below=False)
 
 
-def _read(folder: str, name: str) -> list[_Line]:
+def _read(folder: str, name: str) -> list[_IgnoreLine]:
     try:
         with open(posixpath.join(folder, name), "rb") as stream:  # noqa: PTH123 - as elsewhere here
             data = stream.read(LONGEST_FILE + 1)
@@ -100,7 +100,7 @@ def _read(folder: str, name: str) -> list[_Line]:
     return [line for line in lines if line is not None]
 
 
-def _line(folder: str, text: str, *, is_of_git: bool) -> _Line | None:
+def _line(folder: str, text: str, *, is_of_git: bool) -> _IgnoreLine | None:
     if not text.endswith("\\ "):
         text = text.rstrip(" ")
     if not text or text.startswith("#"):
@@ -111,4 +111,4 @@ def _line(folder: str, text: str, *, is_of_git: bool) -> _Line | None:
     text = text.rstrip("/")
     floats = "/" not in text
     components = components_of(["**", text] if floats else text.split("/"))
-    return _Line(folder, components, takes_back, only_folders, is_of_git, needle(components))
+    return _IgnoreLine(folder, components, takes_back, only_folders, is_of_git, needle(components))

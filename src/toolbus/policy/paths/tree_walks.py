@@ -48,7 +48,7 @@ def find_below(
 _States = tuple[frozenset[int], ...]
 
 
-class _Choices(NamedTuple):
+class _TreeChoices(NamedTuple):
     """What the entries of a folder lead to, where some states hold.
 
     A name that is none of the *literals* and matches none of the *globs*, each with its needle,
@@ -66,13 +66,13 @@ class _Choices(NamedTuple):
         )
 
 
-class _Entry(NamedTuple):
+class _TreeEntry(NamedTuple):
     name: str
     is_folder: bool
     is_link: bool
 
 
-class _Filter:
+class _TreeFilter:
     """What *rules* leave out, by names."""
 
     def __init__(self, rules: TreeRules) -> None:
@@ -123,9 +123,9 @@ class _TreeWalk:
         self._patterns, self._resolver, self._rules, self._root = patterns, resolver, rules, folder
         self._folds = resolver.folds_names(folder)
         self._parts = [self._all_parts(pattern) for pattern in patterns]
-        self._choices: dict[_States, _Choices] = {}
+        self._choices: dict[_States, _TreeChoices] = {}
         self._entries = 0
-        self._filter = _Filter(rules)
+        self._filter = _TreeFilter(rules)
         self._pending: list[tuple[str, _States, IgnoreRules]] = []
         self._followed: set[str] = set()
 
@@ -159,7 +159,7 @@ class _TreeWalk:
             self._pending.append((folder, states, rules_above(folder)))
 
     def _take(
-        self, folder: str, entry: _Entry, states: _States, ignore: IgnoreRules
+        self, folder: str, entry: _TreeEntry, states: _States, ignore: IgnoreRules
     ) -> Discovery | None:
         path = posixpath.join(folder, entry.name)
         after = self._after(states, entry.name)
@@ -189,7 +189,7 @@ class _TreeWalk:
                 return Discovery(each, pattern.text)
         return None
 
-    def _list(self, path: str, states: _States) -> list[_Entry]:
+    def _list(self, path: str, states: _States) -> list[_TreeEntry]:
         """Return the entries of the folder at *path* that may matter."""
         choices = self._choices_at(states)
         if self._rules.links or self._folds or choices.globs or any(choices.others):
@@ -197,7 +197,7 @@ class _TreeWalk:
                 return [self._entry(each) for each in islice(entries, self._remaining())]
         paths = [(name, posixpath.join(path, name)) for name in sorted(choices.literals)]
         return [
-            _Entry(
+            _TreeEntry(
                 name, posixpath.isdir(each) and not posixpath.islink(each), posixpath.islink(each)
             )
             for name, each in paths
@@ -207,9 +207,9 @@ class _TreeWalk:
     def _remaining(self) -> int:
         return MOST_ENTRIES_BELOW + 1 - self._entries
 
-    def _entry(self, entry: os.DirEntry[str]) -> _Entry:
+    def _entry(self, entry: os.DirEntry[str]) -> _TreeEntry:
         self._entries += 1
-        return _Entry(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink())
+        return _TreeEntry(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink())
 
     def _after(self, states: _States, name: str) -> _States:
         choices = self._choices_at(states)
@@ -224,7 +224,7 @@ class _TreeWalk:
             ]
         )
 
-    def _choices_at(self, states: _States) -> _Choices:
+    def _choices_at(self, states: _States) -> _TreeChoices:
         if states not in self._choices:
             expected = [
                 parts[state]
@@ -246,7 +246,7 @@ class _TreeWalk:
                 ]
             )
             needles = tuple([(needle([glob]), glob) for glob in globs])
-            self._choices[states] = _Choices(literals, needles, others)
+            self._choices[states] = _TreeChoices(literals, needles, others)
         return self._choices[states]
 
     def _all_parts(self, pattern: PathPattern) -> tuple[NameGlob, ...]:
