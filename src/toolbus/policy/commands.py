@@ -84,6 +84,10 @@ class TreeRules(Struct, frozen=True):
 
     hidden: bool = True
     """Also those that begin with a dot, and what is in such folders."""
+    ignored: bool = True
+    """Also those that `.gitignore` and the like leave out."""
+    links: bool = False
+    """Also what links lead to."""
     include: tuple[str, ...] = ()
     """Globs of names, of which a file must match one if there are any: ``grep --include``."""
     exclude: tuple[str, ...] = ()
