@@ -11,12 +11,17 @@ class Word(Struct, frozen=True):
     *text* is what the program gets, without quotes and backslashes; of a word that is not *known*
     it is the piece as written. A *pattern* has an unquoted ``*``, ``?`` or ``[`` (or an extended
     glob), or an unquoted ``~name`` that only the running shell can expand: then *text* is the
-    pattern, with glob characters that were quoted (and backslashes) escaped by a backslash.
+    pattern, with glob characters that were quoted (and backslashes) escaped by a backslash. In a
+    loop over a pattern, words with the loop's variable are patterns, too: of what they may be.
     """
 
     text: str
     known: bool = True
     pattern: bool = False
+    several: bool = False
+    """Whether it may become no word, or several: an unquoted variable, ``"$@"``."""
+    start: str = ""
+    """What a word that is not known, and is certainly one, begins with: ``./`` of ``"./$x"``."""
 
 
 class Redirection(Struct, frozen=True):
@@ -31,11 +36,13 @@ class Command(Struct, frozen=True):
     """One program, function or builtin that will be run, with its words."""
 
     program: Word
-    """As written: ``git``, ``/usr/bin/git``, ``./git``."""
+    """As written: ``git``, ``/usr/bin/git``, ``./git``; empty if no program is run, but variables
+    are set (*settings*) or files opened (*redirections*)."""
     words: tuple[Word, ...]
     """What follows the program."""
     settings: tuple[tuple[str, Word], ...] = ()
-    """Variables set in front of it, or exported before in the same text: name and value."""
+    """Variables set in front of it, or before in the same text (they may be the environment's, and
+    then they reach the program): name and value, the last one counts."""
     redirections: tuple[Redirection, ...] = ()
     """Also those of groups, loops and functions around it."""
     stdin: str | None = None
@@ -43,7 +50,9 @@ class Command(Struct, frozen=True):
     piped: bool = False
     """Whether its input is another command's output."""
     folder: str | None = "."
-    """Where it runs: absolute, or relative to where the shell began; None if that is unknown."""
+    """Where it runs: absolute, or relative to where the shell began (``./~`` is a folder of that
+    name there, ``~/x`` one in the home folder); None if that is unknown. It takes for granted that
+    each ``cd`` before it worked: where no such folder exists, it may run elsewhere."""
     settled: bool = True
     """False if an earlier or parallel part of the text may have changed files or links."""
     inside: tuple[str, ...] = ()
@@ -75,6 +84,10 @@ class TreeRules(Struct, frozen=True):
 
     hidden: bool = True
     """Also those that begin with a dot, and what is in such folders."""
+    ignored: bool = True
+    """Also those that `.gitignore` and the like leave out."""
+    links: bool = False
+    """Also what links lead to."""
     include: tuple[str, ...] = ()
     """Globs of names, of which a file must match one if there are any: ``grep --include``."""
     exclude: tuple[str, ...] = ()
