@@ -123,7 +123,7 @@ def _check(file: Path, text: str) -> None:
 
 
 def _misfit(table: Any, kind: type, folder: Path) -> MisfitError | None:
-    """Return what is wrong with *table* as a *kind*, with the keys of inner tables, None if fine."""
+    """Return what is wrong with *table* as a *kind*, with the keys that lead there, or None."""
     for key, inner in (("commands", CommandData), ("options", OptionData)):
         entries = table.get(key, {}) if isinstance(table, dict) else {}
         for name, entry in entries.items() if isinstance(entries, dict) else ():
