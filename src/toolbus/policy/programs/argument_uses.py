@@ -32,7 +32,8 @@ class ArgumentUses:
         self.hosts: list[Word] = []
         self.unknown: list[Unreadable] = []
         self.folder = command.folder
-        self.tree_hidden = True
+        self.tree_hidden = self.tree_ignored = True
+        self.tree_links = False
         self.settled = command.settled
         self.include: list[str] = []
         self.exclude: list[str] = []
@@ -73,7 +74,13 @@ class ArgumentUses:
 
     def tree(self, word: Word) -> None:
         """Add a folder that is read with all below it."""
-        rules = TreeRules(self.tree_hidden, tuple(self.include), tuple(self.exclude))
+        rules = TreeRules(
+            self.tree_hidden,
+            self.tree_ignored,
+            self.tree_links,
+            tuple(self.include),
+            tuple(self.exclude),
+        )
         if not (word.known and word.text == "-"):
             self.paths.append(PathUse(word, "read-tree", self.folder, rules))
 
@@ -128,7 +135,7 @@ def _glob(uses: ArgumentUses, word: Word) -> None:
         _exclude(uses, Word(word.text[1:], word.known))
     else:
         _include(uses, word)
-        uses.tree_hidden = True
+        uses.tree_hidden = uses.tree_ignored = True
 
 
 def _change_folder(uses: ArgumentUses, word: Word) -> None:

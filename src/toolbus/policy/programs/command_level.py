@@ -30,13 +30,15 @@ class Option(Struct, frozen=True):
     operands: tuple[Kind, ...] | None = None
     final: Kind | None = None
     hidden: bool = False
+    ignored: bool = False
+    links: bool = False
     asks: str = ""
 
     @property
     def is_harmless(self) -> bool:
         """Whether a word that turns out to be this option changes nothing of what is judged."""
         return self.takes in {None, "text"} and not (
-            self.effects or self.operands or self.final or self.hidden or self.asks
+            self.effects or self.operands or self.final or self.asks
         )
 
 
@@ -56,54 +58,66 @@ class CommandLevel:
             option.is_harmless for option in self.options.values()
         )
         self.has_commands = bool(data.commands or data.alike or data.groups)
-        self._groups = frozenset(data.groups)
         self._named = _by_name(data)
-        self._globs = [(name, found) for name, found in self._named.items() if _is_glob(name)]
+        globs = [(name, found) for name, found in self._named.items() if _is_glob(name)]
+        self._path_globs = [each for each in globs if " " in each[0]]
+        self._verb_globs = [each for each in globs if " " not in each[0]]
+        self._groups = frozenset(data.groups)
+        self._beginnings = frozenset(_beginnings(self._named))
         self._levels: dict[str, tuple[str, CommandLevel]] = {}
 
     def inheritable(self) -> dict[str, Option]:
         """Return the options that subcommands know as well."""
         return {k: v for k, v in self.options.items() if k not in {"-*", "-NUM"}}
 
-    def is_group(self, word: str) -> bool:
-        """Tell whether *word* leads on to a subcommand of this same level."""
-        return word in self._groups
+    def leads_on(self, groups: tuple[str, ...], word: str) -> bool:
+        """Tell whether *word* behind *groups* leads on to a subcommand of this same level."""
+        return word in self._groups or " ".join((*groups, word)) in self._beginnings
+
+    def is_command(self, word: str) -> bool:
+        """Tell whether *word*, which looks like an option, is a subcommand: ``brew --prefix``."""
+        return word in self._named
 
     def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandLevel] | None:
-        """Return the name and level of the subcommand *word* behind *groups*, None if unknown."""
-        for path in (" ".join((*groups, word)), word) if groups else (word,):
-            known = self._levels.get(path)
-            if known is None and (data := self._named.get(path) or self._by_glob(path)):
-                name = _plain_name(self.data, path, data)
-                known = self._levels[path] = (name, CommandLevel(data, self))
-            if known is not None:
-                return known
-        return None
+        """Return the name and level of the subcommand *word* behind *groups*, None if unknown.
 
-    def _by_glob(self, path: str) -> CommandData | None:
-        size = path.count(" ")
-        return next(
-            (data for glob, data in self._globs if glob.count(" ") == size and _fits(path, glob)),
-            None,
-        )
+        Its path goes before its last word, a name before a glob.
+        """
+        path = " ".join((*groups, word))
+        known = self._levels.get(path)
+        if known is None:
+            data = self._named.get(path) or _by_glob(path, self._path_globs)
+            if data is None:
+                data = self._named.get(word) or _by_glob(word, self._verb_globs)
+            if data is None:
+                return None
+            name = _plain_name(self.data, word, data)
+            known = self._levels[path] = (name, CommandLevel(data, self))
+        return known
 
     def abbreviated(self, text: str) -> list[Option]:
         """Return the options that *text*, a beginning of a long option, may stand for."""
         return [option for name, option in self.options.items() if name.startswith(text)]
 
 
-def _fits(path: str, glob: str) -> bool:
-    return all(map(fnmatchcase, path.split(" "), glob.split(" ")))
+def _by_glob(path: str, globs: list[tuple[str, CommandData]]) -> CommandData | None:
+    return next((data for glob, data in globs if fnmatchcase(path, glob)), None)
+
+
+def _beginnings(names: Iterable[str]) -> Iterable[str]:
+    for name in names:
+        words = name.split(" ")
+        yield from (" ".join(words[:end]) for end in range(1, len(words)))
 
 
 def _is_glob(name: str) -> bool:
     return not {*"*?["}.isdisjoint(name)
 
 
-def _plain_name(outer: CommandData, path: str, data: CommandData) -> str:
-    if path in data.aliases:
+def _plain_name(outer: CommandData, word: str, data: CommandData) -> str:
+    if word in data.aliases:
         return next(name for name, each in outer.commands.items() if each is data)
-    return path.rpartition(" ")[2]
+    return word
 
 
 def _by_name(data: CommandData) -> dict[str, CommandData]:
@@ -142,6 +156,8 @@ def _options(data: CommandData, *, is_program: bool) -> Iterable[tuple[str, Opti
                 option.operands,
                 option.final,
                 option.hidden,
+                option.ignored,
+                option.links,
                 option.asks,
             ),
         )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.command_level import CommandLevel, Option
     from toolbus.policy.programs.program_data import Kind
 
+_RUN = frozenset({"code", "command", "script", "wrapped"})
 _TRUE = frozenset({"true", "1", "yes", "True"})
 _NUMBER = re.compile(r"-\d+")
 # Quoted as a whole, and beginning with something that is no option: one word, and an operand.
@@ -34,7 +35,7 @@ class Invocation:
         self.operands: list[Word] = []
         self.values: list[tuple[Option, Word]] = []
         self.uses = ArgumentUses(command)
-        self.uses.tree_hidden = level.data.hidden
+        self._tree_rules()
         self.instead: frozenset[str] | None = None
         self.kinds: tuple[Kind, ...] | None = None
         self.final: Kind | None = None
@@ -51,6 +52,10 @@ class Invocation:
     def option(self, *names: str) -> bool:
         """Tell whether one of the *names* was given."""
         return not self.options.isdisjoint(names)
+
+    def _tree_rules(self) -> None:
+        self.uses.tree_hidden = self.level.data.hidden
+        self.uses.tree_ignored = self.level.data.ignored
 
     def _parse(self) -> None:
         if self.level.data.raw:
@@ -86,21 +91,25 @@ class Invocation:
         level = self.level
         if level.has_commands and not self.operands and self._subcommand(word):
             return
+        kinds = self.kinds or level.operands
+        kind = kinds[min(len(self.operands), len(kinds) - 1)]
         self.operands.append(word)
-        if level.data.stop:
+        # What follows are the arguments of what is run.
+        if level.data.stop or kind in _RUN:
             self._take_rest()
 
     def _subcommand(self, word: Word) -> bool:
         """Go on with the subcommand *word*, if there is one."""
-        if word.known and (found := self.level.subcommand(self._groups, word.text)):
+        found = self.level.subcommand(self._groups, word.text) if word.known else None
+        if found and not self._goes_on(word.text):
             self.action += [*self._groups, found[0]]
             self._groups = ()
             self.level = found[1]
-            self.uses.tree_hidden = self.level.data.hidden
+            self._tree_rules()
             if self.level.data.raw:
                 self._take_rest()
             return True
-        if word.known and self.level.is_group(word.text):
+        if word.known and self.level.leads_on(self._groups, word.text):
             self._groups += (word.text,)
             return True
         if self.level.data.operands is None:
@@ -108,6 +117,16 @@ class Invocation:
             self.note(f"what `{path}` does is not known", word)
             self.action += [*self._groups, word.text]
         return False
+
+    def _goes_on(self, text: str) -> bool:
+        """Tell whether *text*, a subcommand, begins the path of another one that is meant."""
+        if not self._rest or not self.level.leads_on(self._groups, text):
+            return False
+        behind, groups = self._rest[-1], (*self._groups, text)
+        return behind.known and (
+            self.level.subcommand(groups, behind.text) is not None
+            or self.level.leads_on(groups, behind.text)
+        )
 
     def _unknown_word(self, word: Word) -> None:
         """Take a word that cannot be known: an operand, or perhaps an option."""
@@ -122,6 +141,9 @@ class Invocation:
 
     def _option(self, word: Word) -> None:
         level, text = self.level, word.text
+        if level.has_commands and level.is_command(text) and not self.operands:
+            self._operand(word)
+            return
         name, equals, value = text.partition("=")
         if text.startswith("--") or level.data.words or (len(name) > 2 and name in level.options):  # noqa: PLR2004 - a long one
             self._long(name, Word(value) if equals else None, word)
@@ -189,6 +211,8 @@ class Invocation:
         self.kinds = option.operands or self.kinds
         self.final = option.final or self.final
         self.uses.tree_hidden |= option.hidden
+        self.uses.tree_ignored |= option.ignored
+        self.uses.tree_links |= option.links
         if option.takes is not None and value is not None:
             self.values.append((option, value))
             self.uses.take(value, option.takes, of_option=True)

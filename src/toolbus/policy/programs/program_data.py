@@ -55,6 +55,10 @@ class OptionData(Struct, frozen=True, forbid_unknown_fields=True):
     """What the last operand is with it."""
     hidden: bool = False
     """With it what begins with a dot is read, too, where the command leaves it out."""
+    ignored: bool = False
+    """With it what `.gitignore` names is read, too."""
+    links: bool = False
+    """With it links are followed."""
     implies: tuple[str, ...] = ()
     """Other options that it stands for, as rules may name them."""
     asks: str = ""
@@ -87,6 +91,7 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
     input: bool = False
     bundle: bool = False
     hidden: bool = True
+    ignored: bool = True
     groups: tuple[str, ...] = ()
     commands: dict[str, CommandData] = {}
     alike: tuple[AlikeData, ...] = ()
