@@ -114,10 +114,10 @@ def _revision(uses: ArgumentUses, word: Word) -> None:
 
 
 def _data(uses: ArgumentUses, word: Word) -> None:
-    head, at, path = word.text.partition("@")
+    head, sign, path = word.text.partition("@")
     if not word.known:
         uses.note(word, "it may name a file that is sent")
-    elif at and (not head or head.endswith("=") or "=" not in path):
+    elif sign and (not head or head.endswith("=") or "=" not in path):
         uses.read(Word(path.partition(";")[0]))
 
 

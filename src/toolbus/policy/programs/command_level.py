@@ -52,14 +52,14 @@ class CommandLevel:
         self.options = dict(_options(data, is_program=outer is None))
         self.any_flag = "-*" in self.options
         self.numbers = "-NUM" in self.options
-        if outer is not None and not outer.data.own:
+        if outer is not None and not outer.data.leads:
             self.options = {**outer.inheritable(), **self.options}
         self.takes_any_option = self.any_flag and all(
             option.is_harmless for option in self.options.values()
         )
         self.has_commands = bool(data.commands or data.alike or data.groups)
         self._named = _by_name(data)
-        globs = [(name, found) for name, found in self._named.items() if _is_glob(name)]
+        globs = [(name, data) for name, data in self._named.items() if _is_glob(name)]
         self._path_globs = [each for each in globs if " " in each[0]]
         self._verb_globs = [each for each in globs if " " not in each[0]]
         self._groups = frozenset(data.groups)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import CommandEffects, Unreadable, Word
 from toolbus.policy.programs.argument_uses import ArgumentUses
-from toolbus.policy.programs.invocation import Invocation
 from toolbus.policy.programs.languages.readers import READERS
+from toolbus.policy.programs.parsed_command import ParsedCommand
 from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.programs.variables import judge_variable
 
@@ -37,13 +37,13 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     A wrapper (``sudo``, ``xargs``, ``bash -c``) has the effects of its own options only: what it
     runs is a command of its own.
     """
-    found = _find(command, programs or shipped_programs())
-    if isinstance(found, str):
-        return _of_unknown(command, found)
-    name, level = found
-    invocation = Invocation(command, name, level)
-    uses = invocation.uses
-    effects = _of_arguments(invocation)
+    known = _find(command, programs or shipped_programs())
+    if isinstance(known, str):
+        return _of_unknown(command, known)
+    name, level = known
+    parsed = ParsedCommand(command, name, level)
+    uses = parsed.uses
+    effects = _of_arguments(parsed)
     _redirect(command, uses)
     effects |= uses.effects
     for variable, value in command.settings:
@@ -51,11 +51,11 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
             uses.unknown.append(Unreadable(f"{variable}={value.text}", reason))
     return CommandEffects(
         frozenset(effects or {"read"}),
-        tuple(_without_found_files(command, uses.paths)),
+        tuple(_without_matches(command, uses.paths)),
         tuple(uses.hosts),
         tuple(uses.unknown),
-        tuple(invocation.action),
-        frozenset(invocation.options),
+        tuple(parsed.action),
+        frozenset(parsed.options),
     )
 
 
@@ -90,23 +90,23 @@ def _of_unknown(command: Command, reason: str) -> CommandEffects:
     )
 
 
-def _of_arguments(invocation: Invocation) -> set[str]:
+def _of_arguments(parsed: ParsedCommand) -> set[str]:
     """Return what the subcommand does with its operands, as its options say."""
-    level, uses = invocation.level, invocation.uses
+    level, uses = parsed.level, parsed.uses
     by_options, uses.effects = uses.effects, set()
     options_paths = len(uses.paths)
-    if level.data.asks and invocation.instead is None:
-        invocation.note(level.data.asks)
-    operands: Sequence[Word] = invocation.operands
+    if level.data.asks and parsed.instead is None:
+        parsed.note(level.data.asks)
+    operands: Sequence[Word] = parsed.operands
     if level.data.reader:
-        operands = READERS[level.data.reader](invocation)
-    _take_operands(invocation, operands)
-    if invocation.instead is not None:
-        uses.effects &= invocation.instead
+        operands = READERS[level.data.reader](parsed)
+    _take_operands(parsed, operands)
+    if parsed.instead is not None:
+        uses.effects &= parsed.instead
         uses.paths[options_paths:] = [
             use for use in uses.paths[options_paths:] if use.kind in {"read", "read-tree"}
         ]
-        return {*invocation.instead, *by_options}
+        return {*parsed.instead, *by_options}
     effects = {*level.effects, *by_options}
     for count, added in level.data.more_than.items():
         effects |= {*added} if len(operands) > int(count) else set()
@@ -115,10 +115,10 @@ def _of_arguments(invocation: Invocation) -> set[str]:
     return effects
 
 
-def _take_operands(invocation: Invocation, operands: Sequence[Word]) -> None:
-    level, uses = invocation.level, invocation.uses
-    kinds = invocation.kinds or level.operands
-    final = invocation.final or level.data.final
+def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
+    level, uses = parsed.level, parsed.uses
+    kinds = parsed.kinds or level.operands
+    final = parsed.final or level.data.final
     files = 0
     for index, word in enumerate(operands):
         kind: Kind = kinds[min(index, len(kinds) - 1)]
@@ -127,8 +127,8 @@ def _take_operands(invocation: Invocation, operands: Sequence[Word]) -> None:
         uses.take(word, kind)
         uses.prefixed(word, level.data.file_prefixes)
         files += kind in _FILES
-    default = "tree" if "tree" in (invocation.kinds or ()) else level.data.default
-    if default and not files and not (level.data.input and _has_input(invocation.command)):
+    default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
+    if default and not files and not (level.data.input and _has_input(parsed.command)):
         uses.take(Word("."), default)
 
 
@@ -149,7 +149,7 @@ def _redirect(command: Command, uses: ArgumentUses) -> None:
             uses.write(redirection.target)
 
 
-def _without_found_files(command: Command, paths: Iterable[PathUse]) -> Iterable[PathUse]:
+def _without_matches(command: Command, paths: Iterable[PathUse]) -> Iterable[PathUse]:
     """Leave out what `find` finds and a command of its reads: `find` itself is judged by that."""
     if not any(wrapper.split()[0] in {"find", "fd"} for wrapper in command.inside if wrapper):
         return paths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Effect: TypeAlias = Literal["read", "write", "network", "destroy", "run-code"]
 
@@ -87,7 +87,7 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
     stop: bool = False
     words: bool = False
     raw: bool = False
-    own: bool = False
+    leads: bool = field(default=False, name="own")
     input: bool = False
     bundle: bool = False
     hidden: bool = True

@@ -72,9 +72,9 @@ class Programs:
         ends = [start for start, _, _ in starts[1:]] + [len(text)]
         pieces: dict[str, list[str]] = {}
         for (start, name, closing), end in zip(starts, ends, strict=True):
-            piece = text[start:end]
-            pieces.setdefault(name, []).append(piece)
-            if closing == "]" and (aliases := _ALIASES.search(piece)):
+            section = text[start:end]
+            pieces.setdefault(name, []).append(section)
+            if closing == "]" and (aliases := _ALIASES.search(section)):
                 names = json.loads(re.sub(r",\s*\]$", "]", aliases[1]))
                 self._aliases.update(dict.fromkeys(names, name))
         for name, tables in pieces.items():

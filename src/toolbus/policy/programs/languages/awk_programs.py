@@ -10,7 +10,7 @@ from toolbus.policy.commands import Word
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.policy.programs.invocation import Invocation
+    from toolbus.policy.programs.parsed_command import ParsedCommand
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|\\\r?\n|\#[^\n]*)
@@ -71,24 +71,24 @@ def _kind_before(kind: str, text: str) -> str:
     return "operator"
 
 
-def read_awk(invocation: Invocation) -> Sequence[Word]:
+def read_awk(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the program of a call of awk; return its files."""
-    operands = list(invocation.operands)
-    programs = [value for option, value in invocation.values if "-e" in option.names]
-    if not programs and not invocation.option("-f", "-E", "--help", "--version"):
+    operands = list(parsed.operands)
+    programs = [value for option, value in parsed.values if "-e" in option.names]
+    if not programs and not parsed.option("-f", "-E", "--help", "--version"):
         programs, operands = operands[:1], operands[1:]
     for program in programs:
         if not program.known:
-            invocation.note("what this program of awk does cannot be known", program)
+            parsed.note("what this program of awk does cannot be known", program)
             continue
         try:
-            _judge(invocation, program_tokens(program.text))
+            _judge(parsed, program_tokens(program.text))
         except ProgramError:
-            invocation.note("what this program of awk does is not known", program)
+            parsed.note("what this program of awk does is not known", program)
     return [file for file in operands if not (file.known and _ASSIGNMENT.match(file.text))]
 
 
-def _judge(invocation: Invocation, tokens: list[str]) -> None:
+def _judge(parsed: ParsedCommand, tokens: list[str]) -> None:
     depth, printing = 0, -1
     for index, sign in enumerate(tokens):
         if sign in {"(", "["}:
@@ -100,33 +100,33 @@ def _judge(invocation: Invocation, tokens: list[str]) -> None:
         elif sign in {"}", ";"} or (sign == "\n" and tokens[index - 1] not in _CONTINUES):
             printing = -1
         elif sign in {">", ">>"} and printing == depth:
-            _output(invocation, tokens[index + 1 : index + 3])
+            _output(parsed, tokens[index + 1 : index + 3])
         else:
-            _judge_sign(invocation, sign, tokens[index + 1 : index + 5])
+            _judge_sign(parsed, sign, tokens[index + 1 : index + 5])
 
 
-def _judge_sign(invocation: Invocation, sign: str, behind: list[str]) -> None:
+def _judge_sign(parsed: ParsedCommand, sign: str, behind: list[str]) -> None:
     match sign:
         case "system" | "|" | "|&":
-            invocation.uses.take(Word(sign), "command")
+            parsed.uses.take(Word(sign), "command")
         case "getline" | "ARGV" | "ARGC":
-            _input(invocation, behind)
+            _input(parsed, behind)
         case "@":
-            invocation.note("what this program of awk loads or calls is not known")
+            parsed.note("what this program of awk loads or calls is not known")
 
 
-def _output(invocation: Invocation, behind: list[str]) -> None:
+def _output(parsed: ParsedCommand, behind: list[str]) -> None:
     end = behind[1] if len(behind) > 1 else "}"
     if not behind or behind[0][0] != '"' or end not in {"}", ";", "\n"}:
-        invocation.uses.write(Word("awk's output", known=False))
+        parsed.uses.write(Word("awk's output", known=False))
     elif behind[0] not in _NOWHERE:
-        invocation.uses.write(Word(behind[0][1:-1]))
+        parsed.uses.write(Word(behind[0][1:-1]))
 
 
-def _input(invocation: Invocation, behind: list[str]) -> None:
+def _input(parsed: ParsedCommand, behind: list[str]) -> None:
     """Add what is read besides the files that the command names."""
     text = "".join(behind)
     if match := re.match(r'\w*<"([^"\\]*)"(?:[;})]|\n|$)', text):
-        invocation.uses.read(Word(match[1]))
+        parsed.uses.read(Word(match[1]))
     else:
-        invocation.uses.read(Word("a file that awk names", known=False))
+        parsed.uses.read(Word("a file that awk names", known=False))

@@ -10,17 +10,17 @@ from toolbus.policy.programs.languages.language_data import language_data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.policy.programs.invocation import Invocation
+    from toolbus.policy.programs.parsed_command import ParsedCommand
 
 
-def read_find(invocation: Invocation) -> Sequence[Word]:
+def read_find(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge an expression of find; return no operands, since all are judged."""
-    starts, rest = _starts(invocation.operands)
+    starts, rest = _starts(parsed.operands)
     index = 0
     while index < len(rest):
-        index = _behind_primary(invocation, starts, rest, index)
+        index = _behind_primary(parsed, starts, rest, index)
     for start in starts or [Word(".")]:
-        _use(invocation, start, rest)
+        _use(parsed, start, rest)
     return ()
 
 
@@ -38,27 +38,27 @@ def _starts(words: Sequence[Word]) -> tuple[list[Word], Sequence[Word]]:
 
 
 def _behind_primary(
-    invocation: Invocation, starts: list[Word], words: Sequence[Word], index: int
+    parsed: ParsedCommand, starts: list[Word], words: Sequence[Word], index: int
 ) -> int:
     """Judge the primary at *index* of *words*; return the index behind it and its arguments."""
     names, word = language_data().find, words[index]
     argument = words[index + 1] if index + 1 < len(words) else None
     text = word.text
-    invocation.options.add(text)
+    parsed.options.add(text)
     if not word.known:
-        invocation.note(f"what {text} is in an expression of find cannot be known", word)
+        parsed.note(f"what {text} is in an expression of find cannot be known", word)
     elif text in names.valued or text.startswith("-newer"):
         if argument and text == "-f":
             starts.append(argument)
         return index + 2
     elif text in names.writes:
         if argument:
-            invocation.uses.write(argument)
+            parsed.uses.write(argument)
         return index + (3 if text == "-fprintf" else 2)
     elif text in names.runs:
         return _behind_command(words, index + 1)
     elif text not in names.plain and text != "-delete":
-        invocation.note(f"what {text} of find does is not known", word)
+        parsed.note(f"what {text} of find does is not known", word)
     return index + 1
 
 
@@ -70,14 +70,14 @@ def _behind_command(words: Sequence[Word], index: int) -> int:
     return index
 
 
-def _use(invocation: Invocation, start: Word, rest: Sequence[Word]) -> None:
+def _use(parsed: ParsedCommand, start: Word, rest: Sequence[Word]) -> None:
     """Judge what is done with all below *start*; what is run there is a command of its own."""
-    uses, names = invocation.uses, language_data().find
+    uses, names = parsed.uses, language_data().find
     if not start.known:
-        invocation.note(f"it is not known whether {start.text} is an action of find", start)
-    if "-delete" in invocation.options:
+        parsed.note(f"it is not known whether {start.text} is an action of find", start)
+    if "-delete" in parsed.options:
         uses.destroy(start)
-    if not names.runs.isdisjoint(invocation.options):
+    if not names.runs.isdisjoint(parsed.options):
         texts = [word.text for word in rest]
         if names.branches.isdisjoint(texts) and "-name" in texts[:-1]:
             uses.take(rest[texts.index("-name") + 1], "include")

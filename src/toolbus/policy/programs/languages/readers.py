@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from toolbus.policy.commands import Word
-    from toolbus.policy.programs.invocation import Invocation
+    from toolbus.policy.programs.parsed_command import ParsedCommand
 
-ArgumentReader: TypeAlias = "Callable[[Invocation], Sequence[Word]]"
-"""Adds to `Invocation.uses`; returns the operands that are still to be judged by their kinds."""
+ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
+"""Adds to `ParsedCommand.uses`; returns the operands that are still to be judged by their kinds."""
 
 READERS: Mapping[str, ArgumentReader] = {
     "awk": read_awk,

@@ -10,7 +10,7 @@ from toolbus.policy.commands import Word
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.policy.programs.invocation import Invocation
+    from toolbus.policy.programs.parsed_command import ParsedCommand
 
 _PLAIN = frozenset("{}=dDgGhHnNpPxFz")
 _GAP = re.compile(r"[\s;]*")
@@ -45,7 +45,7 @@ def read_script(script: str) -> SedScript:
     readings = []
     for brackets in (False, True):
         try:
-            readings.append(_Reader(script, brackets=brackets).read())
+            readings.append(_SedWalk(script, brackets=brackets).read())
         except (ScriptError, IndexError):
             continue
     if not readings:
@@ -57,7 +57,7 @@ def read_script(script: str) -> SedScript:
     )
 
 
-class _Reader:
+class _SedWalk:
     """One walk through a script."""
 
     def __init__(self, script: str, *, brackets: bool) -> None:
@@ -164,34 +164,34 @@ class _Reader:
                 raise ScriptError
 
 
-def read_sed(invocation: Invocation) -> Sequence[Word]:
+def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the scripts of a call of sed; return its files."""
-    scripts = [value for option, value in invocation.values if "-e" in option.names]
-    files = list(invocation.operands)
-    in_place = invocation.option("-i", "-I", "--in-place")
+    scripts = [value for option, value in parsed.values if "-e" in option.names]
+    files = list(parsed.operands)
+    in_place = parsed.option("-i", "-I", "--in-place")
     if in_place and files and files[0].text == "" and files[0].known:
         del files[0]  # BSD takes the suffix, even an empty one, as a word of its own.
-    if not scripts and not invocation.option("-f", "--file", "--help", "--version"):
+    if not scripts and not parsed.option("-f", "--file", "--help", "--version"):
         scripts, files = files[:1], files[1:]
     # Scripts are joined by lines, so that the text of `a` may go on in the next.
     for script in scripts:
         if not script.known:
-            invocation.note("what this script of sed does cannot be known", script)
+            parsed.note("what this script of sed does cannot be known", script)
     known = "\n".join(script.text for script in scripts if script.known)
-    _judge(invocation, Word(known))
+    _judge(parsed, Word(known))
     if in_place:
         for file in files:
-            invocation.uses.write(file)
+            parsed.uses.write(file)
     return files
 
 
-def _judge(invocation: Invocation, script: Word) -> None:
+def _judge(parsed: ParsedCommand, script: Word) -> None:
     try:
         reading = read_script(script.text)
     except ScriptError:
-        invocation.note("what this script of sed does is not known", script)
+        parsed.note("what this script of sed does is not known", script)
         return
-    uses = invocation.uses
+    uses = parsed.uses
     for file in reading.reads:
         uses.read(Word(file))
     for file in reading.writes:

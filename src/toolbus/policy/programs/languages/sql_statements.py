@@ -12,7 +12,7 @@ from toolbus.policy.programs.languages.language_data import language_data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.policy.programs.invocation import Invocation
+    from toolbus.policy.programs.parsed_command import ParsedCommand
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\n]*(?:\n|$))
@@ -95,30 +95,30 @@ def _files(statement: list[tuple[str, str]], words: list[str], result: SqlReadin
             result.files.append(text[1:-1])
 
 
-def read_sql(invocation: Invocation) -> Sequence[Word]:
+def read_sql(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the SQL that a client is given, by its options, operands or input; return files."""
-    command = invocation.command
-    texts = [value for option, value in invocation.values if "SQL" in option.names]
-    operands = invocation.operands
-    if invocation.action[0] in {"sqlite3", "duckdb"}:
+    command = parsed.command
+    texts = [value for option, value in parsed.values if "SQL" in option.names]
+    operands = parsed.operands
+    if parsed.action[0] in {"sqlite3", "duckdb"}:
         texts += operands[1:]
         operands = operands[:1]
     if command.stdin is not None:
         texts.append(Word(command.stdin))
     reads_input = command.piped or any(each.operator == "<" for each in command.redirections)
     if reads_input and not texts:
-        invocation.note("what SQL it reads from its input cannot be known")
-    elif not texts and invocation.instead is None:
-        invocation.uses.effects.add("run-code")
-        invocation.note("without a command it is a shell")
+        parsed.note("what SQL it reads from its input cannot be known")
+    elif not texts and parsed.instead is None:
+        parsed.uses.effects.add("run-code")
+        parsed.note("without a command it is a shell")
     for text in texts:
-        _judge_text(invocation, text)
+        _judge_text(parsed, text)
     return operands
 
 
-def _judge_text(invocation: Invocation, text: Word) -> None:
+def _judge_text(parsed: ParsedCommand, text: Word) -> None:
     if not text.known:
-        invocation.note("what this SQL does cannot be known", text)
+        parsed.note("what this SQL does cannot be known", text)
         return
     statements: list[str] = []
     for line in text.text.strip().split("\n"):
@@ -126,13 +126,13 @@ def _judge_text(invocation: Invocation, text: Word) -> None:
         if stripped[:1] not in {".", "\\"} or (stripped[:1] == "." and statements):
             statements.append(line)
         elif not _is_harmless_command(stripped):
-            invocation.note(f"what {stripped.split(maxsplit=1)[0]} does is not known", text)
+            parsed.note(f"what {stripped.split(maxsplit=1)[0]} does is not known", text)
     reading = read_statements("\n".join(statements))
     for file in reading.files:
-        invocation.uses.take(Word(file), "url" if "://" in file else "path")
+        parsed.uses.take(Word(file), "url" if "://" in file else "path")
     if reading.reason:
-        invocation.uses.effects.add("write")
-        invocation.note(reading.reason, text)
+        parsed.uses.effects.add("write")
+        parsed.note(reading.reason, text)
 
 
 def _is_harmless_command(line: str) -> bool:

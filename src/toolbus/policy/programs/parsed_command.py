@@ -21,7 +21,7 @@ _MANY = re.compile(r"\$[@*]|\[[@*]\]")
 _PLAIN_NAME = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class Invocation:
+class ParsedCommand:
     """A command as its program reads it, *level* being the subcommand that was reached.
 
     *operands* are what is neither option nor subcommand, *values* the options with a value that
@@ -100,11 +100,11 @@ class Invocation:
 
     def _subcommand(self, word: Word) -> bool:
         """Go on with the subcommand *word*, if there is one."""
-        found = self.level.subcommand(self._groups, word.text) if word.known else None
-        if found and not self._goes_on(word.text):
-            self.action += [*self._groups, found[0]]
+        known = self.level.subcommand(self._groups, word.text) if word.known else None
+        if known and not self._goes_on(word.text):
+            self.action += [*self._groups, known[0]]
             self._groups = ()
-            self.level = found[1]
+            self.level = known[1]
             self._tree_rules()
             if self.level.data.raw:
                 self._take_rest()
