@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.policy.shell.tree import Part
-    from toolbus.policy.shell.words import Expander
+    from toolbus.policy.shell.words import WordExpander
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+#)?\w*\s*\Z", re.ASCII)
@@ -56,7 +56,7 @@ def words_in(tree: Any) -> Iterator[WordNode]:
         yield from words_in(value)
 
 
-def check_arithmetic(tree: Expression | None, expander: Expander) -> None:
+def check_arithmetic(tree: Expression | None, expander: WordExpander) -> None:
     """Read what *tree* runs, and note the names that it sets; refuse what may run more."""
     if tree is None:
         return
@@ -74,7 +74,7 @@ def check_arithmetic(tree: Expression | None, expander: Expander) -> None:
                 _assign(word, expander)
 
 
-def check_test(tree: Expression | None, expander: Expander) -> None:
+def check_test(tree: Expression | None, expander: WordExpander) -> None:
     """Read what a test of ``[[ … ]]`` runs."""
     if tree is None:
         return
@@ -92,7 +92,7 @@ def check_test(tree: Expression | None, expander: Expander) -> None:
         check_test(tree.get("Y"), expander)
 
 
-def check_name(name: str, expander: Expander) -> None:
+def check_name(name: str, expander: WordExpander) -> None:
     """Refuse *name*, of a variable that a builtin asks for or sets, if it has a subscript."""
     if not _NAME.match(name) and not re.fullmatch(r"[A-Za-z_]\w*\[(?:\d+|@|\*)\]", name):
         expander.walk.refuse(name, "a variable's name that may run commands")
@@ -103,7 +103,7 @@ def is_number(text: str) -> bool:
     return bool(_NUMBER.match(text)) and not _NAME.match(text)
 
 
-def _check_part(part: Part, expander: Expander) -> None:
+def _check_part(part: Part, expander: WordExpander) -> None:
     if isinstance(part, Literal):
         for name in re.findall(r"[A-Za-z_]\w*", part.value):
             _check_variable(name, part, expander)
@@ -123,7 +123,7 @@ def _check_part(part: Part, expander: Expander) -> None:
         expander.walk.refuse(part, _REASON)
 
 
-def _check_parameter(part: Parameter, expander: Expander) -> None:
+def _check_parameter(part: Parameter, expander: WordExpander) -> None:
     if part.length:
         expander.single(WordNode(parts=(part,)))
         return
@@ -139,7 +139,7 @@ def _check_parameter(part: Parameter, expander: Expander) -> None:
     _check_variable(part.param.value if part.param else "", part, expander)
 
 
-def _check_variable(name: str, part: Part, expander: Expander) -> None:
+def _check_variable(name: str, part: Part, expander: WordExpander) -> None:
     state = expander.state
     if name in _SET_TO_NUMBERS or not state.is_set(name):
         value = state.value(name) if name.isdigit() or name in {"@", "*"} else None
@@ -152,7 +152,7 @@ def _check_variable(name: str, part: Part, expander: Expander) -> None:
         expander.walk.refuse(part, _REASON)
 
 
-def _assign(word: WordNode, expander: Expander) -> None:
+def _assign(word: WordNode, expander: WordExpander) -> None:
     for part in word.parts:
         if isinstance(part, Literal) and _NAME.match(part.value):
             expander.state.assign(part.value, NUMBER)

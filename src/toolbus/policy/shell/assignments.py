@@ -12,9 +12,9 @@ from toolbus.policy.shell.arithmetic import check_arithmetic, check_name, is_num
 from toolbus.policy.shell.calls import run_words
 from toolbus.policy.shell.printed import prints_number
 from toolbus.policy.shell.runs import add_command, run_nothing
-from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, Value
+from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, VariableValue
 from toolbus.policy.shell.tree import ArithmeticExpansion, Substitution
-from toolbus.policy.shell.words import Expander
+from toolbus.policy.shell.words import WordExpander
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.runs import Run
@@ -33,7 +33,7 @@ _SPECIAL_BUILTINS = frozenset(
 
 def read_call(call: CallNode, run: Run, walk: TextWalk, state: ShellState) -> ShellState:
     """Read a simple command; *state* becomes the one behind it, that of a failure is returned."""
-    expander = Expander(walk, state, run.scope)
+    expander = WordExpander(walk, state, run.scope)
     words = expander.words(call.args)
     if not words:
         for assignment in call.assigns:
@@ -43,7 +43,7 @@ def read_call(call: CallNode, run: Run, walk: TextWalk, state: ShellState) -> Sh
         return run_words(tuple(words), run, walk, state)
     inner = state.copy()
     settings = [
-        _assign(assignment, Expander(walk, inner, run.scope)) for assignment in call.assigns
+        _assign(assignment, WordExpander(walk, inner, run.scope)) for assignment in call.assigns
     ]
     name = words[0].text
     run = replace(run, settings=tuple(settings))
@@ -61,7 +61,7 @@ def read_call(call: CallNode, run: Run, walk: TextWalk, state: ShellState) -> Sh
 
 def declare(command: Declaration, run: Run, walk: TextWalk, state: ShellState) -> ShellState:
     """Read ``declare``, ``export``, ``local`` …."""
-    expander = Expander(walk, state, run.scope)
+    expander = WordExpander(walk, state, run.scope)
     program = command.variant.value
     words = [Word(program)]
     options = ""
@@ -113,7 +113,7 @@ def _apply_options(options: str, name: str, state: ShellState) -> None:
         state.fixed |= {name}
 
 
-def _assign(assignment: Assignment, expander: Expander) -> tuple[str, Word]:
+def _assign(assignment: Assignment, expander: WordExpander) -> tuple[str, Word]:
     """Set what *assignment* sets; return its name and the value."""
     state = expander.state
     name = assignment.name.value if assignment.name else ""
@@ -132,11 +132,11 @@ def _assign(assignment: Assignment, expander: Expander) -> tuple[str, Word]:
         expander.walk.refuse(assignment, "the shell runs what this variable holds")
     if word.known and re.search(r"\[.*(?:\$\(|`)", word.text):
         expander.walk.refuse(assignment, "a value that runs commands where it is computed with")
-    state.assign(name, Value(word) if word.known else _unknown(assignment))
+    state.assign(name, VariableValue(word) if word.known else _unknown(assignment))
     return name, word
 
 
-def _unknown(assignment: Assignment) -> Value:
+def _unknown(assignment: Assignment) -> VariableValue:
     parts = assignment.value.parts if assignment.value else ()
     if len(parts) == 1 and not assignment.append:
         part = parts[0]
@@ -147,7 +147,7 @@ def _unknown(assignment: Assignment) -> Value:
     return UNKNOWN
 
 
-def _appended(before: Value | None, word: Word, source: str) -> Word:
+def _appended(before: VariableValue | None, word: Word, source: str) -> Word:
     if before is None or not before.word.known or not word.known or before.items is not None:
         return Word(source, known=False)
     if before.word.pattern or word.pattern:
@@ -155,7 +155,7 @@ def _appended(before: Value | None, word: Word, source: str) -> Word:
     return Word(before.word.text + word.text)
 
 
-def _assign_array(assignment: Assignment, name: str, expander: Expander) -> Word:
+def _assign_array(assignment: Assignment, name: str, expander: WordExpander) -> Word:
     state = expander.state
     if assignment.index is not None:
         if name in state.maps:
@@ -179,6 +179,8 @@ def _assign_array(assignment: Assignment, name: str, expander: Expander) -> Word
     plain = (
         plain and name not in state.maps and all(word.known and not word.pattern for word in items)
     )
-    state.assign(name, Value(Word("", known=False), items=tuple(items)) if plain else UNKNOWN)
+    state.assign(
+        name, VariableValue(Word("", known=False), items=tuple(items)) if plain else UNKNOWN
+    )
     check_name(name, expander)
     return Word(expander.walk.source(assignment), known=False)

@@ -76,13 +76,13 @@ def _items(inner: Tokens) -> list[Tokens] | None:
 
 def _sequence(text: str) -> list[Tokens] | None:
     if match := _NUMBERS.match(text):
-        first, last = int(match[1]), int(match[2])
-        if abs(last - first) > _MAX_WORDS:
+        first, final = int(match[1]), int(match[2])
+        if abs(final - first) > _MAX_WORDS:
             return None
-        step = 1 if first <= last else -1
-        return [list(str(number)) for number in range(first, last + step, step)]
+        step = 1 if first <= final else -1
+        return [list(str(number)) for number in range(first, final + step, step)]
     if match := _LETTERS.match(text):
-        first, last = (ord(letter) for letter in match.groups() if letter)
-        step = 1 if first <= last else -1
-        return [[chr(code)] for code in range(first, last + step, step)]
+        first, final = (ord(letter) for letter in match.groups() if letter)
+        step = 1 if first <= final else -1
+        return [[chr(code)] for code in range(first, final + step, step)]
     return None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from toolbus.policy.commands import Word
 from toolbus.policy.shell.arithmetic import check_name
 from toolbus.policy.shell.nested_shells import read_text
-from toolbus.policy.shell.shell_state import UNKNOWN, Value
-from toolbus.policy.shell.words import Expander
+from toolbus.policy.shell.shell_state import UNKNOWN, VariableValue
+from toolbus.policy.shell.words import WordExpander
 from toolbus.policy.shell.working_folder import change_folder, pop_folder, push_folder
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _shopt(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
 
 def _read(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
     """Forget the variables that a builtin sets from what it reads or is given."""
-    expander = Expander(walk, state, run.scope)
+    expander = WordExpander(walk, state, run.scope)
     skip = False
     for word in words:
         if not word.known:
@@ -128,7 +128,7 @@ def _read(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
 
 
 def _unset(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
-    expander = Expander(walk, state, run.scope)
+    expander = WordExpander(walk, state, run.scope)
     for word in words:
         if not word.known:
             walk.refuse(run.source, "which variable it unsets is known only when it runs")
@@ -147,7 +147,7 @@ def _named_option(words: Words, run: Run, walk: TextWalk, state: ShellState) -> 
                 walk.refuse(run.source, "which variable it means is known only when it runs")
                 continue
             if option.known:
-                check_name(word.text, Expander(walk, state, run.scope))
+                check_name(word.text, WordExpander(walk, state, run.scope))
                 state.assign(word.text.partition("[")[0], UNKNOWN)
 
 
@@ -158,8 +158,8 @@ def _declare(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
         if not word.known or word.text.startswith(("-", "+")):
             walk.refuse(run.source, "a declaration whose words are known only when it runs")
             return
-        check_name(name, Expander(walk, state, run.scope))
-        state.assign(name, Value(Word(value)) if sign and not word.pattern else UNKNOWN)
+        check_name(name, WordExpander(walk, state, run.scope))
+        state.assign(name, VariableValue(Word(value)) if sign and not word.pattern else UNKNOWN)
 
 
 def _alias(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:

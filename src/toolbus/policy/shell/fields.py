@@ -47,11 +47,11 @@ class Fields:
             self.unknown(several=True)
             return
         pieces = re.split(f"[{_BLANKS}]+", text)
-        for index, piece in enumerate(pieces):
+        for index, part in enumerate(pieces):
             if index and self.started:
                 self.finish()
-            if piece:
-                self.literal(piece)
+            if part:
+                self.literal(part)
 
     def tilde(self, text: str) -> None:
         """Add *text*, which begins with ``~`` or ``~name`` and becomes a folder of the system's."""

@@ -1,4 +1,4 @@
-"""Programs that run another one for each file or line: `xargs`, `find`, `fd`, `parallel`, `entr`."""
+"""Programs that run another one for each file or line: `xargs`, `find`, `parallel` …."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.policy.shell.arithmetic import check_arithmetic, is_number
-from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, Value
+from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, VariableValue
 from toolbus.policy.shell.tree import CounterLoop
-from toolbus.policy.shell.words import Expander
+from toolbus.policy.shell.words import WordExpander
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Word
@@ -39,7 +39,7 @@ def read_for(command: For, walk: TextWalk, state: ShellState, scope: ShellScope)
     place = len(walk.commands)
     loop = command.loop
     if isinstance(loop, CounterLoop):
-        expander = Expander(walk, state, scope)
+        expander = WordExpander(walk, state, scope)
         check_arithmetic(loop.init, expander)
         entry = _enter(command, walk, state)
         check_arithmetic(loop.cond, expander)
@@ -57,7 +57,7 @@ def read_for(command: For, walk: TextWalk, state: ShellState, scope: ShellScope)
             _read_once(command, loop.name.value, NUMBER if number else UNKNOWN, walk, state, scope)
         else:
             for word in items:
-                state.assign(loop.name.value, Value(word))
+                state.assign(loop.name.value, VariableValue(word))
                 walk.read_list(command.do, walk, state, scope)
     walk.unsettle(place, itself=True)
 
@@ -69,12 +69,17 @@ def _items(
     assert not isinstance(loop, CounterLoop)  # noqa: S101 - for mypy
     if loop.in_pos is None:
         return state.positional
-    words = Expander(walk, state, scope).words(loop.items)
+    words = WordExpander(walk, state, scope).words(loop.items)
     return None if any(not word.known for word in words) else tuple(words)
 
 
 def _read_once(
-    command: For, name: str, value: Value, walk: TextWalk, state: ShellState, scope: ShellScope
+    command: For,
+    name: str,
+    value: VariableValue,
+    walk: TextWalk,
+    state: ShellState,
+    scope: ShellScope,
 ) -> None:
     entry = _enter(command, walk, state)
     inside = state.copy()

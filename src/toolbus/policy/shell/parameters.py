@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.policy.shell.arithmetic import check_arithmetic, words_in
-from toolbus.policy.shell.shell_state import UNKNOWN, Value
+from toolbus.policy.shell.shell_state import UNKNOWN, VariableValue
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Word
     from toolbus.policy.shell.fields import Fields
     from toolbus.policy.shell.tree import Parameter
-    from toolbus.policy.shell.words import Expander
+    from toolbus.policy.shell.words import WordExpander
 
 
-def expand_parameter(part: Parameter, fields: Fields, expander: Expander, *, quoted: bool) -> None:
+def expand_parameter(
+    part: Parameter, fields: Fields, expander: WordExpander, *, quoted: bool
+) -> None:
     """Add what *part* stands for to *fields*, and read what stands in it."""
     name = part.param.value if part.param else ""
     index = _index(part, expander)
@@ -57,7 +59,7 @@ def add_word(word: Word, fields: Fields, *, quoted: bool) -> None:
 
 
 def _add_all(
-    part: Parameter, name: str, index: str, fields: Fields, expander: Expander, *, quoted: bool
+    part: Parameter, name: str, index: str, fields: Fields, expander: WordExpander, *, quoted: bool
 ) -> None:
     if part.length:
         fields.unknown(several=False)
@@ -82,7 +84,7 @@ def _add_all(
         add_word(word, fields, quoted=quoted)
 
 
-def _index(part: Parameter, expander: Expander) -> str:
+def _index(part: Parameter, expander: WordExpander) -> str:
     """Return the subscript: ``@``, ``*``, a plain number, ``?`` for any other, or nothing."""
     if part.index is None:
         return ""
@@ -99,7 +101,7 @@ def _index(part: Parameter, expander: Expander) -> str:
     return number if number.isdecimal() else "?"
 
 
-def _read_inside(part: Parameter, expander: Expander, *, quoted: bool) -> None:
+def _read_inside(part: Parameter, expander: WordExpander, *, quoted: bool) -> None:
     if part.slice is not None:
         for bound in part.slice.values():
             if isinstance(bound, dict) and "Type" in bound:
@@ -114,14 +116,16 @@ def _read_inside(part: Parameter, expander: Expander, *, quoted: bool) -> None:
         expander.walk.refuse(part, "@P runs what the variable holds")
 
 
-def _element(value: Value, index: str) -> Value:
+def _element(value: VariableValue, index: str) -> VariableValue:
     items = value.items or ()
     if not index.isdecimal() or int(index) >= len(items):
         return UNKNOWN
-    return Value(items[int(index)])
+    return VariableValue(items[int(index)])
 
 
-def _operated(part: Parameter, value: Value | None, expander: Expander) -> Value | None:
+def _operated(
+    part: Parameter, value: VariableValue | None, expander: WordExpander
+) -> VariableValue | None:
     """Return what is left of *value* behind ``:-``, ``:+`` …, or None if nobody can know."""
     operation = part.exp
     name = part.param.value if part.param else ""
@@ -138,8 +142,8 @@ def _operated(part: Parameter, value: Value | None, expander: Expander) -> Value
         return value
     word = expander.single(operation.word)
     if operation.op.endswith("+") and is_set:
-        return Value(word=type(word)(""))
+        return VariableValue(word=type(word)(""))
     if operation.op in {"=", ":="}:
-        expander.state.assign(name, Value(word))
+        expander.state.assign(name, VariableValue(word))
     # The word is split and matched as it stands there, quotes and all: known only if it is plain.
-    return Value(word) if word.known and not word.pattern else None
+    return VariableValue(word) if word.known and not word.pattern else None

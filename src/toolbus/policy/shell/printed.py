@@ -9,13 +9,13 @@ from toolbus.policy.shell.tree import Binary, CallNode, Literal
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.tree import Statement
-    from toolbus.policy.shell.words import Expander
+    from toolbus.policy.shell.words import WordExpander
 
 # What prints a number and nothing else; with `wc` a file would have its name behind it.
 _NUMBERS = re.compile(r"wc -[lcmw]|nproc|date \+%[sYmdHMSjuN]|grep -c \S+|id -u|tput cols")
 
 
-def printed_by(statements: tuple[Statement, ...], expander: Expander) -> str | None:
+def printed_by(statements: tuple[Statement, ...], expander: WordExpander) -> str | None:
     """Return what *statements* print, if they are one plain echo, printf or cat."""
     if len(statements) != 1:
         return None
@@ -62,7 +62,7 @@ def prints_number(statements: tuple[Statement, ...]) -> bool:
     return bool(_NUMBERS.fullmatch(text))
 
 
-def _document(statement: Statement, expander: Expander) -> str | None:
+def _document(statement: Statement, expander: WordExpander) -> str | None:
     if len(statement.redirs) != 1 or not statement.redirs[0].op.startswith("<<"):
         return None
     if "PATH" in expander.state.variables:
@@ -70,7 +70,7 @@ def _document(statement: Statement, expander: Expander) -> str | None:
     return stdin_of(statement, expander)
 
 
-def stdin_of(statement: Statement, expander: Expander) -> str | None:
+def stdin_of(statement: Statement, expander: WordExpander) -> str | None:
     """Return the text of the last here-document or here-string of *statement*."""
     text = None
     for redirect in statement.redirs:

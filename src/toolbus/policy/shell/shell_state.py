@@ -22,7 +22,7 @@ DYNAMIC = frozenset(
 _NUMBERS = frozenset("# ? $ ! BASHPID EPOCHSECONDS EUID LINENO PPID RANDOM SECONDS UID".split())
 
 
-class Value(Struct, frozen=True):
+class VariableValue(Struct, frozen=True):
     """What a variable holds; of a *word* that is not known nothing but that it is a *number*."""
 
     word: Word
@@ -31,8 +31,8 @@ class Value(Struct, frozen=True):
     """The elements of an array."""
 
 
-UNKNOWN = Value(Word("", known=False))
-NUMBER = Value(Word("", known=False), number=True)
+UNKNOWN = VariableValue(Word("", known=False))
+NUMBER = VariableValue(Word("", known=False), number=True)
 
 
 class Definition:
@@ -54,7 +54,7 @@ class ShellState(Struct):
     """The folders that must exist, for *folder* to be right."""
     previous: str | None = None
     stack: tuple[str | None, ...] = ()
-    variables: dict[str, Value] = {}
+    variables: dict[str, VariableValue] = {}
     fixed: frozenset[str] = frozenset()
     """Variables of which no assignment says the value: readonly, of integers, in capitals …."""
     inherited: frozenset[str] = frozenset()
@@ -78,7 +78,7 @@ class ShellState(Struct):
         for name in self.__struct_fields__:
             setattr(self, name, getattr(other, name))
 
-    def assign(self, name: str, value: Value) -> None:
+    def assign(self, name: str, value: VariableValue) -> None:
         """Set the variable *name*, as far as anybody can know what it holds then."""
         self.variables[name] = UNKNOWN if name in self.fixed or name in DYNAMIC else value
         if name == "IFS":
@@ -86,20 +86,20 @@ class ShellState(Struct):
         elif name == "GLOBIGNORE":
             self.globs = False
 
-    def value(self, name: str) -> Value | None:
+    def value(self, name: str) -> VariableValue | None:
         """Return what *name* holds; None of a variable that this text does not set."""
         if name in _NUMBERS:
             return NUMBER
         if name in self.variables:
             return self.variables[name]
         if name == "HOME":
-            return Value(Word("~", pattern=True))
+            return VariableValue(Word("~", pattern=True))
         if name == "PWD" and self.folder is not None and self.folder.startswith("/"):
-            return Value(Word(self.folder))
+            return VariableValue(Word(self.folder))
         if self.positional is not None and name.isdigit() and name != "0":
             index = int(name) - 1
             inside = index < len(self.positional)
-            return Value(self.positional[index] if inside else Word(""))
+            return VariableValue(self.positional[index] if inside else Word(""))
         return UNKNOWN if self.is_set(name) else None
 
     def is_set(self, name: str) -> bool:

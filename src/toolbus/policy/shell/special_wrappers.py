@@ -117,7 +117,7 @@ def _env(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState) -
         if re.search(r"[\\$'\"#]", text):
             walk.refuse(run.source, "what env -S makes of quotes isn't known here")
             return
-        split = tuple(Word(piece) for piece in text.split())
+        split = tuple(Word(part) for part in text.split())
         words = (*words[:position], *split, *words[after:])
         _env(name, words, run, walk, state)
         return

@@ -32,7 +32,7 @@ from toolbus.policy.shell.tree import (
     Time,
     While,
 )
-from toolbus.policy.shell.words import Expander
+from toolbus.policy.shell.words import WordExpander
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def _read(statement: Statement, walk: TextWalk, state: ShellState, scope: ShellS
         _read(replace(statement, background=False), walk, state.copy(), scope)
         return state
     place = len(walk.commands)
-    expander = Expander(walk, state, scope)
+    expander = WordExpander(walk, state, scope)
     redirections = _redirections(statement.redirs, expander)
     stdin = stdin_of(statement, expander)
     command = statement.cmd
@@ -105,7 +105,7 @@ def _read_compound(command: CommandNode, run: Run, walk: TextWalk, state: ShellS
         case FunctionNode():
             walk.define(command, state)
         case ArithmeticCommand() | TestCommand() | Let():
-            _read_computation(command, Expander(walk, state, scope))
+            _read_computation(command, WordExpander(walk, state, scope))
         case Coprocess():
             _read_coprocess(command, walk, state, scope)
         case _:
@@ -131,7 +131,7 @@ def _read_subshell(command: Subshell, walk: TextWalk, state: ShellState, scope: 
     read_list(command.stmts, walk, state.copy(), scope)
 
 
-def _read_computation(command: CommandNode, expander: Expander) -> None:
+def _read_computation(command: CommandNode, expander: WordExpander) -> None:
     if isinstance(command, ArithmeticCommand):
         check_arithmetic(command.x, expander)
     elif isinstance(command, TestCommand):
@@ -158,7 +158,7 @@ def _read_conditional(
 
 def _read_pipe(command: Binary, walk: TextWalk, state: ShellState, scope: ShellScope) -> None:
     place = len(walk.commands)
-    printed = printed_by((command.x,), Expander(walk, state, scope))
+    printed = printed_by((command.x,), WordExpander(walk, state, scope))
     _read(command.x, walk, state.copy(), scope)
     after = state.copy()
     inner = replace(scope, piped=True, stdin=printed, redirections=scope.redirections)
@@ -178,7 +178,7 @@ def _read_if(command: If, walk: TextWalk, state: ShellState, scope: ShellScope) 
 
 
 def _read_case(command: Case, walk: TextWalk, state: ShellState, scope: ShellScope) -> None:
-    expander = Expander(walk, state, scope)
+    expander = WordExpander(walk, state, scope)
     expander.single(command.word)
     ends: list[ShellState] = []
     falls: ShellState | None = None
@@ -196,7 +196,7 @@ def _read_case(command: Case, walk: TextWalk, state: ShellState, scope: ShellSco
 
 
 def _redirections(
-    redirects: tuple[RedirectNode, ...], expander: Expander
+    redirects: tuple[RedirectNode, ...], expander: WordExpander
 ) -> tuple[Redirection, ...]:
     made = []
     for redirect in redirects:

@@ -110,9 +110,9 @@ class TextWalk:
         self.commands.insert(place, command)
         self.changing.insert(place, changing)
 
-    def refuse(self, piece: Node | str, reason: str) -> None:
-        """Note that nobody can know what *piece* runs."""
-        source = piece if isinstance(piece, str) else self.source(piece)
+    def refuse(self, part: Node | str, reason: str) -> None:
+        """Note that nobody can know what *part* runs."""
+        source = part if isinstance(part, str) else self.source(part)
         entry = Unreadable(source, reason)
         if entry not in self.unreadable[-8:]:
             self.unreadable.append(entry)

@@ -42,7 +42,7 @@ _IN_QUOTES = re.compile(r'\\([$`"\\])')
 _IN_DOCUMENT = re.compile(r"\\([$`\\])")
 
 
-class Expander:
+class WordExpander:
     """Expands the words of one command; what stands in them is read as it comes by."""
 
     def __init__(self, walk: TextWalk, state: ShellState, scope: ShellScope) -> None:
@@ -121,9 +121,9 @@ class Expander:
     ) -> None:
         for index, part in enumerate(parts):
             if isinstance(part, Literal):
-                last = index == len(parts) - 1
+                ends = index == len(parts) - 1
                 self._unquoted(
-                    part.value, fields, first=not index, last=last, single=single, assigned=assigned
+                    part.value, fields, first=not index, ends=ends, single=single, assigned=assigned
                 )
             elif isinstance(part, SingleQuoted):
                 self._single_quoted(part, fields)
@@ -142,10 +142,10 @@ class Expander:
                 self._dynamic(part, fields, quoted=single)
 
     def _unquoted(
-        self, text: str, fields: Fields, *, first: bool, last: bool, single: bool, assigned: bool
+        self, text: str, fields: Fields, *, first: bool, ends: bool, single: bool, assigned: bool
     ) -> None:
         if first:
-            text = self._leading_tilde(text, fields, last=last, assigned=assigned)
+            text = self._leading_tilde(text, fields, ends=ends, assigned=assigned)
         if assigned and re.search(r":~", text):
             fields.unknown(several=False)
         for match in _UNQUOTED.finditer(text):
@@ -156,13 +156,13 @@ class Expander:
             else:
                 fields.literal(match[0])
 
-    def _leading_tilde(self, text: str, fields: Fields, *, last: bool, assigned: bool) -> str:
+    def _leading_tilde(self, text: str, fields: Fields, *, ends: bool, assigned: bool) -> str:
         prefix = "" if assigned else (m[0] if (m := _ASSIGNMENT.match(text)) else "")
         rest = text[len(prefix) :]
         if not rest.startswith("~"):
             return text
         match = (_TILDE_BEHIND_COLON if assigned or prefix else _TILDE).match(rest)
-        if not match or (match.end() == len(rest) and not last):
+        if not match or (match.end() == len(rest) and not ends):
             fields.unknown(several=False)
             return text
         home = self.state.variables.get("HOME")

@@ -230,11 +230,11 @@ def parse_words(
             return None
         names, value, needs = taken
         options += [(flag, None) for flag in names[:-1]]
-        found = Word(value) if value is not None else None
+        value_word = Word(value) if value is not None else None
         if needs:
-            found = words[position] if position < len(words) else Word("")
+            value_word = words[position] if position < len(words) else Word("")
             position += 1
-        options.append((names[-1], found))
+        options.append((names[-1], value_word))
     return Parsed(options, words[position:])
 
 
