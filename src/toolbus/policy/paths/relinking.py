@@ -14,22 +14,18 @@ if TYPE_CHECKING:
 
     from toolbus.policy.commands import Command, CommandEffects
 
-_FILL = frozenset(
-    (
-        "[ awk base64 basename cat cd chgrp chmod chown cmp column comm curl cut date dd df diff"
-        " dirname du echo env export expand expr false file find fmt fold gawk grep head hexdump"
-        " id jq join less ls mawk md5sum mkdir mkfifo more nl od paste printf pwd read realpath"
-        " rg rm rmdir sed seq set sha256sum shasum shred sleep sort split stat strings tac tail"
-        " tee test touch tr tree true truncate tsort umask uname uniq unlink unset wc wget which"
-        " xxd yes yq"
-    ).split()
-)
-_GIT_FILLS = frozenset("add branch commit config fetch init push remote tag".split())
+_PLAIN_WRITERS = """
+[ awk base64 basename cat cd chgrp chmod chown cmp column comm curl cut date dd df diff dirname du
+echo env export expand expr false file find fmt fold gawk grep head hexdump id jq join less ls mawk
+md5sum mkdir mkfifo more nl od paste printf pwd read realpath rg rm rmdir sed seq set sha256sum
+shasum shred sleep sort split stat strings tac tail tee test touch tr tree true truncate tsort umask
+uname uniq unlink unset wc wget which xxd yes yq
+"""
+_FILL = frozenset(_PLAIN_WRITERS.split())
+_GIT_FILLS = frozenset({"add", "branch", "commit", "config", "fetch", "init", "push", "tag"})
 _COPIES_LINKS = frozenset(
-    (
-        "-a --archive -d -P --no-dereference --preserve=links -R -r --recursive -s --symbolic-link"
-        " -l --link"
-    ).split()
+    {"-a", "--archive", "-d", "-P", "--no-dereference", "--preserve=links", "-l", "--link"}
+    | {"-R", "-r", "--recursive", "-s", "--symbolic-link"}
 )
 _LISTS = frozenset({".gitignore", ".ignore", ".rgignore", ".git"})
 
