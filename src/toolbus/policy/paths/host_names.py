@@ -57,11 +57,11 @@ def _from_numbers(parts: list[str]) -> str | None:
         numbers = [_number(part) for part in parts]
     except ValueError:
         return None
-    *first, last = numbers
+    *first, rest = numbers
     free = 4 - len(first)
-    if free < 1 or any(each >= _BYTE for each in first) or last >= _BYTE**free:
+    if free < 1 or any(each >= _BYTE for each in first) or rest >= _BYTE**free:
         return None
-    value = last + sum(each << (24 - 8 * index) for index, each in enumerate(first))
+    value = rest + sum(each << (24 - 8 * index) for index, each in enumerate(first))
     return str(ipaddress.IPv4Address(value))
 
 

@@ -50,7 +50,7 @@ class HostReading(NamedTuple):
     doubt: str = ""
 
 
-class HostPattern(NamedTuple):
+class HostRange(NamedTuple):
     """A pattern of a rule: *text* as written, and the names, networks and port that it has."""
 
     text: str
@@ -68,9 +68,9 @@ class HostMatch(NamedTuple):
     reason: str = ""
 
 
-def host_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:
+def host_patterns(texts: Iterable[str]) -> tuple[HostRange, ...]:
     """Return the patterns *texts*; raises `ValueError` for what can be no host."""
-    return tuple([_host_pattern(text) for text in texts])
+    return tuple([_host_range(text) for text in texts])
 
 
 def read_host(text: str) -> HostReading:
@@ -83,7 +83,7 @@ def read_host(text: str) -> HostReading:
     return _read_plain(text)
 
 
-def reaches(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
+def reaches(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
     """Tell whether *word* names a host of *patterns*, for a rule that denies or asks."""
     reading = _read_word(word)
     for host in reading.hosts:
@@ -98,7 +98,7 @@ def reaches(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
     return HostMatch("no")
 
 
-def stays_among(word: Word, patterns: Sequence[HostPattern]) -> HostMatch:
+def stays_among(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
     """Tell whether *word* names hosts of *patterns* only, for a rule that allows."""
     reading = _read_word(word)
     if reading.doubt:
@@ -182,15 +182,15 @@ def _percent_decoded(text: str) -> str:
     return unquote(text) if "%" in text else text
 
 
-def _host_pattern(text: str) -> HostPattern:
+def _host_range(text: str) -> HostRange:
     name, port = text.strip(), None
     if name in {"*", "private", "loopback"}:
-        return HostPattern(text, (name,))
+        return HostRange(text, (name,))
     if match := re.fullmatch(r"([^:]+|\[.*\]):(\d{1,5})", name):
         name, port = match[1], int(match[2])
     if "/" in name:
         try:
-            return HostPattern(text, (), ipaddress.ip_network(name, strict=False), port)
+            return HostRange(text, (), ipaddress.ip_network(name, strict=False), port)
         except ValueError:
             way_out = "give a host such as 'example.com', '*.example.com' or '10.0.0.0/8'"
             raise ValueError(f"{text!r} is no host; {way_out}") from None
@@ -199,10 +199,10 @@ def _host_pattern(text: str) -> HostPattern:
     if not names or any("*" in each for each in names):
         way_out = "a star stands in front of a domain only: '*.example.com'"
         raise ValueError(f"{text!r} is no host; {way_out}")
-    return HostPattern(text, tuple([f"{prefix}{each}" for each in names]), None, port)
+    return HostRange(text, tuple([f"{prefix}{each}" for each in names]), None, port)
 
 
-def _is_of(host: str, port: int | None, pattern: HostPattern) -> bool:
+def _is_of(host: str, port: int | None, pattern: HostRange) -> bool:
     if pattern.port is not None and port is not None and port != pattern.port:
         return False
     address = _address(host)
