@@ -276,14 +276,14 @@ async def test_nothing_stands_in_a_line_of_text(here, terminal, config):
     lines = [line for line in shown.splitlines() if line and not line.startswith(" ")]
     assert lines == [
         "I begin,",
-        "toolbus: WARNING:x:a piece came",
+        "toolbus: a piece came",
         "and touch",
         '→ shell {"command":"touch ran"}',
         "the model calls shell",
         f"{QUESTION}y",
         "✓ shell: 0 lines",
         "It is done",
-        "toolbus: WARNING:x:a piece came",
+        "toolbus: a piece came",
         "tokens: 50 in, 10 from the cache, 14 out",
     ]
 
@@ -632,6 +632,27 @@ def test_an_interrupted_run_is_resumed(here, command, tape, environment, termina
 def wait_for(path):
     while not path.exists():
         time.sleep(0.01)
+
+
+def test_a_stored_session_is_played(here, command, tape):
+    command("run", "what is it?", tape("Fine."), "--store=s.db")
+    asyncio.run(write_below(here / "s.db"))
+    (session,) = [each for each in session_ids(here / "s.db") if "/" not in each]
+
+    same = command("run", "what is it?", f"--model=replay:s.db#{session[:8]}")
+    other = command("run", "how long?", "--model=replay:s.db")
+
+    assert (same.stdout, same.stderr, other.stdout) == ("Fine.\n", "", "Fine.\n")
+    reason = "answer 1 was recorded for 'what is it?', and is given to 'how long?'"
+    assert other.stderr == f"toolbus: model 'replay': {reason}\n"
+
+
+def session_ids(path):
+    async def read():
+        async with SqliteStore(path, read_only=True) as store:
+            return [session.id for session in await store.sessions()]
+
+    return asyncio.run(read())
 
 
 @pytest.mark.full

@@ -27,10 +27,13 @@ examples:
 
 A model is anthropic:NAME, openai:NAME or openai-responses:NAME, with the key
 in ANTHROPIC_API_KEY or OPENAI_API_KEY (and *_BASE_URL for another server), or
-replay:FILE, the answers of a session in a file of JSON lines. Without --model
-it is that of TOOLBUS_MODEL. Without a prompt it is read from a pipe; at a
-terminal you type prompts, with a history (extra "run"): Alt-Enter begins a
-line, Ctrl-C stops the model and keeps the session, Ctrl-D ends.
+replay:FILE, the answers of a session in a store, an export or a file with a
+message a line (FILE#SESSION: of one of several); it warns where it is asked
+something else than was recorded. Without --model it is that of TOOLBUS_MODEL.
+
+Without a prompt it is read from a pipe; at a terminal you type prompts, with a
+history (extra "run"): Alt-Enter begins a line, Ctrl-C stops the model and keeps
+the session, Ctrl-D ends.
 
 Each call of a tool that is not known to only read is asked about: y, n, or n
 and a reason that the model reads; Ctrl-C means no. Without a terminal it is

@@ -11,7 +11,7 @@ from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
 from toolbus.config.prices import find_price, make_price
 from toolbus.console.side_output import relay_lines
-from toolbus.errors import DecodeError, RegistrationError, ToolServerError
+from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
 from toolbus.inspect.lookup import find_session
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
@@ -45,12 +45,20 @@ def find_model(name: str) -> Model:
     """Return the model *name*, or one that plays a file; raises `UsageError`."""
     try:
         if name.startswith(_RECORDED):
-            return ReplayModel.from_file(name.removeprefix(_RECORDED))
+            return _recorded(name.removeprefix(_RECORDED))
         return model_named(name)
     except OSError as error:
         raise UsageError(f"--model {name!r}: {worded(error)}") from error
-    except (RegistrationError, DecodeError, ImportError) as error:
+    except (RegistrationError, DecodeError, StoreError, ImportError) as error:
         raise UsageError(str(error)) from error
+
+
+def _recorded(place: str) -> ReplayModel:
+    """Return what plays the file *place*, or one session of it that stands behind a `#`."""
+    file, mark, session = place.rpartition("#")
+    if mark and not Path(place).exists():
+        return ReplayModel.from_file(file, session=session)
+    return ReplayModel.from_file(place)
 
 
 def find_configuration(config: str | None) -> Configuration | None:

@@ -154,7 +154,7 @@ def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> 
 async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversation]:
     """Open all that *options* name, in an order in which nothing runs if something is missing."""
     direct, side = Output(sys.stderr), SideOutput(sys.stderr)
-    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING)
+    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING, format="%(message)s")
     is_interactive = sys.stdin.isatty() and direct.is_terminal
     keyboard = Keyboard(sys.stdin.fileno(), direct) if is_interactive else None
     report = (JsonRunReport if options.as_json else RunReport)(output, side)
