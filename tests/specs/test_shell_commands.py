@@ -186,6 +186,7 @@ def test_quotes_and_backslashes_are_gone(text, words):
         ("git commit -m \"$(cat <<'E'\na $b\nE\n)\"", "git commit -m a $b"),
         ("set -- a 'b c'; echo \"$2\" $1", "echo b c a"),
         ("x=(); echo a", "echo a"),
+        ("x='a  b'; echo $x$x", "echo a ba b"),
     ],
 )
 def test_static_expansions_are_done(text, line):
@@ -286,7 +287,7 @@ def bash_words(text):
 
 
 @pytest.mark.full
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(PIECES, min_size=1, max_size=7).map("".join))
 def test_words_agree_with_bash(text):
     reading = read_command(f"x='p  q'; y=; z=r; w=(s 't u'); printf '%s\\0' {text}")
@@ -349,6 +350,10 @@ def test_words_agree_with_bash(text):
         "for i in 1 2; do $x; done",
         "mapfile -C 'rm x' y",
         "echo $'a\\' ; rm x #'",
+        "echo a #\\\nrm x",
+        "echo `echo \\\\`; rm x #`",
+        "coproc rm > x",
+        "]=ls cat x",
     ],
 )
 def test_commands_from_elsewhere_are_unreadable(text):

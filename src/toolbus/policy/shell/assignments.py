@@ -117,6 +117,8 @@ def _assign(assignment: Assignment, expander: WordExpander) -> tuple[str, Word]:
     """Set what *assignment* sets; return its name and the value."""
     state = expander.state
     name = assignment.name.value if assignment.name else ""
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        expander.walk.refuse(assignment, "an assignment for shfmt, and a program's name for bash")
     if name in state.fixed:
         expander.walk.refuse(
             assignment, "a variable that can't be set, or changes what it is given"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, TypeAlias
+
+from toolbus.policy.shell.tree import Parameter
 
 Tokens: TypeAlias = list[Any]
 _MAX_WORDS = 64
@@ -21,6 +23,10 @@ def expand_braces(tokens: Tokens, nesting: int = 0) -> list[Tokens] | None:
     """
     if "{" not in tokens:
         return [tokens]
+    for token, following in pairwise(tokens):
+        # `$x{1,2}` is `$x1 $x2`.
+        if following == "{" and isinstance(token, Parameter) and token.short:
+            return None
     if nesting > _MAX_NESTING:
         return None
     start = tokens.index("{")

@@ -21,7 +21,7 @@ class Fields:
         self.splits = splits
         self.globs = globs
         self.words: list[Word] = []
-        self.several = False
+        self.several = self.is_unsplit = self.is_split = False
         self._begin()
 
     def _begin(self) -> None:
@@ -35,8 +35,12 @@ class Fields:
             escaped = "\\" + escaped
         self._add(text, escaped)
 
-    def literal(self, text: str) -> None:
-        """Add *text* that stands there unquoted: it may be a pattern, but is not split."""
+    def literal(self, text: str, *, unsplit: bool = False) -> None:
+        """Add *text* that stands there unquoted: it may be a pattern, but is not split.
+
+        If it is *unsplit*, bash splits nothing of the word.
+        """
+        self.is_unsplit = self.is_unsplit or unsplit
         if "*" in text or "?" in text or "[" in text:
             self.is_pattern = True
         self._add(text, text)
@@ -47,6 +51,7 @@ class Fields:
             self.unknown(several=True)
             return
         pieces = re.split(f"[{_BLANKS}]+", text)
+        self.is_split = self.is_split or len(pieces) > 1
         for index, part in enumerate(pieces):
             if index and self.started:
                 self.finish()
@@ -90,7 +95,7 @@ class Fields:
     def result(self) -> list[Word]:
         """Return the words, once all pieces are in."""
         self.finish()
-        if self.several:
+        if self.several or (self.is_split and self.is_unsplit):
             return [Word(self.source, known=False, several=True)]
         return self.words
 

@@ -117,6 +117,8 @@ def _read_coprocess(
     command: Coprocess, walk: TextWalk, state: ShellState, scope: ShellScope
 ) -> None:
     place = len(walk.commands)
+    if command.name and not isinstance(command.stmt.cmd, _NAMED_COPROCESSES):
+        walk.refuse(command, "a coprocess whose name bash takes for its program")
     _read(command.stmt, walk, state.copy(), replace(scope, piped=True).through("coproc"))
     walk.unsettle(place)
     name = command.name.parts[0] if command.name else None
@@ -220,6 +222,7 @@ def _is_stdin(redirect: RedirectNode) -> bool:
     return redirect.op.startswith("<") and redirect.op != "<>" and number == "0"
 
 
+_NAMED_COPROCESSES = (Block, Subshell, If, While, For, Case, ArithmeticCommand, TestCommand)
 _READERS: dict[type[CommandNode], Callable[[Any, TextWalk, ShellState, ShellScope], None]] = {
     Binary: _read_pipe,
     Block: _read_block,

@@ -23,6 +23,8 @@ _SIGNS = """
     Braces Orig With All X Y Post Slice Offset Length
 """
 _FIELD = re.compile(rb'"([A-Z][A-Za-z]*)":')
+# shfmt joins the line behind such a comment to what is in front of it; bash runs it.
+_CONTINUED_COMMENT = re.compile(rb'"Text": *"(?:[^"\\]|\\.)*?\\\\\\n')
 _decode = Decoder(File).decode
 
 
@@ -55,6 +57,8 @@ def parse(text: str) -> File:
     unknown = set(_FIELD.findall(answer)) - _fields()
     if unknown:
         raise SyntaxRefusedError(f"shfmt writes of {min(unknown).decode()}, which isn't known here")
+    if _CONTINUED_COMMENT.search(answer):
+        raise SyntaxRefusedError("a comment that ends with a backslash, which shfmt misreads")
     try:
         return _decode(answer)
     except (DecodeError, RecursionError):

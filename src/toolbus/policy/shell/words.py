@@ -38,8 +38,8 @@ _TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
 _TILDE_BEHIND_COLON = re.compile(r"~[A-Za-z0-9_.-]*(?=[/:]|\Z)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=(?=~)")
 _UNQUOTED = re.compile(r"\\(?s:(.))|[^\\]+|\\\Z")
-_IN_QUOTES = re.compile(r'\\([$`"\\])')
-_IN_DOCUMENT = re.compile(r"\\([$`\\])")
+_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
+_IN_DOCUMENT = re.compile(r"\\([$`\\])|\\\n")
 
 
 class WordExpander:
@@ -150,11 +150,13 @@ class WordExpander:
             fields.unknown(several=False)
         for match in _UNQUOTED.finditer(text):
             if match[1] is not None:
-                fields.quoted(match[1])
+                # shfmt leaves a continued line in what has other backslashes.
+                fields.quoted(match[1] if match[1] != "\n" else "")
             elif single:
                 fields.quoted(match[0])
             else:
-                fields.literal(match[0])
+                # Behind a `$` that stands alone bash does not split what it expanded before.
+                fields.literal(match[0], unsplit="$" in match[0])
 
     def _leading_tilde(self, text: str, fields: Fields, *, ends: bool, assigned: bool) -> str:
         prefix = "" if assigned else (m[0] if (m := _ASSIGNMENT.match(text)) else "")
@@ -208,8 +210,8 @@ class WordExpander:
             fields.unknown(several=not quoted and not self.state.splits)
 
     def _substitution(self, part: Substitution, fields: Fields, *, quoted: bool) -> None:
-        if part.backquotes and quoted and '\\"' in self.walk.source(part):
-            self.walk.refuse(part, "quotes in backquotes in quotes")
+        if part.backquotes and re.search(r'\\[\\`"]', self.walk.source(part)):
+            self.walk.refuse(part, "backslashes in backquotes, which shfmt misreads")
         printed = printed_by(part.stmts, self)
         scope = replace(self.scope, redirections=()).through("$(…)")
         self.walk.read_list(part.stmts, self.walk, self.state.copy(), scope)
