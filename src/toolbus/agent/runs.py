@@ -182,7 +182,8 @@ class AgentRun:
         try:
             return self._result("ok", output_json=self._output.json_of(answer))
         except DecodeError as error:
-            misfit = str(error)[:_LONGEST]
+            # In one line: names in it may be the model's own words, and a user says them now.
+            misfit = " ".join(str(error).split())[:_LONGEST]
         self._misfits += 1
         if self._misfits > self._config.output_retries:
             reason = f"its answer does not fit `{self._output.name}`: {misfit}"
