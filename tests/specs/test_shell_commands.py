@@ -353,7 +353,6 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
-        "]=ls cat x",
     ],
 )
 def test_commands_from_elsewhere_are_unreadable(text):
