@@ -35,12 +35,12 @@ def read_github_api(parsed: ParsedCommand) -> Sequence[Word]:
 
     A query of GraphQL reads though it is one; a mutation does not. Source: ``gh help api``.
     """
-    given = [(option.names, value) for option, value in parsed.values]
-    if any("--header" in names and _changes_method(value) for names, value in given):
+    options = [(option.names, value) for option, value in parsed.values]
+    if any("--header" in names and _changes_method(value) for names, value in options):
         parsed.note("a header can name another method")
     if parsed.option("--method"):
         return parsed.operands
-    fields = [value for names, value in given if names & {"--field", "--raw-field"}]
+    fields = [value for names, value in options if names & {"--field", "--raw-field"}]
     if (fields or parsed.option("--input")) and not _only_queries(parsed, fields):
         parsed.uses.effects.add("write")
     return parsed.operands
