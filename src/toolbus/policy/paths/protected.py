@@ -16,10 +16,10 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Protocol
 
-import toolbus
 from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.name_globs import fold
 from toolbus.policy.paths.protected_names import (
+    PACKAGE,
     SETTINGS,
     files_of_installation,
     is_among,
@@ -177,8 +177,7 @@ class ProtectedFiles:
         status = _status(path)
         if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
             return False
-        package = Path(toolbus.__file__).parent
-        files = [*self._paths, *map(str, package.rglob("*.py"))]
+        files = [*self._paths, *map(str, PACKAGE.rglob("*.py"))]
         return any(
             (each.st_dev, each.st_ino) == (status.st_dev, status.st_ino)
             for each in map(_status, files)

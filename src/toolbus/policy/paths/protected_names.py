@@ -10,13 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import toolbus
 from toolbus.settings.user_folders import config_folder, state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from toolbus.policy.paths.resolving import PathResolver
+
+PACKAGE = Path(__file__).parents[2]
+"""The folder of `toolbus` itself."""
 
 SETTINGS = (
     "toolbus.toml",
@@ -53,7 +55,7 @@ def files_of_installation() -> Iterator[str]:
         yield str(folder)
     with suppress(RuntimeError):
         yield str(state_folder())
-    yield str(Path(toolbus.__file__).parent)
+    yield str(PACKAGE)
     yield from [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     yield site.getusersitepackages()
     yield posixpath.join(sys.prefix, "pyvenv.cfg")

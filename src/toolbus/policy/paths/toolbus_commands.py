@@ -9,8 +9,8 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import toolbus
 from toolbus.policy.commands import PathUse
+from toolbus.policy.paths.protected_names import PACKAGE
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.touching import Touch
 
@@ -107,7 +107,7 @@ def _is_ours(word: Word, command: Command, resolver: PathResolver, *, by_name: b
     if by_name and posixpath.basename(word.text) == "toolbus":
         return True
     path = _leads_to(word, command, resolver) if "/" in word.text else ""
-    package = _real(str(Path(toolbus.__file__).parent))
+    package = _real(str(PACKAGE))
     script = _real(posixpath.join(sysconfig.get_path("scripts"), "toolbus"))
     return path in {script, package} or path.startswith(f"{package}/")
 
