@@ -50,7 +50,7 @@ _PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
 _BESIDE_A_STORE = ("-wal", "-shm", "-journal")
 
 
-class PieceUses(Protocol):
+class PartUses(Protocol):
     """A command of a line, or a call of a tool, as far as it matters here."""
 
     @property
@@ -84,20 +84,20 @@ class ProtectedFiles:
         self._paths = frozenset(paths - {"/", str(Path.home())})
         self._folded = frozenset([fold(path) for path in self._paths])
 
-    def judge(self, piece: PieceUses, others: Sequence[PieceUses], resolver: PathResolver) -> Touch:
-        """Tell whether *piece* writes, moves or removes such a file: "yes" is never allowed.
+    def judge(self, part: PartUses, others: Sequence[PartUses], resolver: PathResolver) -> Touch:
+        """Tell whether *part* writes, moves or removes such a file: "yes" is never allowed.
 
         "maybe" is to be asked about: what it writes is not known, or one of the *others* of its
         line may make a link before.
         """
         doubt = ""
-        uses = _changing_uses(piece)
+        uses = _changing_uses(part)
         for use, is_gone in uses:
-            touch = self._judge_use(use, piece, resolver, is_gone=is_gone)
+            touch = self._judge_use(use, part, resolver, is_gone=is_gone)
             if touch.answer == "yes":
                 return touch
             doubt = doubt or touch.reason
-        if uses and not doubt and _is_unsettled(piece, others, resolver):
+        if uses and not doubt and _is_unsettled(part, others, resolver):
             doubt = "another part of the command may make a link to what only people change"
         return Touch("maybe", "", "", doubt) if doubt else Touch("no")
 
@@ -111,7 +111,7 @@ class ProtectedFiles:
         return Touch("no")
 
     def _judge_use(
-        self, use: PathUse, piece: PieceUses, resolver: PathResolver, *, is_gone: bool
+        self, use: PathUse, part: PartUses, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
         targets = find_targets(use, resolver)
         doubt = targets.doubt
@@ -121,25 +121,25 @@ class ProtectedFiles:
             if name := self._protected_name(resolved, resolver):
                 return Touch("yes", name)
             if posixpath.isdir(resolved.path):
-                touch = self._judge_folder(resolved.path, piece, resolver, is_gone=is_gone)
+                touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
                 if touch.answer == "yes":
                     return touch
                 doubt = doubt or touch.reason
         return Touch("maybe", "", "", doubt) if doubt else Touch("no")
 
     def _judge_folder(
-        self, folder: str, piece: PieceUses, resolver: PathResolver, *, is_gone: bool
+        self, folder: str, part: PartUses, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
         """Judge what is written into the real *folder*, or removed with it."""
         below = self._protected_below(folder, resolver)
         if below and is_gone:
             return Touch("yes", below)
-        for placed in _placed_names(folder, piece, resolver):
+        for placed in _placed_names(folder, part, resolver):
             if self._is_protected(placed, resolver, everywhere=False):
                 return Touch("yes", placed)
-        program = "".join(piece.action[:1])
+        program = "".join(part.action[:1])
         is_known = program in _LEAVES_CONTENTS or (
-            program in _PLACE_BY_NAME and all(_is_known(use, resolver) for use in piece.paths)
+            program in _PLACE_BY_NAME and all(_is_known(use, resolver) for use in part.paths)
         )
         if below and program and not is_known:
             return Touch("maybe", below, "", f"it may write {below!r}")
@@ -185,45 +185,45 @@ class ProtectedFiles:
         )
 
 
-def _changing_uses(piece: PieceUses) -> list[tuple[PathUse, bool]]:
-    """Return what *piece* changes, and whether it is gone afterwards, with all in it."""
-    read = {use.word for use in piece.paths if use.kind == "read-tree"}
+def _changing_uses(part: PartUses) -> list[tuple[PathUse, bool]]:
+    """Return what *part* changes, and whether it is gone afterwards, with all in it."""
+    read = {use.word for use in part.paths if use.kind == "read-tree"}
     uses = []
-    for use in piece.paths:
+    for use in part.paths:
         if use.kind in {"write", "destroy"}:
             # `mv` reads and writes what it moves.
-            moved = piece.action[:1] == ("mv",) and use.word in read
+            moved = part.action[:1] == ("mv",) and use.word in read
             uses.append((use, use.kind == "destroy" or moved))
-        elif piece.action[:1] == ("ln",):
+        elif part.action[:1] == ("ln",):
             uses.append((use, False))
     return uses
 
 
-def _is_unsettled(piece: PieceUses, others: Sequence[PieceUses], resolver: PathResolver) -> bool:
-    if piece.command is None or piece.command.settled:
+def _is_unsettled(part: PartUses, others: Sequence[PartUses], resolver: PathResolver) -> bool:
+    if part.command is None or part.command.settled:
         return False
     return any(_makes_links(other, resolver) for other in others)
 
 
-def _makes_links(piece: PieceUses, resolver: PathResolver) -> bool:
-    program, subcommand = (*piece.action, "", "")[:2]
+def _makes_links(part: PartUses, resolver: PathResolver) -> bool:
+    program, subcommand = (*part.action, "", "")[:2]
     if program == "cp":
-        return bool(piece.options & COPIES_LINKS)
+        return bool(part.options & COPIES_LINKS)
     if program == "git":
         return subcommand not in GIT_FILLS
     if program == "mv":
-        moved = [find_targets(use, resolver) for use, is_gone in _changing_uses(piece) if is_gone]
+        moved = [find_targets(use, resolver) for use, is_gone in _changing_uses(part) if is_gone]
         paths = [path for targets in moved for path in targets.paths]
         plain = all(each.path == each.entry and posixpath.isfile(each.path) for each in paths)
         return not (paths and plain and not any(targets.doubt for targets in moved))
     return program in _MAKES_LINKS
 
 
-def _placed_names(folder: str, piece: PieceUses, resolver: PathResolver) -> Iterator[str]:
-    """Yield the names that files get which *piece* copies or moves into *folder*."""
-    if piece.action[:1] and piece.action[0] not in _PLACE_BY_NAME:
+def _placed_names(folder: str, part: PartUses, resolver: PathResolver) -> Iterator[str]:
+    """Yield the names that files get which *part* copies or moves into *folder*."""
+    if part.action[:1] and part.action[0] not in _PLACE_BY_NAME:
         return
-    for use in piece.paths:
+    for use in part.paths:
         if use.kind not in {"read", "read-tree"}:
             continue
         for resolved in find_targets(use, resolver).paths:
