@@ -209,7 +209,8 @@ class Scanner:
         """Return the edits of *text* for known secrets, in any form."""
         # What is found in two views is one.
         edits: dict[Edit, None] = {}
-        for place in known_places(self._registry.find, text.encode(), spans):
+        has_blank = self._registry.has_blank()
+        for place in known_places(self._registry.find, text.encode(), spans, blank=has_blank):
             yield
             if place is not None:
                 edits[Edit(place.start, place.end, place.hit.rule.name)] = None
