@@ -65,7 +65,12 @@ Its limits:
 - Short passwords and words are taken out where they are found, and not where they stand alone.
 - Who sees a result before it is cleaned (`TOOL_CALL_ERROR`, `_AFTER`, a tap or a recorder that
   keeps values, `keep_originals=True`), and a tool's own logs and progress, see what the tool says.
-  Pieces of a streamed answer, and a call until it is stored, are as the model says them.
+  Without a vault a streamed answer, and a call until it is stored, are as the model says them.
+- With a vault an answer is released piece by piece, streamed or not: up to a blank within a line
+  that nothing goes on behind. So a line is held behind a name such as "token", a key up to its end,
+  and a text without blanks altogether. What is found in one piece is not taken out of those before,
+  but of the stored copy. Halves of a secret in what a model thinks and says, or in two answers, are
+  as in two results: the first has gone. A rule of your own that goes across lines holds them.
 - A result is examined where it is appended, in the event loop: of clean text at some 40 MB/s of a
   processor's time, of what is made to be slow for `max_seconds` at most.
 - What is known lives in memory, ends with the process, and is shared by the components of a bus, in
@@ -103,7 +108,7 @@ from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.secrets.boundaries import boundaries_of
 from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
-from toolbus.redaction.secrets.growing import GrowingAnswers, Speaker, rewrite_calls
+from toolbus.redaction.secrets.growing import AnswerContext, GrowingAnswers, rewrite_calls
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
@@ -213,8 +218,7 @@ class RedactSecrets(AgentComponent):
                 return None
             cleaned = await self._answers.pop(key, speaker).end(message)
             cleaned = await self._clean(scope, cleaned, rewrite_calls)
-        except UnexaminedError as error:
-            # In mid-answer nothing more is released, and the whole is refused.
+        except UnexaminedError as error:  # In mid-answer nothing more is released.
             return None if ctx.window is not None else Deny(withheld(error, "secrets"))
         if scope.lineage:
             self._note_answer(scope, cleaned)
@@ -283,12 +287,12 @@ class RedactSecrets(AgentComponent):
             session_of(scope), record, walk, self.numbers(scope), stream=stream
         )
 
-    def _speaker(self, scope: Scope) -> Speaker:
+    def _speaker(self, scope: Scope) -> AnswerContext:
         """Return who says the answers in the session of *scope*."""
         registry = self._redactor.registries.of(session_of(scope))
         # No tool has such a name, whose results are streams as well.
         name = f"answers of {scope.session_id}"
-        return Speaker(name, registry, self._boundaries, partial(self._clean, scope))
+        return AnswerContext(name, registry, self._boundaries, partial(self._clean, scope))
 
 
 def _key_of(scope: Scope) -> tuple[str, str, int]:

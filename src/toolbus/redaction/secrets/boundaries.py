@@ -17,7 +17,7 @@ from toolbus.redaction.secrets.columns import copied_values, goes_on, inserted_v
 from toolbus.redaction.secrets.expressions import ExpressionSet, compiled, compiled_once
 from toolbus.redaction.secrets.forms import expression
 from toolbus.redaction.secrets.names import name_at, name_kind
-from toolbus.redaction.secrets.prefixes import Shape
+from toolbus.redaction.secrets.prefixes import PatternShape
 from toolbus.redaction.views import views_to_end
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Boundaries:
         """Rules that are always looked at; words, and which rules to look at where one stands."""
         always, numbers_of = list[int](), dict[str, list[int]]()
         for number, rule in enumerate(self._rules):
-            shape = Shape(rule.pattern.replace(*_TIGHTER))
+            shape = PatternShape(rule.pattern.replace(*_TIGHTER))
             if not shape.goes_on_behind(SIGNS + "\n"):
                 continue
             heads = [_BLANK.split(head)[0] for head in shape.heads()]
@@ -138,7 +138,7 @@ def boundaries_of(rules: tuple[Rule, ...]) -> Boundaries:
 
 def open_value(value: str) -> Any:
     """Return an expression for what ends in a beginning of *value*, in any form, with a blank."""
-    beginnings = Shape(expression(value[:_PIECE])).beginnings()
+    beginnings = PatternShape(expression(value[:_PIECE])).beginnings()
     rest = "" if len(value) <= _PIECE else f"|(?:{expression(value[:_PIECE])})(?s:.)*"
     # Not by way of `compiled`: what a session knows is kept for nobody else.
     return compiled_once(f"(?:{beginnings}{rest})\\z")
@@ -170,7 +170,7 @@ def _open_shapes() -> tuple[Any, Any]:
 
 
 def _together(patterns: list[str]) -> Any:
-    return compiled("|".join([f"(?:{Shape(pattern).beginnings()})" for pattern in patterns]))
+    return compiled("|".join([f"(?:{PatternShape(pattern).beginnings()})" for pattern in patterns]))
 
 
 @cache
@@ -180,5 +180,5 @@ def _search_of(pattern: str) -> tuple[Any, Any, bool]:
     That is whether a match that is whole stays as it is.
     """
     tighter = pattern.replace(*_TIGHTER)
-    shape = Shape(tighter)
+    shape = PatternShape(tighter)
     return compiled(tighter), compiled(f"(?:{shape.beginnings()})\\z"), shape.ends_early()

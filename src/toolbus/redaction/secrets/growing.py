@@ -1,8 +1,8 @@
 """Answers that are cleaned while a model says them, and the same when they come as a whole.
 
 A text is cut where nothing goes on (see `boundaries`), at places that depend on the text alone, and
-each piece is cleaned once. So it does not matter in which pieces the model said it, and what was
-released is the beginning of what becomes of the whole. What is found in one piece is known in the
+each segment is cleaned once. So it does not matter how the model's pieces were cut, and what was
+released is the beginning of what becomes of the whole. What is found in one segment is known in the
 next ones, and not taken out of those before, which somebody may have read.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PIECE, _CONTEXT, _TAIL = 32, 512, 512
-"""Letters of a piece at least, those before it that it is read with, and those that are kept."""
+_SEGMENT, _CONTEXT, _TAIL = 32, 512, 512
+"""Letters of a segment at least, those before it that it is read with, and those that are kept."""
 
 _MOST = 1_024
 """Answers that are being said, of which it is known what was released."""
@@ -42,15 +42,16 @@ class Clean(Protocol):
         ...
 
 
-class Piece(NamedTuple):
-    """What was said from letter *start* to *end* of a text, and what was made of it."""
+class Segment(NamedTuple):
+    """What was said from letter *start* to *end* of a text, and what became of it."""
 
     start: int
     end: int
     cleaned: str
+    is_same: bool
 
 
-class Speaker:
+class AnswerContext:
     """Who says answers, one behind another: *name* is a stream's in *registry*.
 
     *clean* takes a text, a walk over it and the name of what it goes on, and returns it clean.
@@ -77,19 +78,16 @@ class Speaker:
 
 
 class GrowingText:
-    """A text that *speaker* says, cleaned piece by piece."""
+    """A text that *speaker* says, cleaned segment by segment."""
 
-    def __init__(self, speaker: Speaker) -> None:
+    def __init__(self, speaker: AnswerContext) -> None:
         self._speaker = speaker
-        self.text, self.pieces = "", list[Piece]()
+        self.text, self.segments = "", list[Segment]()
+        self.cleaned = ""
+        """What became of the segments so far."""
         self._done = self._seen = 0
-        self._step = _PIECE
+        self._step = _SEGMENT
         self.looks = 0
-
-    @property
-    def cleaned(self) -> str:
-        """What became of the pieces so far."""
-        return "".join([piece.cleaned for piece in self.pieces])
 
     def begins(self, text: str) -> bool:
         """Tell whether *text* begins with all that was cleaned."""
@@ -98,21 +96,17 @@ class GrowingText:
     async def grow(self, text: str, before: str) -> str:
         """Return what stays, whatever comes, of what becomes of *text*; *before* stands before."""
         if not text.startswith(self.text[: self._seen]):
-            self._seen, self._step = self._done, _PIECE
+            self._seen, self._step = self._done, _SEGMENT
         self.text = text
         while (end := self._next_end()) is not None:
-            cleaned = await self._cleaned(end, before)
-            self.pieces.append(Piece(self._done, end, cleaned))
-            self._done, self._seen, self._step = end, end, _PIECE
+            self._add(end, await self._cleaned(end, before))
         return self.cleaned
 
     async def end(self, text: str, before: str) -> str:
         """Return what becomes of *text*, to which nothing comes."""
         await self.grow(text, before)
         if self._done < len(text):
-            cleaned = await self._cleaned(len(text), before)
-            self.pieces.append(Piece(self._done, len(text), cleaned))
-            self._done = len(text)
+            self._add(len(text), await self._cleaned(len(text), before))
         return self.cleaned
 
     async def look(self, before: str) -> None:
@@ -120,8 +114,14 @@ class GrowingText:
         if self._done < len(self.text):
             await self._cleaned(len(self.text), before)
 
+    def _add(self, end: int, cleaned: str) -> None:
+        is_same = cleaned == self.text[self._done : end]
+        self.segments.append(Segment(self._done, end, cleaned, is_same))
+        self.cleaned += cleaned
+        self._done, self._seen, self._step = end, end, _SEGMENT
+
     def _next_end(self) -> int | None:
-        """Return where the next piece ends; None if that is not known yet."""
+        """Return where the next segment ends; None if that is not known yet."""
         while True:
             start = max(self._seen, self._done + self._step)
             end = next(candidates(self.text, start), None)
@@ -136,18 +136,18 @@ class GrowingText:
             if not self._speaker.is_open(data, len(context)):
                 return end
             # What is held long is looked at seldom, so that all looks together take linear time.
-            self._step += max(_PIECE // 4, self._step // 4)
+            self._step += max(_SEGMENT // 4, self._step // 4)
 
     async def _cleaned(self, end: int, before: str) -> str:
-        """Return the piece up to letter *end* without secrets."""
-        piece, speaker = self.text[self._done : end], self._speaker
-        if not self.pieces:
+        """Return the segment up to letter *end* without secrets."""
+        segment, speaker = self.text[self._done : end], self._speaker
+        if not self.segments:
             speaker.follow(before)
-            return await speaker.clean(piece, _walk, speaker.name)
+            return await speaker.clean(segment, _walk, speaker.name)
         walk = _WalkBehind(_end_of(self.cleaned))
-        cleaned = await speaker.clean(piece, walk, None)
+        cleaned = await speaker.clean(segment, walk, None)
         # What stands before may be known for a secret by now, but it was released.
-        return await speaker.clean(piece, _walk, None) if walk.is_changed else cleaned
+        return await speaker.clean(segment, _walk, None) if walk.is_changed else cleaned
 
 
 def _walk(text: str, visitor: TextVisitor) -> str:
@@ -178,7 +178,7 @@ def _end_of(text: str) -> str:
 class GrowingAnswer:
     """The texts of one answer: first what a model thinks, then what it says."""
 
-    def __init__(self, speaker: Speaker) -> None:
+    def __init__(self, speaker: AnswerContext) -> None:
         self._speaker, self._before = speaker, speaker.latest
         self.reasoning, self.content = GrowingText(speaker), GrowingText(speaker)
 
@@ -205,7 +205,7 @@ class GrowingAnswer:
         return updated(
             message,
             content=message.content if content == message.content else content,
-            reasoning=_parts(message.reasoning, self.reasoning.pieces),
+            reasoning=_parts(message.reasoning, self.reasoning.segments),
         )
 
 
@@ -218,7 +218,7 @@ class GrowingAnswers:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def of(self, key: object, speaker: Speaker) -> GrowingAnswer:
+    def of(self, key: object, speaker: AnswerContext) -> GrowingAnswer:
         """Return the answer of *key*, which *speaker* says; a new one if there is none."""
         if key not in self._answers:
             self._answers[key] = GrowingAnswer(speaker)
@@ -226,7 +226,7 @@ class GrowingAnswers:
                 self._answers.popitem(last=False)
         return self._answers[key]
 
-    def pop(self, key: object, speaker: Speaker) -> GrowingAnswer:
+    def pop(self, key: object, speaker: AnswerContext) -> GrowingAnswer:
         """Return the answer of *key*, and forget it."""
         answer = self.of(key, speaker)
         del self._answers[key]
@@ -244,28 +244,28 @@ def rewrite_calls(message: AssistantMessage, visitor: TextVisitor) -> AssistantM
     )
 
 
-def _parts(parts: tuple[ReasoningPart, ...], pieces: list[Piece]) -> tuple[ReasoningPart, ...]:
-    """Return *parts* with the *pieces* of what they say together."""
-    new = list(_split(pieces, [len(part.text) for part in parts]))
+def _parts(parts: tuple[ReasoningPart, ...], segments: list[Segment]) -> tuple[ReasoningPart, ...]:
+    """Return *parts* with the *segments* of what they say together."""
+    new = list(_split(segments, [len(part.text) for part in parts]))
     changed = [part.with_text(text) for part, text in zip(parts, new, strict=True)]
     return parts if all(a is b for a, b in zip(changed, parts, strict=True)) else tuple(changed)
 
 
-def _split(pieces: list[Piece], lengths: list[int]) -> Iterator[str]:
+def _split(segments: list[Segment], lengths: list[int]) -> Iterator[str]:
     """Give what became of each of the parts with *lengths*, which were one text."""
     start, index, offset = 0, 0, 0
     for length in lengths:
-        end, said = start + length, list[str]()
-        while index < len(pieces) and pieces[index].start + offset < end:
-            piece = pieces[index]
-            if piece.end <= end:
-                said.append(piece.cleaned[offset:])
-            elif len(piece.cleaned) == piece.end - piece.start:
-                said.append(piece.cleaned[offset : end - piece.start])
-                offset = end - piece.start
+        end, texts = start + length, list[str]()
+        while index < len(segments) and segments[index].start + offset < end:
+            segment = segments[index]
+            if segment.end <= end:
+                texts.append(segment.cleaned[offset:])
+            elif segment.is_same:
+                texts.append(segment.cleaned[offset : end - segment.start])
+                offset = end - segment.start
                 break
             else:
-                said.append(piece.cleaned[offset:])
+                texts.append(segment.cleaned[offset:])
             index, offset = index + 1, 0
         start = end
-        yield "".join(said)
+        yield "".join(texts)

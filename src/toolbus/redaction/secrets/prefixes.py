@@ -31,11 +31,11 @@ class Atom(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """*item* from *least* to *most* times, which is -1 for any number of times."""
+    """*item* from *least* to *limit* times, which is -1 for any number of times."""
 
     item: Node
     least: int
-    most: int
+    limit: int
     lazy: bool
 
 
@@ -54,11 +54,11 @@ class Choice(NamedTuple):
 Node: TypeAlias = "Atom | Repeat | Sequence | Choice"
 
 
-class Shape:
+class PatternShape:
     """The shape of an expression: what its matches begin with, and where they may have a sign."""
 
     def __init__(self, pattern: str) -> None:
-        self._root = _Parser(pattern).choice("")
+        self._root = shape_of(pattern)
 
     def beginnings(self) -> str:
         """Return an expression for all beginnings of matches, the empty one among them."""
@@ -78,8 +78,13 @@ class Shape:
         return heads if heads and all(len(head) >= _LONG for head in heads) else frozenset()
 
 
-class _Parser:
-    """Reads an expression that RE2 has read, so it is a sound one."""
+def shape_of(pattern: str) -> Node:
+    """Return what *pattern* is made of; RE2 reads it, so it is a sound one."""
+    return _PatternParser(pattern).choice("")
+
+
+class _PatternParser:
+    """Reads an expression from its begin to its end."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern, self._position = pattern, 0
@@ -117,12 +122,12 @@ class _Parser:
         if match is None:
             return item
         self._position = match.end()
-        sign, least, comma, most, lazy = match.groups()
+        sign, least, comma, limit, lazy = match.groups()
         if sign:
             low, high = {"*": (0, _ENDLESS), "+": (1, _ENDLESS), "?": (0, 1)}[sign]
         else:
             low = int(least)
-            high = int(most) if most else _ENDLESS if comma else low
+            high = int(limit) if limit else _ENDLESS if comma else low
         return Repeat(item, low, high, bool(lazy))
 
 
@@ -136,8 +141,8 @@ def _written(node: Node) -> str:
     match node:
         case Atom(text, flags, _):
             return f"(?{flags}:{text})" if flags else text
-        case Repeat(item, least, most, _):
-            return f"(?:{_written(item)}{{{least},{'' if most == _ENDLESS else most}}})"
+        case Repeat(item, least, limit, _):
+            return f"(?:{_written(item)}{{{least},{'' if limit == _ENDLESS else limit}}})"
         case Sequence(items):
             return f"(?:{''.join(map(_written, items))})"
         case Choice(items):
@@ -148,10 +153,10 @@ def _prefix(node: Node) -> str:
     match node:
         case Atom(_, _, empty):
             return "" if empty else f"(?:{_written(node)})?"
-        case Repeat(Atom(empty=False) as item, _, most, _):
-            return f"(?:{_written(item)}){'*' if most == _ENDLESS else f'{{0,{most}}}'}"
-        case Repeat(item, _, most, _):
-            count = "*" if most == _ENDLESS else f"{{0,{max(most - 1, 0)}}}"
+        case Repeat(Atom(empty=False) as item, _, limit, _):
+            return f"(?:{_written(item)}){'*' if limit == _ENDLESS else f'{{0,{limit}}}'}"
+        case Repeat(item, _, limit, _):
+            count = "*" if limit == _ENDLESS else f"{{0,{max(limit - 1, 0)}}}"
             return f"(?:{_written(item)}){count}{_prefix(item)}"
         case Choice(items):
             return f"(?:{'|'.join(map(_prefix, items))})"
@@ -171,8 +176,8 @@ def _size(node: Node) -> int:
     match node:
         case Atom(_, _, empty):
             return 0 if empty else 1
-        case Repeat(item, _, most, _):
-            return _size(item) * (2 if most == _ENDLESS else most)
+        case Repeat(item, _, limit, _):
+            return _size(item) * (2 if limit == _ENDLESS else limit)
         case Sequence(items):
             return sum(map(_size, items))
         case Choice(items):
@@ -183,8 +188,8 @@ def _goes_on(node: Node, signs: str, *, followed: bool) -> bool:
     match node:
         case Atom():
             return followed and _has_any(node, signs)
-        case Repeat(item, _, most, _):
-            return _goes_on(item, signs, followed=followed or most not in {0, 1})
+        case Repeat(item, _, limit, _):
+            return _goes_on(item, signs, followed=followed or limit not in {0, 1})
         case Choice(items):
             return any(_goes_on(item, signs, followed=followed) for item in items)
         case Sequence(items):
@@ -206,8 +211,8 @@ def _is_lazy(node: Node) -> bool:
     match node:
         case Atom():
             return True
-        case Repeat(item, _, most, lazy):
-            endless = most == _ENDLESS and _may_have_blank(item)
+        case Repeat(item, _, limit, lazy):
+            endless = limit == _ENDLESS and _may_have_blank(item)
             return _is_lazy(item) and (lazy or not endless)
         case Sequence(items) | Choice(items):
             return all(map(_is_lazy, items))
