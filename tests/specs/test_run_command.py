@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.servers import wire_shapes as shapes
 from tests.servers.fake_provider import FakeProvider, Reply
 from tests.servers.terminal import Terminal
 
@@ -23,7 +24,9 @@ READY = "\x1b[0m>"  # The sign before what is typed.
 LISTED = Path(__file__).parents[1] / "servers/listed.py"
 QUESTION = "allow shell? [y, n, n and a reason] "
 HANDLERS = """
+import logging
 import sys
+from msgspec.structs import replace
 from toolbus import AgentComponent, Deny, events, guard, on
 
 class Careful(AgentComponent):
@@ -32,6 +35,22 @@ class Careful(AgentComponent):
         print("printed by a handler")
         command = "echo soft; " + ctx.value.arguments["command"]
         return ctx.value.merge_arguments({"command": command})
+
+class Judging(AgentComponent):
+    @guard(events.MESSAGE_APPEND_BEFORE, roles="assistant")
+    def judge(self, ctx):
+        return Deny("no such word") if "bad" in ctx.value.text else None
+
+class Changing(AgentComponent):
+    @on(events.MESSAGE_APPEND_BEFORE, roles="assistant")
+    def change(self, ctx):
+        return replace(ctx.value, content=ctx.value.text.replace("odd", "even"))
+
+class Warning(AgentComponent):
+    @on(events.MODEL_CALL_DELTA)
+    def warn(self, ctx):
+        if ctx.value.text in ("gin,", "s do"):
+            logging.getLogger("x").warning("a piece came")
 
 class Forbidding(AgentComponent):
     @guard(events.TOOL_CALL_BEFORE, tools=["shell"])
@@ -150,14 +169,152 @@ def test_programs_read_an_object_a_line(here, command, tape, config):
     done = command("run", "go", model, "--tools=shell,files", "--json", config("Careful"))
 
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    kinds = ["start", "text", "call", "call", "question", "result", "result", "text", "end"]
-    assert [line["kind"] for line in lines] == kinds
-    question, end = lines[4], lines[-1]
+    kinds = ["start", "text", "text", "call", "call", "question", "result", "result"]
+    assert [line["kind"] for line in lines] == [*kinds, "text", "end"]
+    said = [(line["turn"], line["text"]) for line in lines if line["kind"] == "text"]
+    assert said == [(1, "I "), (1, "work."), (2, "Done.")]
+    question, end = lines[5], lines[-1]
+    assert end["text"] == "Done."
     assert question["arguments"] == {"command": "echo soft; touch x"}
     assert (question["approved"], question["id"]) == (False, "c2")
-    assert [line["is_error"] for line in lines[5:7]] == [False, True]
+    assert [line["is_error"] for line in lines[6:8]] == [False, True]
     assert (end["status"], end["turns"], end["session"]) == ("ok", 2, None)
     assert "printed by a handler" in done.stderr
+
+
+BEGUN = {
+    "openai:m": shapes.chat_chunks,
+    "openai-responses:m": shapes.response_events,
+    "anthropic:m": shapes.anthropic_events,
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "option"),
+    [
+        ("openai:m", ""),
+        ("openai-responses:m", "--json"),
+        ("anthropic:m", "terminal"),
+    ],
+)
+async def test_text_is_shown_as_it_comes(here, environment, terminal, model, option):
+    events = BEGUN[model]([("text", "Let me look at it")])
+    (end,) = [number for number, event in enumerate(events) if '"ook "' in json.dumps(event)]
+
+    async with FakeProvider([Reply(events=events[: end + 1], hangs=True)]) as server:
+        variables = addresses(server)
+        if option == "terminal":
+            code, shown = await asyncio.to_thread(interrupt_typed, terminal, model, variables)
+        else:
+            env = environment | variables
+            words = ["run", "go", f"--model={model}", *([option] if option else [])]
+            code, shown = await asyncio.to_thread(interrupt_piped, words, here, env)
+
+    assert code == 130
+    if option == "--json":
+        pieces = [json.loads(line) for line in shown.splitlines()]
+        shown = "".join([piece.get("text", "") for piece in pieces]) + "\n"
+    assert shown.partition("\n")[0].startswith("Let me look")
+    assert shown.endswith("toolbus: interrupted\n" if option == "terminal" else "\n")
+
+
+def addresses(server):
+    """Return the variables by which each provider is asked at *server*."""
+    return {
+        "OPENAI_BASE_URL": f"{server.url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": KEY,
+    }
+
+
+def interrupt_typed(terminal, model, variables):
+    with terminal("go", f"--model={model}", **variables) as person:
+        person.expect("Let me look")
+        person.type("\x03")
+        code, shown = person.end()
+    return code, f"Let me look{shown.removeprefix('^C')}"
+
+
+def interrupt_piped(words, folder, env):
+    program = [sys.executable, "-m", "toolbus", *words]
+    with subprocess.Popen(program, cwd=folder, env=env, stdout=subprocess.PIPE) as process:
+        shown = b""
+        while b"ook " not in shown:
+            shown += (piece := os.read(process.stdout.fileno(), 4096))
+            assert piece, shown
+        process.send_signal(signal.SIGINT)
+        shown += process.stdout.read()
+    return process.returncode, shown.decode()
+
+
+async def test_held_text_comes_when_released(here, command, config):
+    answers = [[("text", f"one {word} three")] for word in ("two", "bad", "odd")]
+
+    async with FakeProvider(answers) as server:
+        done = [
+            await asyncio.to_thread(
+                command, *("run", "go", "--model=openai:m", config(name)), **addresses(server)
+            )
+            for name in ("Judging", "Judging", "Changing")
+        ]
+
+    assert [each.stdout for each in done] == ["one two three\n", "", "one even three\n"]
+    assert [each.returncode for each in done] == [0, 1, 0]
+    assert "bad" not in done[1].stderr
+
+
+async def test_nothing_stands_in_a_line_of_text(here, terminal, config):
+    asking = [("text", "I begin,\nand touch"), ("call", "c1", "shell", TOUCH)]
+
+    async with FakeProvider([asking, [("text", "It is done")]]) as server:
+        done = asyncio.to_thread(talk_of_a_call, terminal, config("Warning"), addresses(server))
+        code, before, shown = await done
+
+    assert code == 0
+    shown = f"{before}{QUESTION}{shown}"
+    lines = [line for line in shown.splitlines() if line and not line.startswith(" ")]
+    assert lines == [
+        "I begin,",
+        "toolbus: a piece came",
+        "and touch",
+        '→ shell {"command":"touch ran"}',
+        "the model calls shell",
+        f"{QUESTION}y",
+        "✓ shell: 0 lines",
+        "It is done",
+        "toolbus: a piece came",
+        "tokens: 50 in, 10 from the cache, 14 out",
+    ]
+
+
+TOUCH = '{"command": "touch ran"}'
+
+
+def talk_of_a_call(terminal, option, variables):
+    with terminal("go", "--model=openai:m", "--tools=shell", option, **variables) as person:
+        before = person.expect(QUESTION)
+        person.type("y\n")
+        code, shown = person.end()
+    return code, before, shown
+
+
+async def test_a_cost_needs_a_price(here, command, tape):
+    table = '[[price]]\nmodel = "openai:*"\ninput = 2\noutput = 10.0\n'
+    (here / "some.toml").write_text(table)
+    cases = {
+        "--price=input=2,output=10,cache_read=1": "; cost: 0.000115 USD",
+        "--config=some.toml": "; cost unknown, for there is no price of cache_read",
+        "--max-turns=2": "",
+    }
+
+    async with FakeProvider(lambda _: [("text", "Fine.")]) as server:
+        for option, cost in cases.items():
+            words = ("run", "go", "--model=openai:m", option)
+            done = await asyncio.to_thread(command, *words, **addresses(server))
+            line = f"tokens: 25 in, 5 from the cache, 7 out{cost}\n"
+            assert (done.returncode, done.stderr) == (0, line)
+    assert "`output`" in one_line(command("run", "go", tape("Fine."), "--price=input=2"), 2)
 
 
 def test_without_a_terminal_it_is_denied(here, command, tape):
@@ -249,6 +406,60 @@ def test_long_arguments_say_what_is_hidden(tape, terminal):
     assert all(f"│ echo {number}\n" in full for number in range(1000))
 
 
+def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
+    lines = [f"line {number}" for number in range(1, 21)]
+    before = "\r\n".join([*lines[:10], "old \x1b[2J", *lines[10:]])
+    (here / "a.txt").write_bytes(before.encode())
+    editing = calling("edit_file", path="a.txt", old_text="old ", new_text="new\n+ ")
+    writing = calling("write_file", "c2", path="b.txt", content="one\ntwo\n")
+    failing = calling("edit_file", "c3", path="a.txt", old_text="nowhere", new_text="x")
+
+    with terminal("go", tape(editing, writing, failing, "Done."), "--tools=files") as person:
+        shown = []
+        for answer in "yyy":
+            shown.append(person.expect("_file? [y, n, n and a reason] "))
+            person.type(f"{answer}\n")
+        code, last = person.end()
+
+    assert code == 0
+    edit, made, unknown = shown
+    assert "what becomes of the file: 2 lines added, 1 removed\n" in edit
+    rows = edit.partition("difference (written with escapes)\n")[2].splitlines()
+    assert [row.strip() for row in rows][:10] == [
+        "│ @@ -8,7 +8,8 @@",
+        *[f"│  line {number}\\r" for number in (8, 9, 10)],
+        "│ -old \\x1b[2J\\r",
+        "│ +new\\r",
+        "│ ++ \\x1b[2J\\r",
+        *[f"│  line {number}\\r" for number in (11, 12, 13)],
+    ]
+    assert "\x1b" not in edit
+    assert "✓ edit_file: a.txt is written: 2 lines added, 1 removed" in made
+    assert "what becomes of the file: a new file, 2 lines\n" in made
+    assert "difference" not in made
+    assert "what becomes of the file: unknown\n" in unknown
+    assert "│ old_text is not in the file" in unknown
+    assert "✗ edit_file: old_text is not" in last
+    assert (here / "a.txt").read_bytes() == before.replace("old ", "new\r\n+ ").encode()
+
+
+def test_a_file_that_changed_is_not_written(here, tape, terminal):
+    file = here / "a.txt"
+    file.write_text("one\ntwo\n")
+    editing = calling("edit_file", path="a.txt", old_text="two", new_text="2")
+
+    with terminal("go", tape(editing, "Done."), "--tools=files", "--store=s.db") as person:
+        person.expect("edit_file? [y, n, n and a reason] ")
+        file.write_text("one, secretly\ntwo\n")
+        person.type("y\n")
+        code, _ = person.end()
+
+    assert code == 0
+    assert file.read_text() == "one, secretly\ntwo\n"
+    (messages,) = stored(here / "s.db")
+    assert "a.txt has changed since a person was asked" in messages[2].text
+
+
 def test_what_is_typed_before_is_no_answer(here, tape, terminal):
     slow = here / "slow.py"
     slow.write_text(
@@ -329,6 +540,44 @@ def test_an_untrusted_configuration_is_not_in_force(here, command, tape, config)
     assert not (here / "ran").exists()
 
 
+@pytest.mark.full
+def test_servers_of_the_configuration_are_opened(here, command, tape):
+    peek = {"name": "peek", "inputSchema": {"type": "object"}}
+    pages = [[peek | {"annotations": {"readOnlyHint": True}}]]
+    result = {"content": [{"type": "text", "text": "seen"}]}
+    (here / "served.json").write_text(json.dumps({"pages": pages, "results": {"peek": result}}))
+    words = json.dumps([str(LISTED), "served.json"])
+    (here / "servers.toml").write_text(
+        f'[[server]]\nname = "files"\ncommand = "{sys.executable}"\nargs = {words}\n'
+        '[[server]]\nname = "off"\ncommand = "nowhere"\nenabled = false\n'
+    )
+    model = tape(calling("files_peek"), "Done.")
+
+    denied = command("run", "go", model, "--config=servers.toml")
+    allowed = command("run", "go", model, "--config=servers.toml", "--trust-hints")
+
+    assert "✗ files_peek: approval is needed" in denied.stderr
+    assert "✓ files_peek: 1 line" in allowed.stderr
+
+
+@pytest.mark.full
+def test_a_server_that_fails_is_named(here, command, tape):
+    model = tape("Done.")
+    cases = {
+        'command = "./nowhere"': (1, "servers.toml:2: server 'x'"),
+        'command = "true"': (1, "servers.toml:2: server 'x'"),
+        'url = "ftp://127.0.0.1"': (2, "servers.toml:2: server 'x': expected an address"),
+        'url = "http://[::1]:1"\nheaders = { A = "env:NO_SUCH" }': (2, "NO_SUCH is not set"),
+        'command = "true"\n[[server]]\nname = "X"\ncommand = "true"': (2, "servers.toml:6"),
+    }
+
+    for lines, (code, reason) in cases.items():
+        (here / "servers.toml").write_text(f'\n[[server]]\nname = "x"\n{lines}\n')
+        line = one_line(command("run", "go", model, "--config=servers.toml"), code)
+        assert reason in line
+        assert "servers.toml:" in line
+
+
 async def write_below(path):
     """Write to a session of a sub-agent, as the latest."""
     async with SqliteStore(path) as store:
@@ -383,6 +632,27 @@ def test_an_interrupted_run_is_resumed(here, command, tape, environment, termina
 def wait_for(path):
     while not path.exists():
         time.sleep(0.01)
+
+
+def test_a_stored_session_is_played(here, command, tape):
+    command("run", "what is it?", tape("Fine."), "--store=s.db")
+    asyncio.run(write_below(here / "s.db"))
+    (session,) = [each for each in session_ids(here / "s.db") if "/" not in each]
+
+    same = command("run", "what is it?", f"--model=replay:s.db#{session[:8]}")
+    other = command("run", "how long?", "--model=replay:s.db")
+
+    assert (same.stdout, same.stderr, other.stdout) == ("Fine.\n", "", "Fine.\n")
+    reason = "answer 1 was recorded for 'what is it?', and is given to 'how long?'"
+    assert other.stderr == f"toolbus: model 'replay': {reason}\n"
+
+
+def session_ids(path):
+    async def read():
+        async with SqliteStore(path, read_only=True) as store:
+            return [session.id for session in await store.sessions()]
+
+    return asyncio.run(read())
 
 
 @pytest.mark.full

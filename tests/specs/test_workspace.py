@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbus import EventBus, ToolRunner
+from toolbus import EventBus, ToolCall, ToolRunner
 from toolbus.workspace.file_tools import FileTools
 from toolbus.workspace.shell_tool import ShellTool
 
@@ -117,8 +117,53 @@ async def test_an_edit_shows_its_difference(tmp_path):
     assert error is None
     assert path.read_bytes() == b"one\r\n2\r\n3\r\n3b\r\nfour\r\n"
     assert path.stat().st_mode & 0o777 == 0o754
-    assert text.splitlines()[0] == "a.bat is written"
+    assert text.splitlines()[0] == "a.bat is written: 3 lines added, 2 removed"
     assert {"-two", "-three", "+2", "+3", "+3b"} <= {*text.splitlines()}
+
+
+EDIT = {"path": "a.txt", "old_text": "one", "new_text": "1"}
+WRITE = {"path": "a.txt", "content": "all\n"}
+
+
+def move_behind_a_link(path):
+    path.rename(path.with_name("b.txt"))
+    path.symlink_to("b.txt")
+
+
+async def test_what_was_previewed_is_written(tmp_path):
+    path = tmp_path / "a.txt"
+    files = FileTools(root=tmp_path)
+    cases = [
+        ("edit_file", EDIT, "one\ntwo\n", None, "1\ntwo\n"),
+        ("write_file", WRITE, "one\ntwo\n", None, "all\n"),
+        ("write_file", WRITE, None, None, "all\n"),
+        ("edit_file", EDIT, "one\ntwo\n", lambda: path.write_text("one\n2\n"), "one\n2\n"),
+        ("write_file", WRITE, "one\n", path.unlink, None),
+        ("write_file", WRITE, None, lambda: path.write_text(""), ""),
+        ("edit_file", EDIT, "one\n", lambda: move_behind_a_link(path), "one\n"),
+    ]
+    bus = EventBus()
+    async with files.installed(bus):
+        runner = ToolRunner(bus, files.host.tools)
+        for name, arguments, before, change, after in cases:
+            path.unlink(missing_ok=True)
+            if before is not None:
+                path.write_text(before)
+            call = ToolCall(id="c1", name=name, arguments=arguments)
+            expected = files.preview(call, files.host.tools.get(name))
+            files.expect("c1", expected)
+            if change is not None:
+                change()
+            (outcome,) = await runner.call_all((call,))
+            assert (path.read_text() if path.exists() else None) == after
+            assert outcome.response.is_error == (change is not None)
+            if change is None:
+                assert expected.after == after
+            else:
+                assert "has changed since a person was asked" in outcome.response.text
+
+    other = FileTools(root=tmp_path)
+    assert other.preview(ToolCall(name="edit_file", arguments=EDIT), files.edit_file) is None
 
 
 async def test_an_ambiguous_edit_changes_nothing(tmp_path):

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from toolbus.agent.call_notes import answer_notes, failure_notes, release_notes
+from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.release import Release
-from toolbus.errors import MessageDenied, ModelError, ToolbusError
+from toolbus.errors import DecodeError, MessageDenied, ModelError, OutputError, ToolbusError
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -31,23 +33,28 @@ from toolbus.events.catalogue import (
     RunStart,
     TurnEnd,
 )
-from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 from toolbus.models.answers import ask, with_own_ids
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from toolbus.agent.outputs import OutputType
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.sessions import AgentSession
+    from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
     from toolbus.messages.records import JsonObject, Message
 
 V = TypeVar("V")
 Piece: TypeAlias = ModelDelta | ToolMessage | TurnEnd
 logger = logging.getLogger("toolbus")
+
+_AGAIN = "Answer again, with JSON alone."
+_LONGEST = 500
 
 
 class AgentRun:
@@ -59,14 +66,16 @@ class AgentRun:
         scope: Scope,
         show: Callable[[Piece], None] | None,
         deps: Any = NO_DEPS,
+        output: OutputType | None = None,
     ) -> None:
         self._session, self._config, self._scope = session, session.config, scope
         self._bus, self._show, self._deps = session.config.bus, show, deps
         self._usage: Counter[str] = Counter()
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
+        self._output, self._misfits = output, 0
 
-    async def to_its_end(self, prompt: Prompt) -> RunResult:
+    async def to_its_end(self, prompt: Prompt) -> RunResult[Any]:
         """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
         content = content_of(prompt, self._scope.session_id)
         start = RunStart(prompt=content, messages=tuple(self._session.transcript.messages))
@@ -81,7 +90,7 @@ class AgentRun:
             self._bus.do(RUN_AFTER, end, scope=self._scope)
         return end
 
-    async def _attempt(self, start: RunStart, prompt: Prompt) -> RunResult:
+    async def _attempt(self, start: RunStart, prompt: Prompt) -> RunResult[Any]:
         """Return the end, or raise what no handler answers."""
         try:
             return await self._turns(start, prompt)
@@ -92,12 +101,14 @@ class AgentRun:
             failure = RunFailure(
                 start=start, error_type=type(error).__name__, error_text=str(error)
             )
-            answer: RunResult | None = await self._answer(RUN_ERROR, failure)
+            answer: RunResult[Any] | None = await self._answer(RUN_ERROR, failure)
+            if answer is not None and self._output is not None:
+                answer = self._output.fitted(answer)
             if answer is None:
                 raise
             return answer
 
-    async def _turns(self, start: RunStart, prompt: Prompt) -> RunResult:
+    async def _turns(self, start: RunStart, prompt: Prompt) -> RunResult[Any]:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
@@ -115,7 +126,7 @@ class AgentRun:
                 return end
         return self._result("max_turns", f"no final answer after {self._scope.turn} turns")
 
-    async def _turn(self) -> RunResult | None:
+    async def _turn(self) -> RunResult[Any] | None:
         """Call the model, then the tools that it asked for; None if the run goes on."""
         session = self._session
         advertised = AdvertisedTools.of(
@@ -134,10 +145,12 @@ class AgentRun:
         except MessageDenied as error:
             if release is None or error is not release.refusal:
                 raise
+            self._note(release_notes(self._scope, release, error.message_id))
             return self._result("denied", error.reason)
         self._usage.update(_counts(message.usage))
         has, has_call = session.transcript.has, session.transcript.has_call
         message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
+        self._note(answer_notes(self._scope, message, release))
         judge = None if release is None else partial(release.objection, message)
         try:
             answer = await session.transcript.append(message, self._scope, judge=judge)
@@ -156,7 +169,29 @@ class AgentRun:
             turn = self._scope.turn
             self._show(TurnEnd(turn=turn, message=answer, tool_messages=tuple(tool_messages)))
         await session.take_waiting(self._scope)
-        return None if answer.tool_calls else self._result("ok")
+        return None if answer.tool_calls else await self._end(answer)
+
+    async def _end(self, answer: AssistantMessage) -> RunResult[Any] | None:
+        """Return the result of *answer*; None if it does not fit and is asked for again."""
+        if self._output is None:
+            return self._result("ok")
+        if answer.stop_reason == REFUSED:
+            raise OutputError(
+                self._config.model.name, f"it refused to answer: {answer.text[:_LONGEST]!r}"
+            )
+        try:
+            return self._result("ok", output_json=self._output.json_of(answer))
+        except DecodeError as error:
+            misfit = str(error)[:_LONGEST]
+        self._misfits += 1
+        if self._misfits > self._config.output_retries:
+            reason = f"its answer does not fit `{self._output.name}`: {misfit}"
+            raise OutputError(self._config.model.name, reason, self._misfits)
+        if self._scope.turn < self._config.max_turns:
+            text = f"This answer does not fit what was asked for: {misfit}. {_AGAIN}"
+            message = UserMessage(id=self._session.new_id(), content=text)
+            await self._session.transcript.append(message, self._scope)
+        return None
 
     def _request(self, advertised: AdvertisedTools) -> ModelRequest:
         return ModelRequest(
@@ -164,6 +199,7 @@ class AgentRun:
             messages=tuple(self._session.transcript.messages),
             tools=tuple(advertised.specs.values()),
             settings=self._config.model_settings,
+            output_schema=None if self._output is None else self._output.schema,
         )
 
     async def _call_model(self, request: ModelRequest, release: Release | None) -> AssistantMessage:
@@ -175,11 +211,13 @@ class AgentRun:
         except Exception as error:
             if release is not None and error is release.refusal:
                 raise
+            attempts = error.attempts if isinstance(error, ModelError) else 1
+            self._note(failure_notes(self._scope, attempts, release))
             failure = ModelFailure(
                 request=request,
                 error_type=type(error).__name__,
                 error_text=str(error),
-                attempts=error.attempts if isinstance(error, ModelError) else 1,
+                attempts=attempts,
             )
             answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
             if answer is not None and release is not None and release.has_begun:
@@ -191,6 +229,10 @@ class AgentRun:
         reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
         self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
         return message
+
+    def _note(self, records: Iterable[DispatchRecord]) -> None:
+        for record in records:
+            self._session.note(record)
 
     def _release(self, delta: ModelDelta) -> None:
         self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
@@ -223,20 +265,24 @@ class AgentRun:
         except ToolbusError as error:
             logger.warning("tool calls of a cancelled run have no answer yet: %s", error)
 
-    def _failed(self, error: Exception) -> RunResult:
+    def _failed(self, error: Exception) -> RunResult[Any]:
         if isinstance(error, MessageDenied):
             return self._result("denied", error.reason)
         return self._result("error", f"{type(error).__name__}: {error}")
 
-    def _result(self, status: RunStatus, reason: str | None = None) -> RunResult:
-        return RunResult(
+    def _result(
+        self, status: RunStatus, reason: str | None = None, output_json: str | None = None
+    ) -> RunResult[Any]:
+        result = RunResult[Any](
             status=status,
             message=self._latest,
             turns=self._scope.turn,
             usage=dict(self._usage),
             messages=self._session.transcript.messages[self._first :],
             reason=reason,
+            output_json=output_json,
         )
+        return result if self._output is None else result.with_decoder(self._output.decode)
 
 
 def _counts(usage: JsonObject) -> dict[str, int]:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.config.key_lines import key_lines
 from toolbus.errors import ConfigurationError
+from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
 
 if TYPE_CHECKING:
-    from toolbus.config.key_lines import KeyPath
+    from toolbus.settings.key_lines import KeyPath
 
 NAME = "toolbus.toml"
 _PROJECT = "pyproject.toml"
-_BROKEN = re.compile(
-    r"(?P<reason>.*?)(?: \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\))?", re.DOTALL
-)
 
 
 class Document(NamedTuple):
@@ -82,7 +77,9 @@ def _end_of_search(here: Path) -> Path:
 
 def read_document(file: Path, data: bytes | None = None) -> Document:
     """Return what *file* says, or its bytes *data*; raises `ConfigurationError` if it cannot."""
-    table, lines = _parse(file, _decode(file, read_bytes(file) if data is None else data))
+    text = decode_text(file, read_bytes(file) if data is None else data)
+    table: Any = parse_toml(file, text)
+    lines = locate_keys(file, text)
     root: KeyPath = ("tool", "toolbus") if file.name == _PROJECT else ()
     for key in root:
         table = table.get(key) if isinstance(table, dict) else None
@@ -94,49 +91,7 @@ def read_document(file: Path, data: bytes | None = None) -> Document:
 
 
 def _speaks_of_us(project: Path) -> bool:
-    text = _decode(project, read_bytes(project))
+    text = decode_text(project, read_bytes(project))
     # Who does not even mention us may be as broken as he likes.
-    tools = _parse(project, text)[0].get("tool") if "toolbus" in text else None
+    tools = parse_toml(project, text).get("tool") if "toolbus" in text else None
     return isinstance(tools, dict) and "toolbus" in tools
-
-
-def read_bytes(file: Path, limit: int | None = None) -> bytes:
-    """Return the bytes of *file*; raises `ConfigurationError` if it cannot, or has over *limit*."""
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(-1 if limit is None else limit + 1)
-    except FileNotFoundError:
-        raise ConfigurationError(
-            "there is no such file; write one, or name another", str(file)
-        ) from None
-    except OSError as error:
-        reason = f"it cannot be read: {error.strerror}"
-        raise ConfigurationError(reason, str(file)) from error
-    if limit is not None and len(data) > limit:
-        raise ConfigurationError(f"it is longer than {limit:,} bytes; name no such file", str(file))
-    return data
-
-
-def _decode(file: Path, data: bytes) -> str:
-    try:
-        # As TOML wants it; a lone carriage return would be no end of a line in it.
-        return data.decode().replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError("this is no UTF-8", str(file), line) from None
-
-
-def _parse(file: Path, text: str) -> tuple[Any, dict[KeyPath, int]]:
-    """Return what *text* says, and the lines of its keys."""
-    try:
-        return tomllib.loads(text), key_lines(text)
-    except RecursionError:
-        raise ConfigurationError("it is nested too deeply to be read", str(file)) from None
-    except ValueError as error:
-        match = _BROKEN.fullmatch(str(error))
-    assert match is not None  # noqa: S101 - for mypy: everything matches
-    reason = match["reason"][:1].lower() + match["reason"][1:]
-    # Without a number it is the end of the file that comes too early.
-    line = int(match["line"] or text.count("\n") + 1)
-    column = int(match["column"]) if match["column"] else None
-    raise ConfigurationError(reason, str(file), line, column)

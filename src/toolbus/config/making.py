@@ -7,9 +7,9 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from toolbus.components.components import AgentComponent
-from toolbus.config.values import MisfitError, fit
 from toolbus.settings.hints import hint
 from toolbus.settings.importing import worded
+from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

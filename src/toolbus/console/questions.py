@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
+from toolbus.console.edits import FileEdit, find_edit
 from toolbus.console.reports import NOBODY
 from toolbus.console.visible_text import brief, escape, value_rows
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
@@ -63,7 +65,8 @@ class ApprovalPrompt:
     """Puts questions to the person at *keyboard*; without one, each is answered by a refusal.
 
     They are written to *output*, and what others write to *side* waits meanwhile. What only the
-    tool gets, such as a secret in place of its placeholder, is put in after the question.
+    tool gets, such as a secret in place of its placeholder, is put in after the question. A call
+    of *files* shows what it makes of its file, which must be that when it is written.
     """
 
     def __init__(
@@ -73,21 +76,36 @@ class ApprovalPrompt:
         self._keyboard, self._report = keyboard, report
         self.agent: Agent | None = None
 
-    async def decide(self, ask: Ask, call: ToolCall | None, _scope: Scope) -> bool | Deny:
+    def watch(self, agent: Agent) -> None:
+        """Show of calls of *agent* what the model wrote, and what they make of files."""
+        self.agent = agent
+
+    async def decide(self, ask: Ask, call: ToolCall | None, scope: Scope) -> bool | Deny:
         """Return True if the person says yes, else why not."""
         if self._keyboard is None:
             refusal: Deny | None = Deny(NOBODY, ask.prompt)
         else:
             with self._side.held():
-                refusal = await self._answer(self._keyboard, ask, call)
+                edit = await self._edit_of(call, scope)
+                refusal = await self._answer(self._keyboard, ask, call, edit)
+            if refusal is None and edit is not None:
+                edit.confirm()
         self._report.question(ask, call, refusal)
         return True if refusal is None else refusal
 
-    async def _answer(self, keyboard: Keyboard, ask: Ask, call: ToolCall | None) -> Deny | None:
+    async def _edit_of(self, call: ToolCall | None, scope: Scope) -> FileEdit | None:
+        """Return what *call* makes of a file; of an agent below this one nobody knows the files."""
+        if call is None or self.agent is None or scope.lineage:
+            return None
+        return await asyncio.to_thread(find_edit, self.agent, call)
+
+    async def _answer(
+        self, keyboard: Keyboard, ask: Ask, call: ToolCall | None, edit: FileEdit | None
+    ) -> Deny | None:
         # Standard output may be a file, so the width is that of the terminal where it is asked.
         screen = open_screen(self._output)
         screen.width = min(screen.width, keyboard.columns)
-        is_cut = self._write(screen, ask, call, full=False)
+        is_cut = self._write(screen, ask, call, edit, full=False)
         name = "this run" if call is None else brief(call.name)
         keys = "y, n, n and a reason, v to see all" if is_cut else "y, n, n and a reason"
         while True:
@@ -99,9 +117,11 @@ class ApprovalPrompt:
                 case "n" | "no":
                     return Deny(f"{REFUSED}: {reason.strip()}" if reason.strip() else REFUSED)
                 case "v" if is_cut:
-                    self._write(screen, ask, call, full=True)
+                    self._write(screen, ask, call, edit, full=True)
 
-    def _write(self, screen: Screen, ask: Ask, call: ToolCall | None, *, full: bool) -> bool:
+    def _write(
+        self, screen: Screen, ask: Ask, call: ToolCall | None, edit: FileEdit | None, *, full: bool
+    ) -> bool:
         """Write the question; return whether something of it is not shown."""
         title = "may this run begin?" if call is None else f"the model calls {brief(call.name)}"
         self._output.write("\n")
@@ -117,6 +137,10 @@ class ApprovalPrompt:
         if not values:
             screen.whole("no arguments", indent=2, style="dim")
         self._write_changes(screen, call)
+        if edit is not None:
+            screen.whole(f"what becomes of the file: {edit.summary}", indent=2, style="changed")
+            for name, text in (("why", edit.problem), ("difference", edit.difference)):
+                is_cut = (bool(text) and _write_value(screen, name, text, full=full)) or is_cut
         return is_cut
 
     def _write_changes(self, screen: Screen, call: ToolCall) -> None:

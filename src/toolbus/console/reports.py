@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.console.visible_text import brief
-from toolbus.events.catalogue import MESSAGE_APPEND_AFTER
+from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
 from toolbus.inspect.writing import describe_call, print_json
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, sanitize
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import Ask, Deny, RunResult
+    from toolbus.config.prices import Price
+    from toolbus.console.side_output import SideOutput
+    from toolbus.events.catalogue import Ask, Deny, ModelDelta, RunResult
     from toolbus.messages.records import Message, ToolCall
     from toolbus.terminal.output import Output
 
@@ -28,17 +32,33 @@ _COUNTS = (
     ("output_tokens", "out"),
 )
 
+_DECIMALS = 6
+"""Of a cost that is less than 1: a run may well cost a hundredth of a cent."""
+
 
 class RunReport(AgentComponent):
-    """Tells of each message once it is in the transcript: whoever judges it has done so.
+    """Tells of text as it is released, and of each message once it is in the transcript.
 
-    A model's text goes to *output*, all else to *side*.
+    Whoever judges either has done so. A model's text goes to *output*, all else to *side*.
     """
 
-    def __init__(self, output: Output, side: Output) -> None:
+    def __init__(self, output: Output, side: SideOutput) -> None:
         super().__init__()
-        self._output, self._screen = output, open_screen(side)
-        self._is_alone = False
+        self._output, self._side, self._screen = output, side, open_screen(side)
+        self._is_alone = self._is_open = False
+        self.price: Price | None = None
+        # The text of an answer that is not in the transcript yet, and which one was the last.
+        self._released: list[str] = []
+        self._appended: tuple[str, int] | None = None
+
+    @on(MODEL_CALL_DELTA)
+    def grow(self, ctx: EventContext[ModelDelta]) -> None:
+        """Tell of a piece of an answer of this agent, unless that was shown whole already."""
+        scope, delta = ctx.scope, ctx.value
+        is_new = not scope.lineage and self._appended != (scope.run_id, scope.turn)
+        if is_new and delta.kind == "text" and delta.text:
+            self._released.append(delta.text)
+            self.text(delta.text, scope.turn)
 
     @on(MESSAGE_APPEND_AFTER)
     def show(self, ctx: EventContext[Message]) -> None:
@@ -47,21 +67,51 @@ class RunReport(AgentComponent):
             return
         match ctx.value:
             case AssistantMessage() as message:
-                if message.text:
-                    self.text(message.text)
+                self._appended = (ctx.scope.run_id, ctx.scope.turn)
+                self._show_rest(message.text, ctx.scope.turn)
                 for call in message.tool_calls:
                     self.call(call)
             case ToolMessage() as message:
                 self.result(message)
 
+    def _show_rest(self, text: str, turn: int) -> None:
+        """Write what was held of an answer's *text*, all of it if something else was shown."""
+        shown = "".join(self._released)
+        if not text.startswith(shown):
+            shown = ""
+            self.end_line()
+        if len(text) > len(shown):
+            self.text(text[len(shown) :], turn)
+        self.end_line()
+
     def start(self, **facts: object) -> None:
         """Tell that a session is open."""
 
-    def text(self, text: str) -> None:
-        """Write what the model says."""
+    def text(self, text: str, _turn: int) -> None:
+        """Write what the model says; what others write beside it waits for the end of the line."""
         if self._output.is_terminal:
             text = "\n".join([sanitize(line) for line in text.split("\n")])
-        self._output.write(text if text.endswith("\n") else f"{text}\n")
+        lines, end, unfinished = text.rpartition("\n")
+        if end:
+            self._output.write(lines + end)
+            self._close_line()
+        if unfinished:
+            if not self._is_open:
+                self._is_open = True
+                self._side.hold()
+            self._output.write(unfinished)
+
+    def end_line(self) -> None:
+        """End the line of text that stands there, for no more of this answer comes."""
+        self._released.clear()
+        if self._is_open:
+            self._output.write("\n")
+            self._close_line()
+
+    def _close_line(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._side.release()
 
     def call(self, call: ToolCall) -> None:
         """Write what the model asks for, in a line that may be cut."""
@@ -78,8 +128,10 @@ class RunReport(AgentComponent):
         if is_error(message):
             self._screen.line(Span("✗ ", "bad"), f"{name}: {lines[0] if lines else 'failed'}")
         else:
-            count = f"{len(lines):,} line{'s' * (len(lines) != 1)}"
-            self._screen.line(Span("✓ ", "good"), f"{name}: {count}")
+            text = f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+            if lines and message.tool_name in {"write_file", "edit_file"}:
+                text = lines[0]
+            self._screen.line(Span("✓ ", "good"), f"{name}: {text}")
 
     def end(self, result: RunResult, session: str | None) -> None:
         """Write how the run ended, unless all is well, and its counts as far as they are known."""
@@ -92,9 +144,16 @@ class RunReport(AgentComponent):
             f"{result.usage[key]:,} {words}" for key, words in _COUNTS if result.usage.get(key)
         ]
         parts = [f"tokens: {', '.join(counts)}"] if counts else []
+        parts += [self._cost(self.price, result.usage)] if counts and self.price else []
         parts += [f"session {session}"] if session else []
         if parts:
             self._screen.whole("; ".join(parts), style="dim")
+
+    def _cost(self, price: Price, usage: Mapping[str, int]) -> str:
+        amount, unknown = price.cost(usage)
+        if unknown:
+            return f"cost unknown, for there is no price of {', '.join(unknown)}"
+        return f"cost: {amount:,.{_DECIMALS if amount < 1 else 2}f} {price.currency}"
 
     def failed(self, reason: str) -> None:
         """Write why a run ended with an error."""
@@ -108,9 +167,9 @@ class JsonRunReport(RunReport):
         """Write the facts of the session."""
         self._write("start", **facts)
 
-    def text(self, text: str) -> None:
-        """Write what the model says."""
-        self._write("text", text=text)
+    def text(self, text: str, turn: int) -> None:
+        """Write a piece of what the model says in its answer number *turn* of the run."""
+        self._write("text", turn=turn, text=text)
 
     def call(self, call: ToolCall) -> None:
         """Write what the model asks for; *raw* is there if the arguments are no JSON object."""
@@ -142,10 +201,19 @@ class JsonRunReport(RunReport):
             "end",
             status=result.status,
             reason=result.reason,
+            text=result.text,
             turns=result.turns,
             usage=result.usage,
+            cost=self._cost_facts(result.usage),
             session=session,
         )
+
+    def _cost_facts(self, usage: Mapping[str, int]) -> dict[str, object] | None:
+        """Return what *usage* costs; None without a price, and if one of its kinds has none."""
+        if self.price is None or not usage:
+            return None
+        amount, unknown = self.price.cost(usage)
+        return None if unknown else {"amount": amount, "currency": self.price.currency}
 
     def failed(self, reason: str) -> None:
         """Write that the run ended with an error, which people read on standard error."""

@@ -6,16 +6,30 @@ import asyncio
 import logging
 import signal
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
+from contextlib import (
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+    redirect_stdout,
+)
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
-from toolbus.console.assembly import find_components, find_model, find_session_id, open_servers
-from toolbus.console.keyboard import Keyboard
+from toolbus.console.assembly import (
+    find_components,
+    find_configuration,
+    find_model,
+    find_model_price,
+    find_session_id,
+    open_servers,
+)
+from toolbus.console.keyboard import find_keyboard
 from toolbus.console.questions import ApprovalPrompt, AskFirst
 from toolbus.console.reports import JsonRunReport, RunReport
 from toolbus.console.side_output import SideLog, SideOutput
 from toolbus.errors import RegistrationError, ToolbusError
+from toolbus.events.catalogue import RunResult
 from toolbus.models.protocol import close_model
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
@@ -24,7 +38,7 @@ from toolbus.terminal.spans import sanitize
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from toolbus.events.catalogue import RunResult
+    from toolbus.console.keyboard import Keyboard
 
 INTERRUPTED = 130
 _KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
@@ -45,6 +59,9 @@ class RunOptions(NamedTuple):
     resume: str | None = None
     system: str | None = None
     max_turns: int = 50
+    base_url: str | None = None
+    key_env: str | None = None
+    price: str | None = None
     as_json: bool = False
     yes: bool = False
     trust_hints: bool = False
@@ -99,9 +116,10 @@ async def _converse(conversation: Conversation) -> None:
 async def _turn(conversation: Conversation, prompt: str) -> int:
     """Run on *prompt* until the end or Ctrl-C; return the exit code."""
     agent, report, _, keyboard, stored_id, _ = conversation
-    run = asyncio.ensure_future(agent.run(prompt))
+    run = asyncio.ensure_future(_streamed(agent, prompt))
     with _interrupting(run, keyboard):
         await asyncio.wait({run})
+    report.end_line()
     if run.cancelled():
         return INTERRUPTED
     try:
@@ -111,6 +129,13 @@ async def _turn(conversation: Conversation, prompt: str) -> int:
         return 1
     report.end(result, stored_id)
     return 0 if result.status == "ok" else 1
+
+
+async def _streamed(agent: Agent, prompt: str) -> RunResult:
+    """Run on *prompt*; the report hears of the pieces where they are released, in their order."""
+    async with aclosing(agent.stream(prompt)) as pieces:
+        items = [item async for item in pieces if isinstance(item, RunResult)]
+    return items[-1]
 
 
 @contextmanager
@@ -133,22 +158,24 @@ def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> 
 async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversation]:
     """Open all that *options* name, in an order in which nothing runs if something is missing."""
     direct, side = Output(sys.stderr), SideOutput(sys.stderr)
-    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING)
-    is_interactive = sys.stdin.isatty() and direct.is_terminal
-    keyboard = Keyboard(sys.stdin.fileno(), direct) if is_interactive else None
+    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING, format="%(message)s")
+    keyboard = find_keyboard(direct)
     report = (JsonRunReport if options.as_json else RunReport)(output, side)
     questions = ApprovalPrompt(direct, side, keyboard, report)
     async with AsyncExitStack() as opened:
-        model = find_model(options.model)
+        model = find_model(options.model, options.base_url, options.key_env)
         opened.push_async_callback(close_model, model)
-        components = find_components(options.tools, options.config)
+        config = find_configuration(options.config)
+        components = find_components(options.tools, config)
+        report.price = find_model_price(options.price, config, options.model)
         session_id = find_session_id(options.store, options.resume)
         store = None
         if options.store is not None:
             from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
 
             store = await opened.enter_async_context(SqliteStore(options.store))
-        servers = await open_servers(opened, options.servers, side)
+        entries = () if config is None else config.servers
+        servers = await open_servers(opened, options.servers, entries, side)
         asking = [] if options.yes else [AskFirst(() if options.trust_hints else servers)]
         try:
             agent = Agent(
@@ -163,7 +190,7 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
             )
         except RegistrationError as error:
             raise UsageError(str(error)) from error
-        questions.agent = await opened.enter_async_context(agent)
+        questions.watch(await opened.enter_async_context(agent))
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)
         yield Conversation(agent, report, side, keyboard, stored_id, model.name)

@@ -1,4 +1,4 @@
-"""Standard error of a run: what others write there waits while a person is asked."""
+"""Standard error of a run: what others write there waits for a question and a line of text."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LONGEST = 10_000
 
 
 class SideOutput(Output):
-    """Writes to *stream*, but not between the lines of a question; any thread may write."""
+    """Writes to *stream*, but not into a question or a line of text; any thread may write."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._lock, self._waiting = Lock(), list[str]()
-        self._is_held = False
+        self._holders = 0
 
     def write(self, text: str) -> None:
-        """Write *text* at once, or after the question."""
+        """Write *text* at once, or when nobody holds it any more."""
         with self._lock:
-            if self._is_held:
+            if self._holders:
                 self._waiting.append(text)
             else:
                 super().write(text)
@@ -37,13 +37,22 @@ class SideOutput(Output):
     @contextmanager
     def held(self) -> Iterator[None]:
         """Let all that is written in this block wait until its end."""
-        with self._lock:
-            self._is_held = True
+        self.hold()
         try:
             yield
         finally:
-            with self._lock:
-                self._is_held = False
+            self.release()
+
+    def hold(self) -> None:
+        """Let all that is written wait until as many have called `release`."""
+        with self._lock:
+            self._holders += 1
+
+    def release(self) -> None:
+        """Write what waits, unless somebody else holds it."""
+        with self._lock:
+            self._holders -= 1
+            if not self._holders:
                 super().write("".join(self._waiting))
                 self._waiting.clear()
 

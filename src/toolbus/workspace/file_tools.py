@@ -13,7 +13,9 @@ read (`readOnlyHint`), so a policy can tell them from the others.
 
 **Limits.** Files are text in UTF-8, of at most 10 MB. Where a path leads is looked at when the call
 is judged: somebody else on the machine, or a shell that runs beside, can put a link there before
-the call runs. Searching is done by the program `grep`.
+the call runs. Searching is done by the program `grep`. What `preview` showed to a person is what
+is written, or nothing is: a file that has changed meanwhile is refused (`expect`); between that
+look and the writing is a moment in which others on the machine can still change it.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from typing import TYPE_CHECKING
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask
-from toolbus.tools import tool
+from toolbus.tools import Tool, ToolContext, tool
+from toolbus.workspace.file_changes import FileChange
 from toolbus.workspace.processes import run_process
-from toolbus.workspace.text_files import difference, page, read_text, replaced, write_text
+from toolbus.workspace.text_files import page, read_text, replaced, write_text
 from toolbus.workspace.working_folder import FileToolError, WorkingFolder
 
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ class FileTools(AgentComponent):
     def __init__(self, *, root: str | Path = ".", enabled: bool | None = None) -> None:
         super().__init__(enabled=enabled)
         self._folder = WorkingFolder(root)
+        self._expected: dict[str, FileChange] = {}
 
     @guard(TOOL_CALL_BEFORE, tools=_NAMES, on_error="closed")
     def ask_outside(self, ctx: EventContext[ToolCall]) -> Ask | None:
@@ -74,12 +78,9 @@ class FileTools(AgentComponent):
         return page(read_text(self._folder.path(path)), offset, limit)
 
     @tool(annotations=_CHANGES)
-    def write_file(self, path: str, content: str) -> str:
+    def write_file(self, path: str, content: str, context: ToolContext) -> str:
         """Write a whole text file; a file that is there is replaced. To change a part, edit it."""
-        target = self._folder.path(path)
-        before = read_text(target) if target.exists() else ""
-        write_text(target, content)
-        return self._written(target, before, content)
+        return self._write(self._written(path, content), context)
 
     @tool(annotations=_CHANGES)
     def edit_file(
@@ -87,14 +88,29 @@ class FileTools(AgentComponent):
         path: str,
         old_text: str,
         new_text: str,
+        context: ToolContext,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - a model gives it by name
     ) -> str:
         """Put *new_text* in place of *old_text*, which stands in the file exactly once."""
-        target = self._folder.path(path)
-        before = read_text(target)
-        after = replaced(before, old_text, new_text, everywhere=replace_all)
-        write_text(target, after)
-        return self._written(target, before, after)
+        change = self._edited(path, old_text, new_text, replace_all=replace_all)
+        return self._write(change, context)
+
+    def preview(self, call: ToolCall, offered: Tool | None) -> FileChange | None:
+        """Return what *call* of the tool *offered* would change, None if that is no tool of ours.
+
+        Nothing is written. Raises `FileToolError` if it cannot be told.
+        """
+        is_ours = getattr(getattr(offered, "run", None), "__self__", None) is self
+        if offered is None or not is_ours or call.name not in {"write_file", "edit_file"}:
+            return None
+        values, problem = offered.fit(call.arguments)
+        if problem is not None:
+            raise FileToolError(problem)
+        return (self._written if call.name == "write_file" else self._edited)(**values)
+
+    def expect(self, call_id: str, change: FileChange) -> None:
+        """Let the call *call_id* be refused unless its file is as *change* has it before."""
+        self._expected[call_id] = change
 
     @tool(annotations=_READS)
     def list_files(self, path: str = ".", pattern: str = "*") -> str:
@@ -135,7 +151,24 @@ class FileTools(AgentComponent):
             raise FileToolError(result.output.strip())
         return result.output.removeprefix("./").replace("\n./", "\n").rstrip("\n")
 
-    def _written(self, target: Path, before: str, after: str) -> str:
-        shown = self._folder.shown(target)
-        changes = difference(before, after, shown)
-        return f"{shown} is written\n{changes}" if changes else f"{shown} is as it was"
+    def _written(self, path: str, content: str) -> FileChange:
+        target = self._folder.path(path)
+        before = read_text(target) if target.exists() else None
+        return FileChange(target, self._folder.shown(target), before, content)
+
+    def _edited(
+        self, path: str, old_text: str, new_text: str, *, replace_all: bool = False
+    ) -> FileChange:
+        target = self._folder.path(path)
+        before = read_text(target)
+        after = replaced(before, old_text, new_text, everywhere=replace_all)
+        return FileChange(target, self._folder.shown(target), before, after)
+
+    def _write(self, change: FileChange, context: ToolContext) -> str:
+        """Write what *change* says, unless somebody was shown another one; return what it did."""
+        expected = self._expected.pop(context.call_id, change)
+        if (expected.target, expected.before) != (change.target, change.before):
+            reason = f"{change.shown} has changed since a person was asked about this call"
+            raise FileToolError(f"{reason}; nothing is written, read it again")
+        write_text(change.target, change.after)
+        return change.describe()

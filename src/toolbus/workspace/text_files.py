@@ -1,9 +1,8 @@
-"""Text files: read in pieces, written whole or not at all, and how two versions differ."""
+"""Text files: read in pieces, written whole or not at all."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from difflib import unified_diff
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from toolbus.terminal.files import reason_of
 from toolbus.workspace.working_folder import FileToolError, check_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _LARGEST = 10_000_000
@@ -87,14 +87,11 @@ def replaced(text: str, old: str, new: str, *, everywhere: bool) -> str:
     return text.replace(old, new)
 
 
-def difference(before: str, after: str, name: str) -> str:
-    """Return the unified difference of two versions of the file *name*, "" for the same."""
-    lines = list(
-        unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="", n=2)
-    )
+def bounded(lines: Sequence[str]) -> str:
+    """Return the *lines* of a difference as text, without what is too much."""
     shown = [_shortened(line) for line in lines[:_MOST_DIFFERENT]]
     if len(lines) > len(shown):
-        shown.append(f"[{len(lines) - len(shown):,} more lines differ]")
+        shown.append(f"[{len(lines) - len(shown):,} more lines of the difference]")
     return "\n".join(shown)
 
 

@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypedDict
 
 from toolbus.errors import RegistrationError
-from toolbus.mcp.client.servers import Address, Command
+from toolbus.mcp.client.servers import Address, StdioServer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def server_of(server: str, args: Sequence[str], options: McpOptions) -> Server:
     if is_address:
         headers = options.get("headers", {})
         return Address(server, headers=headers, auth=options.get("auth"), name=name)
-    return Command(
+    return StdioServer(
         server,
         args,
         env=options.get("env", {}),

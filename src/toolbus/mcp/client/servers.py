@@ -56,7 +56,7 @@ class Server(Protocol):
         """Return the way to it, once; *on_end* is told why as soon as it comes to its end."""
 
 
-class Command:
+class StdioServer:
     """A server that we start, and that speaks over its standard streams."""
 
     def __init__(

@@ -1,0 +1,185 @@
+"""Names and globs of names: which a glob matches, and whether two globs may match the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+LONGEST = 1_000
+"""Characters of a component beyond which it is taken for ``*``, since no file has such a name."""
+
+
+class CharacterSet(NamedTuple):
+    """``[a-z]``, ``[!a-z]``; ``?`` is all but nothing."""
+
+    ranges: tuple[tuple[str, str], ...]
+    is_negated: bool
+
+    def holds(self, character: str) -> bool:
+        """Tell whether *character* is of it."""
+        return any(low <= character <= high for low, high in self.ranges) != self.is_negated
+
+
+_SPECIAL = re.compile(r"[\\*?\[\](){}!+@]")
+_ANY = CharacterSet((), is_negated=True)
+_STAR = None
+_Token = str | CharacterSet | None
+
+
+class NameGlob(NamedTuple):
+    """One component of a path: its *tokens*, and the *literal* name if it is no glob."""
+
+    tokens: tuple[_Token, ...]
+    literal: str | None
+
+    def meets(self, other: NameGlob, *, dot: bool = True) -> bool:
+        """Tell whether some name is matched by both; without *dot* none that *other* hides.
+
+        That is the shell's rule: a wildcard at the start of *other* matches no dot.
+        """
+        if self.literal is not None and other.literal is not None:
+            return self.literal == other.literal
+        if not dot and self.tokens[:1] == (".",) and not isinstance(other.tokens[0], str):
+            return False
+        return _meet(self.tokens, other.tokens)
+
+
+DOUBLE = NameGlob((), None)
+"""``**``: any number of components, also none."""
+
+
+@lru_cache(maxsize=10_000)
+def name_glob(text: str) -> NameGlob:
+    """Return the glob *text*, in which a backslash quotes; ``@(…)`` and the like match anything."""
+    if len(text) > LONGEST:
+        return NameGlob((_STAR,), None)
+    tokens: list[_Token] = []
+    index = 0
+    while index < len(text):
+        token, index = _token(text, index)
+        if not (token is _STAR and tokens and tokens[-1] is _STAR):
+            tokens.append(token)
+    is_literal = all(isinstance(token, str) for token in tokens)
+    literal = "".join([token for token in tokens if isinstance(token, str)])
+    return NameGlob(tuple(tokens), literal if is_literal else None)
+
+
+@lru_cache(maxsize=10_000)
+def plain_name(text: str) -> NameGlob:
+    """Return what matches the name *text* and no other."""
+    return NameGlob(tuple(text), text)
+
+
+def glob_quoted(text: str) -> str:
+    """Return the glob that matches *text* and nothing else."""
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def fold(name: str) -> str:
+    """Return *name* as file systems compare it that ignore case, forms of Unicode, or both.
+
+    HFS+ leaves out what has no width as well (Technical Note TN1150); NTFS and APFS do not.
+    """
+    if name.isascii():
+        return name.lower()
+    composed = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", name).casefold())
+    return "".join([each for each in composed if unicodedata.category(each) != "Cf"])
+
+
+def _token(text: str, index: int) -> tuple[_Token, int]:
+    character, after = text[index], index + 1
+    match character:
+        case "*" | "?" | "+" | "@" | "!" if text[after : after + 1] == "(":
+            return _STAR, _end_of_group(text, after)
+        case "*":
+            return _STAR, after
+        case "?":
+            return _ANY, after
+        case "[":
+            return _character_set(text, after)
+        case "\\" if after < len(text):
+            return text[after], after + 1
+    return character, after
+
+
+def _end_of_group(text: str, start: int) -> int:
+    """Return the index behind the group of an extended glob that opens at *start*."""
+    depth = 0
+    for index in range(start, len(text)):
+        depth += (text[index] == "(") - (text[index] == ")")
+        if depth == 0:
+            return index + 1
+    return len(text)
+
+
+def _character_set(text: str, start: int) -> tuple[_Token, int]:
+    """Read what follows ``[``; without an end the bracket is itself (POSIX 2.13.1)."""
+    index = start + (text[start : start + 1] in {"!", "^"} and len(text) > start)
+    is_negated = index > start
+    ranges: list[tuple[str, str]] = []
+    first = index
+    while index < len(text) and (text[index] != "]" or index == first):
+        if text[index] == "[" and text[index + 1 : index + 2] in {":", ".", "="}:
+            # Classes depend on the locale: any character may be of one.
+            end = text.find(f"{text[index + 1]}]", index + 2)
+            if end < 0:
+                return "[", start
+            closing = text.find("]", end + 2)
+            return (_ANY, closing + 1) if closing >= 0 else ("[", start)
+        low, index = _quoted(text, index)
+        high = low
+        if text[index : index + 1] == "-" and text[index + 1 : index + 2] not in {"]", ""}:
+            high, index = _quoted(text, index + 1)
+        ranges.append((low, high))
+    if index >= len(text):
+        return "[", start
+    return CharacterSet(tuple(ranges), is_negated), index + 1
+
+
+def _quoted(text: str, index: int) -> tuple[str, int]:
+    if text[index] == "\\" and index + 1 < len(text):
+        index += 1
+    return text[index], index + 1
+
+
+def _meet(first: tuple[_Token, ...], second: tuple[_Token, ...]) -> bool:
+    """Run both as one automaton: states are pairs of positions, so it costs their product."""
+    states = {(0, 0)}
+    pending = [(0, 0)]
+    while pending:
+        i, j = pending.pop()
+        if i == len(first) and j == len(second):
+            return True
+        for state in _steps(first, second, i, j):
+            if state not in states:
+                states.add(state)
+                pending.append(state)
+    return False
+
+
+def _steps(
+    first: tuple[_Token, ...], second: tuple[_Token, ...], i: int, j: int
+) -> list[tuple[int, int]]:
+    mine = first[i] if i < len(first) else ""
+    other = second[j] if j < len(second) else ""
+    steps = []
+    if mine is _STAR:
+        steps.append((i + 1, j))
+    if other is _STAR:
+        steps.append((i, j + 1))
+    # The next character is one of both: a star stays where it is.
+    if mine != "" and other != "" and _share(mine, other):
+        steps.append((i + (mine is not _STAR), j + (other is not _STAR)))
+    return [state for state in steps if state != (i, j)]
+
+
+def _share(mine: _Token, other: _Token) -> bool:
+    if isinstance(mine, str):
+        if isinstance(other, str):
+            return mine == other
+        return other is None or other.holds(mine)
+    if isinstance(other, str):
+        return mine is None or mine.holds(other)
+    return True  # Two sets may have nothing in common: then this says too much, never too little.

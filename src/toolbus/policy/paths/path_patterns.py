@@ -1,0 +1,198 @@
+"""The patterns of paths in a rule, like those of a `.gitignore`.
+
+| pattern | what it names |
+|---|---|
+| ``.env``, ``*.pem``, ``**/.env`` | every file or folder of that name, wherever it is |
+| ``src/**``, ``./src/**``, ``../other`` | from the project's folder on |
+| ``~/.ssh/**``, ``~user/x`` | from a home folder on |
+| ``/etc/**`` | from the root of the file system on |
+
+``*`` and ``?`` stay within a name and match a dot at its start, ``**`` is any number of folders,
+``[a-z]`` and ``[!a-z]`` are sets, ``{a,b}`` are alternatives, a backslash quotes. What names a
+folder holds for all that is in it, and ``src/**`` for ``src`` itself.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+from itertools import groupby, takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.policy.paths.name_globs import DOUBLE, NameGlob, fold, glob_quoted, name_glob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Meet = Callable[[NameGlob, NameGlob], bool]
+
+MOST_ALTERNATIVES = 100
+"""How many patterns one with braces may stand for."""
+
+_VARIABLE = re.compile(r"\$(\w+|\{)")
+_BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
+
+
+class PathPattern(NamedTuple):
+    """A pattern of a rule: *text* as written, and its components from *start* on.
+
+    *start* is an absolute folder as written, without ``..``; "" for what holds everywhere. The
+    *folded* components are for file systems that take names of other spellings for the same.
+    """
+
+    text: str
+    start: str
+    components: tuple[NameGlob, ...]
+    folded: tuple[NameGlob, ...]
+    needle: str
+    """What each path that the components match has in it; see `needle`."""
+    folded_needle: str
+
+    @property
+    def names_folder(self) -> bool:
+        """Whether it ends in a plain name, which may be a folder's."""
+        return not self.components or self.components[-1].literal is not None
+
+
+def path_patterns(
+    texts: Sequence[str], project: str, home: str | None = None
+) -> tuple[PathPattern, ...]:
+    """Return the patterns *texts*, where relative ones begin at the folder *project*, absolute.
+
+    *home* is the user's folder, by default that of this process. Raises `ValueError` for a
+    pattern that could not mean what it seems to.
+    """
+    patterns = []
+    for text in texts:
+        for alternative in alternatives(text):
+            start, rest = _placed(text, alternative, project, home)
+            parts, folded = _components(rest), _components(fold(rest))
+            patterns.append(PathPattern(text, start, parts, folded, needle(parts), needle(folded)))
+    return tuple(patterns)
+
+
+def alternatives(text: str) -> list[str]:
+    """Return *text* with each ``{a,b}`` written out; raises `ValueError` if that is too much."""
+    pending, done = [text], list[str]()
+    while pending:
+        if len(pending) + len(done) > MOST_ALTERNATIVES:
+            raise ValueError(f"more than {MOST_ALTERNATIVES} alternatives in {text!r}; split it")
+        each = pending.pop()
+        if match := _BRACES.search(each):
+            before, after = each[: match.start()], each[match.end() :]
+            choices = match[1].split(",")
+            pending.extend([f"{before}{choice}{after}" for choice in reversed(choices)])
+        else:
+            done.append(each)
+    # Those within others are written out first, so some come twice.
+    return list(dict.fromkeys(done))
+
+
+def components_of(parts: Iterable[str]) -> tuple[NameGlob, ...]:
+    """Return the globs *parts*, the components of a path; empty ones and dots are left out."""
+    names = [part for part in parts if part not in {"", "."}]
+    return tuple([DOUBLE if name == "**" else name_glob(name) for name in names])
+
+
+def needle(components: Iterable[NameGlob]) -> str:
+    """Return the longest text that is in each path that *components* match, perhaps ""."""
+    runs = [
+        "".join([token for token in group if isinstance(token, str)])
+        for component in components
+        for is_plain, group in groupby(component.tokens, lambda token: isinstance(token, str))
+        if is_plain
+    ]
+    return max(runs, key=len, default="")
+
+
+def first_states(pattern: Sequence[NameGlob]) -> frozenset[int]:
+    """Return the positions in *pattern* before anything was matched."""
+    return _closed(pattern, {0})
+
+
+def next_states(
+    pattern: Sequence[NameGlob], states: Iterable[int], name: NameGlob, meet: Meet = NameGlob.meets
+) -> frozenset[int]:
+    """Return the positions in *pattern* after *name*, which may be a glob itself.
+
+    *meet* tells of a component of the pattern and of it whether they meet.
+    """
+    after: set[int] = set()
+    for state in states:
+        if state == len(pattern):
+            continue
+        if pattern[state] is DOUBLE:
+            after.add(state)
+        elif meet(pattern[state], name):
+            after.add(state + 1)
+    return _closed(pattern, after)
+
+
+def meets(
+    pattern: Sequence[NameGlob],
+    names: Iterable[NameGlob],
+    *,
+    below: bool = True,
+    meet: Meet = NameGlob.meets,
+) -> bool:
+    """Tell whether *pattern* meets the path of these *names*; with *below* also one above it."""
+    states = first_states(pattern)
+    for name in names:
+        if below and len(pattern) in states:
+            return True
+        states = next_states(pattern, states, name, meet)
+        if not states:
+            return False
+    return len(pattern) in states
+
+
+def _closed(pattern: Sequence[NameGlob], states: set[int]) -> frozenset[int]:
+    closed = set(states)
+    for state in states:
+        following = state
+        while following < len(pattern) and pattern[following] is DOUBLE:
+            following += 1
+            closed.add(following)
+    return frozenset(closed)
+
+
+def _components(text: str) -> tuple[NameGlob, ...]:
+    return components_of(text.split("/"))
+
+
+def _placed(written: str, text: str, project: str, home: str | None) -> tuple[str, str]:
+    """Return where the pattern *text* starts, and what follows."""
+    _check(written, text)
+    parts = [part for part in text.split("/") if part not in {"", "."}]
+    if text.startswith("~"):
+        parts = [*_home(written, parts[0], home).split("/"), *parts[1:]]
+    elif not text.startswith("/"):
+        if "/" not in text.rstrip("/") and text.rstrip("/") not in {".", ".."}:
+            return "", f"**/{text}"
+        if text.startswith("**/"):
+            return "", "/".join(parts)
+        parts = [*glob_quoted(project).split("/"), *parts]
+    fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
+    rest = parts[len(fixed) :]
+    if ".." in rest:
+        raise ValueError(f"no pattern goes up behind a wildcard: {written!r}; name the folder")
+    start = "/".join([name_glob(part).literal or "" for part in fixed])
+    return posixpath.normpath(f"/{start}".replace("//", "/")), "/".join(rest)
+
+
+def _check(written: str, text: str) -> None:
+    if not text.strip() or "\0" in text:
+        raise ValueError(f"no path is called {written!r}; give a pattern such as '**/.env'")
+    if text.startswith("!"):
+        raise ValueError(f"no pattern takes back another: {written!r}; write a rule that allows")
+    if _VARIABLE.search(text):
+        way_out = "write ~ for the home folder, or the path itself; \\$ is a dollar sign"
+        raise ValueError(f"no variables are set in patterns: {written!r}; {way_out}")
+
+
+def _home(written: str, name: str, home: str | None) -> str:
+    folder = home if name == "~" and home is not None else posixpath.expanduser(name)
+    if not folder.startswith("/"):
+        raise ValueError(f"no user has the home folder {name!r} of {written!r}; write its path")
+    return glob_quoted(folder)

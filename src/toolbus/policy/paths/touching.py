@@ -1,0 +1,167 @@
+"""Whether a call touches a file that a rule names.
+
+```python
+patterns = path_patterns(["**/.env", "~/.ssh/**"], project="/home/ada/shop")
+resolver = PathResolver(CallPlace(folder="/home/ada/shop"))    # one for each verdict
+touches(use, patterns, resolver)        # Touch("yes", "/home/ada/shop/.env", "**/.env", "")
+stays_within(use, patterns, resolver)   # the same for a rule that allows
+```
+
+A rule that denies or asks asks `touches`: "yes" is a file that it names, by its real name or by one
+that a link gives it, there or not; "maybe" cannot be known, with the reason; on both it speaks, and
+"no" is certain as far as the limits below go. A rule that allows asks `stays_within`: only "yes"
+holds, all that may be touched is then within its patterns. Neither raises.
+
+- A word that is not known, a relative path in an unknown folder, a link in a loop: "maybe".
+- A glob is expanded, and compared as a glob, too: see `toolbus.policy.paths.expanding`.
+- ``read-tree`` reads what is below, as far as its program would (`TreeRules`); what writes to,
+  moves or removes a folder touches all in it. A walk that is too long: "maybe".
+- *settled* is `Command.settled`, if what else the text runs `may_relink`: a path that nothing
+  speaks against may lead elsewhere by then, so "maybe".
+
+**Limits.** A file is known by its names: another hard link, a mount, a copy that was made before,
+and a link that somebody else changes between verdict and call are not seen.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from toolbus.policy.paths.expanding import ANY_NAME, is_aimed
+from toolbus.policy.paths.path_matching import matching, starts_of, within
+from toolbus.policy.paths.targets import find_targets
+from toolbus.policy.paths.tree_walks import ALL_BELOW, find_below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.policy.commands import PathUse
+    from toolbus.policy.paths.path_patterns import PathPattern
+    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath, Targets
+
+Answer = Literal["no", "yes", "maybe"]
+
+
+class Touch(NamedTuple):
+    """What was found out about one use of a path.
+
+    *path* is the name that decided, from the root on, and *pattern* the text of the pattern that
+    it met; both are "" where there is none. *reason* says why it is "maybe".
+    """
+
+    answer: Answer
+    path: str = ""
+    pattern: str = ""
+    reason: str = ""
+
+
+def touches(
+    use: PathUse,
+    patterns: Sequence[PathPattern],
+    resolver: PathResolver,
+    *,
+    settled: bool = True,
+) -> Touch:
+    """Tell whether *use* touches a file that one of *patterns* names; a certain one comes first."""
+    if not patterns:
+        return Touch("no")
+    targets = find_targets(use, resolver)
+    for resolved in (*targets.paths, *_in_history(use, resolver)):
+        for name in resolved.names:
+            if (pattern := matching(name, patterns, resolver)) is not None:
+                return Touch("yes", name, pattern.text)
+    doubt = targets.doubt
+    if use.kind in {"read-tree", "destroy"}:
+        rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
+        for resolved in targets.paths:
+            below = find_below(resolved.path, patterns, resolver, rules)
+            if below is not None and not below.doubt:
+                return Touch("yes", below.path, below.pattern)
+            doubt = doubt or (below.doubt if below else "")
+    if use.kind == "write" and (touch := _fills(targets, patterns, resolver)) is not None:
+        return touch
+    aimed = _aimed(use, targets, patterns, resolver)
+    return aimed or _unsettled(use, doubt, settled=settled) or Touch("no")
+
+
+def stays_within(
+    use: PathUse,
+    patterns: Sequence[PathPattern],
+    resolver: PathResolver,
+    *,
+    settled: bool = True,
+) -> Touch:
+    """Tell whether all that *use* touches is named by *patterns*; a "no" names what is not."""
+    targets = find_targets(use, resolver)
+    pattern = None
+    for path in _outermost(use, targets):
+        pattern = within(path, patterns, resolver)
+        if pattern is None:
+            return Touch("no", path.partition(f"/{ANY_NAME}")[0])
+    doubt = targets.doubt
+    if use.kind == "read-tree" and use.tree.links:
+        doubt = doubt or "links below it may lead elsewhere"
+    text = "" if pattern is None else pattern.text
+    return _unsettled(use, doubt, settled=settled) or Touch("yes", "", text)
+
+
+def _outermost(use: PathUse, targets: Targets) -> Iterator[str]:
+    """Yield names that are all within some patterns only if everything that is touched is."""
+    for resolved in targets.paths:
+        if not resolved.path:
+            continue
+        yield resolved.path
+        if use.kind in {"write", "destroy"}:
+            yield resolved.entry
+        if use.kind != "read" and posixpath.isdir(resolved.path):
+            yield posixpath.join(resolved.path, ANY_NAME)
+            if use.kind != "write":
+                yield posixpath.join(resolved.path, ANY_NAME, ANY_NAME)
+
+
+def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
+    """Return what ``REVISION:path`` of git may mean (gitrevisions(7)), whatever the program is."""
+    revision, _, text = use.word.text.partition(":")
+    if not (revision and text and use.word.known) or text.startswith("/"):
+        return []
+    folders = list(resolver.folders(use.folder).paths)
+    if not folders:
+        return []
+    folder = folders[0]
+    while folder != "/" and not text.startswith(("./", "../")):
+        folder = posixpath.dirname(folder)
+        if posixpath.lexists(posixpath.join(folder, ".git")):
+            folders.append(folder)
+            break
+    return [resolver.resolve(posixpath.join(each, text), use.folder) for each in folders]
+
+
+def _fills(
+    targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
+) -> Touch | None:
+    """Tell whether what is written into a folder is named by *patterns* whatever its name is."""
+    for resolved in targets.paths:
+        if resolved.path and posixpath.isdir(resolved.path):
+            name = posixpath.join(resolved.path, ANY_NAME)
+            if (pattern := matching(name, patterns, resolver)) is not None:
+                return Touch("yes", resolved.path, pattern.text)
+    return None
+
+
+def _aimed(
+    use: PathUse, targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
+) -> Touch | None:
+    for glob in targets.globs:
+        for pattern in patterns:
+            if is_aimed(glob, pattern, starts_of(pattern, resolver)):
+                return Touch(
+                    "maybe", glob, pattern.text, f"{use.word.text!r} may match such a file"
+                )
+    return None
+
+
+def _unsettled(use: PathUse, doubt: str, *, settled: bool) -> Touch | None:
+    if not doubt and not settled:
+        doubt = f"another part of the command may change what {use.word.text!r} leads to"
+    return Touch("maybe", "", "", doubt) if doubt else None

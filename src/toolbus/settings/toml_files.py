@@ -1,0 +1,78 @@
+"""A file of TOML, read with errors that name file, line and column."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from toolbus.errors import ConfigurationError
+from toolbus.settings.key_lines import key_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolbus.settings.key_lines import KeyPath
+
+_BROKEN = re.compile(
+    r"(?P<reason>.*?)(?: \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\))?", re.DOTALL
+)
+
+
+def read_bytes(file: Path, limit: int | None = None) -> bytes:
+    """Return the bytes of *file*; raises `ConfigurationError` if it cannot, or has over *limit*."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(-1 if limit is None else limit + 1)
+    except FileNotFoundError:
+        raise ConfigurationError(
+            "there is no such file; write one, or name another", str(file)
+        ) from None
+    except OSError as error:
+        reason = f"it cannot be read: {error.strerror}"
+        raise ConfigurationError(reason, str(file)) from error
+    if limit is not None and len(data) > limit:
+        raise ConfigurationError(f"it is longer than {limit:,} bytes; name no such file", str(file))
+    return data
+
+
+def decode_text(file: Path, data: bytes) -> str:
+    """Return what the bytes *data* of *file* say; raises `ConfigurationError` with the line."""
+    try:
+        # As TOML wants it; a lone carriage return would be no end of a line in it.
+        return data.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError("this is no UTF-8", str(file), line) from None
+
+
+def parse_toml(file: Path, text: str) -> dict[str, Any]:
+    """Return what *text* of *file* says; raises `ConfigurationError` with line and column."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise _too_deep(file) from None
+    except ValueError as error:
+        match = _BROKEN.fullmatch(str(error))
+    assert match is not None  # noqa: S101 - for mypy: everything matches
+    reason = match["reason"][:1].lower() + match["reason"][1:]
+    # Without a number it is the end of the file that comes too early.
+    line = int(match["line"] or text.count("\n") + 1)
+    column = int(match["column"]) if match["column"] else None
+    raise ConfigurationError(reason, str(file), line, column)
+
+
+def locate_keys(file: Path, text: str) -> dict[KeyPath, int]:
+    """Return the line, from 1, of each key of *text*, which `parse_toml` could read.
+
+    It takes longer than reading it, so who needs no lines does without. Raises
+    `ConfigurationError`.
+    """
+    try:
+        return key_lines(text)
+    except RecursionError:
+        raise _too_deep(file) from None
+
+
+def _too_deep(file: Path) -> ConfigurationError:
+    return ConfigurationError("it is nested too deeply to be read", str(file))
