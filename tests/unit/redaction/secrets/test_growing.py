@@ -88,7 +88,8 @@ def unnumbered(text):
 def plain(letters):
     """Return the text that *letters* are in base64, or themselves."""
     try:
-        return b64decode(letters).decode()
+        letters = letters.rstrip("=")
+        return b64decode(letters + "==="[: -len(letters) % 4]).decode()
     except ValueError:
         return letters
 
