@@ -71,7 +71,7 @@ class PolicyVersions(Generic[T]):
         self._origin = provenance.get()
         self._lock = threading.Lock()
         self._signature = _signature(file)
-        self._begun: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
         self._has_forgotten = False
         self._newest = 0
         self._notice = ""
@@ -91,7 +91,7 @@ class PolicyVersions(Generic[T]):
     def for_session(self, session_id: str) -> RulesInForce[T]:
         """Return what holds for a session, that of the outermost agent; it looks at the file."""
         with self._lock:
-            is_new = session_id not in self._begun
+            is_new = session_id not in self._starts
             signature = _signature(self.file)
             # It may be trusted since, which the file itself does not show.
             if signature != self._signature or (is_new and self._notice):
@@ -99,14 +99,14 @@ class PolicyVersions(Generic[T]):
                 self._take_up()
             if is_new:
                 self._begin(session_id)
-            return RulesInForce(tuple(self._versions[self._begun[session_id] :]), self._notice)
+            return RulesInForce(tuple(self._versions[self._starts[session_id] :]), self._notice)
 
     def _begin(self, session_id: str) -> None:
-        while len(self._begun) >= MOST_SESSIONS:
+        while len(self._starts) >= MOST_SESSIONS:
             # One that comes again may be older than all that are known: it gets everything.
             self._has_forgotten = True
-            del self._begun[next(iter(self._begun))]
-        self._begun[session_id] = 0 if self._has_forgotten else self._newest
+            del self._starts[next(iter(self._starts))]
+        self._starts[session_id] = 0 if self._has_forgotten else self._newest
 
     def _read_first(self, refuse: Callable[[str], T]) -> tuple[str, T]:
         digest = ""
