@@ -59,7 +59,7 @@ def test_bash_runs_what_was_read(row, tmp_path):
     ran = [part.split(b"\0")[:-1] for part in done.stdout.split(b"\1\0")[:-1]]
     patterns = [pattern_of(command) for command in read_command(row["text"]).commands]
 
-    assert ran or not row["commands"] or not row["commands"][0].startswith("aa")
+    assert ran or not re.match("aa[^<&]*$", row["text"])
     for words in ran:
         line = "\0".join(word.decode() for word in words)
         assert "unreadable" in row or any(re.fullmatch(p, line, re.DOTALL) for p in patterns)
