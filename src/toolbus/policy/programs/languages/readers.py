@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.policy.programs.languages import small_readers
+from toolbus.policy.programs.languages import remote_readers, shell_readers, small_readers
 from toolbus.policy.programs.languages.awk_programs import read_awk
 from toolbus.policy.programs.languages.find_expressions import read_find
 from toolbus.policy.programs.languages.sed_scripts import read_sed
@@ -20,17 +20,33 @@ ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
 """Adds to `ParsedCommand.uses`; returns the operands that are still to be judged by their kinds."""
 
 READERS: Mapping[str, ArgumentReader] = {
+    "alias": shell_readers.read_alias,
     "awk": read_awk,
-    "checkout": small_readers.read_checkout,
-    "curl": small_readers.read_curl,
+    "checkout": remote_readers.read_checkout,
+    "curl": remote_readers.read_curl,
+    "date": small_readers.read_date,
     "dd": small_readers.read_dd,
+    "dscl": small_readers.read_dscl,
+    "env": shell_readers.read_env,
+    "export": shell_readers.read_export,
     "find": read_find,
     "fzf": small_readers.read_fzf,
-    "push": small_readers.read_push,
-    "remote-copy": small_readers.read_ssh_target,
+    "interpreter": shell_readers.read_interpreter,
+    "less": small_readers.read_less,
+    "make": shell_readers.read_make,
+    "openssl": remote_readers.read_openssl,
+    "push": remote_readers.read_push,
+    "remote-copy": remote_readers.read_ssh_target,
+    "restore": remote_readers.read_restore,
+    "scutil": small_readers.read_scutil,
+    "script": shell_readers.read_script,
     "sed": read_sed,
+    "service": small_readers.read_service,
+    "shell": shell_readers.read_shell,
     "sql": read_sql,
+    "sysctl": small_readers.read_sysctl,
     "tar": small_readers.read_tar,
-    "test": small_readers.read_test,
+    "test": shell_readers.read_test,
+    "wget": remote_readers.read_wget,
     "yq": small_readers.read_yq,
 }
