@@ -28,6 +28,7 @@ READERS: Mapping[str, ArgumentReader] = {
     "alias": shell_readers.read_alias,
     "auth0-api": cloud_readers.read_auth0_api,
     "awk": read_awk,
+    "azure": cloud_readers.read_azure,
     "checkout": remote_readers.read_checkout,
     "curl": remote_readers.read_curl,
     "date": small_readers.read_date,
