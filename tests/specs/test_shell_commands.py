@@ -353,6 +353,8 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
+        "g() { ls; } && rm x",
+        "local_x() { local x=ls; }; local x=rm; $x y",
     ],
 )
 def test_commands_from_elsewhere_are_unreadable(text):

@@ -78,6 +78,8 @@ def declare(command: Declaration, run: Run, walk: TextWalk, state: ShellState) -
                 state.assign(name, UNKNOWN)
             continue
         _, value = _assign(argument, expander)
+        if program == "local" and not run.scope.calls:
+            state.assign(name, UNKNOWN)  # Outside of a function it fails.
         if "i" in options and not is_number(value.text):
             walk.refuse(run.source, "arithmetic on what isn't known to be a number")
         sign = "+=" if argument.append else "="
