@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.program_data import CommandData
 
 _HELP = frozenset({"read"})
+_READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
 _HELPING = frozenset({"--help", "-h", "-help"})
 
 
@@ -37,10 +38,9 @@ class Option(Struct, frozen=True):
 
     @property
     def is_harmless(self) -> bool:
-        """Whether a word that turns out to be this option changes nothing of what is judged."""
-        return self.takes in {None, "text"} and not (
-            self.effects or self.operands or self.final or self.asks
-        )
+        """Whether a word that turns out to be this option makes no more than read something."""
+        kinds = {self.takes, self.final, *(self.operands or ())}
+        return kinds <= _READING and not (self.effects or self.asks)
 
 
 class CommandLevel:
@@ -62,10 +62,14 @@ class CommandLevel:
         self.takes_any_option = self.any_flag and all(
             option.is_harmless for option in self.options.values()
         )
+        self.reads_files = any(
+            option.takes == "path" or option.operands for option in self.options.values()
+        )
         self.has_commands = bool(data.commands or data.alike or data.groups)
         self._named = _by_name(data)
         globs = [(name, data) for name, data in self._named.items() if _is_glob(name)]
         self._path_globs = [each for each in globs if " " in each[0]]
+        self._dashed_globs = [each for each in globs if each[0].startswith("-")]
         self._verb_globs = [each for each in globs if " " not in each[0]]
         self._groups = frozenset(data.groups)
         self._beginnings = frozenset(_beginnings(self._named))
@@ -85,7 +89,7 @@ class CommandLevel:
 
     def is_command(self, word: str) -> bool:
         """Tell whether *word*, which looks like an option, is a subcommand: ``brew --prefix``."""
-        return word in self._named
+        return word in self._named or _by_glob(word, self._dashed_globs) is not None
 
     def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandLevel] | None:
         """Return the name and level of the subcommand *word* behind *groups*, None if unknown.
