@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _HELP = frozenset({"read"})
 _READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
+_REMEMBERED = 500
 _HELPING = frozenset({"--help", "-h", "-help"})
 
 
@@ -73,7 +74,8 @@ class CommandLevel:
         self._verb_globs = [each for each in globs if " " not in each[0]]
         self._groups = frozenset(data.groups)
         self._beginnings = frozenset(_beginnings(self._named))
-        self._levels: dict[str, tuple[str, CommandLevel]] = {}
+        self._levels: dict[int, CommandLevel] = {}
+        self._resolved: dict[str, tuple[str, CommandLevel] | None] = {}
 
     def inheritable(self) -> dict[str, Option]:
         """Return the options that subcommands know as well: of what only prints, only help."""
@@ -97,16 +99,21 @@ class CommandLevel:
         Its path goes before its last word, a name before a glob.
         """
         path = " ".join((*groups, word))
-        known = self._levels.get(path)
-        if known is None:
-            data = self._named.get(path) or _by_glob(path, self._path_globs)
-            if data is None:
-                data = self._named.get(word) or _by_glob(word, self._verb_globs)
-            if data is None:
-                return None
-            name = _plain_name(self.data, word, data)
-            known = self._levels[path] = (name, CommandLevel(data, self))
-        return known
+        if path not in self._resolved:
+            if len(self._resolved) > _REMEMBERED:
+                self._resolved.clear()
+            self._resolved[path] = self._resolve(path, word)
+        return self._resolved[path]
+
+    def _resolve(self, path: str, word: str) -> tuple[str, CommandLevel] | None:
+        data = self._named.get(path) or _by_glob(path, self._path_globs)
+        if data is None:
+            data = self._named.get(word) or _by_glob(word, self._verb_globs)
+        if data is None:
+            return None
+        if id(data) not in self._levels:
+            self._levels[id(data)] = CommandLevel(data, self)
+        return _plain_name(self.data, word, data), self._levels[id(data)]
 
     def abbreviated(self, text: str) -> list[Option]:
         """Return the options that *text*, a beginning of a long option, may stand for."""
