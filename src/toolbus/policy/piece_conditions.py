@@ -1,0 +1,159 @@
+"""What a rule asks of one piece of a call: its effects, the files and the hosts that it touches.
+
+A rule that denies or asks speaks of a piece if any effect, file or host of it fits, or may fit. A
+rule that allows speaks only if all of them do, surely: nothing about the piece is unknown, what it
+writes is known if it writes at all, and which hosts, if it reaches the network.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.policy.addresses import address_of
+from toolbus.policy.paths.touching import stays_within, touches
+from toolbus.policy.rules import Holds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.policy.addresses import HostPattern
+    from toolbus.policy.command_patterns import CommandNames
+    from toolbus.policy.commands import PathUse, Word
+    from toolbus.policy.facts import CallFacts, Piece
+    from toolbus.policy.paths.path_patterns import PathPattern
+
+_YES, _MAYBE = Holds("yes"), "maybe"
+_READING = frozenset({"read", "read-tree"})
+_CHANGES = frozenset({"write", "destroy"})
+
+
+class Effects(NamedTuple):
+    """What a piece does is one of *names*; for a rule that allows, all of it is."""
+
+    names: frozenset[str]
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "effects"
+
+    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether it holds."""
+        if every:
+            if piece.unknown:
+                return _unknown(piece)
+            if others := piece.effects - self.names:
+                return Holds("no", f"its effect is {' and '.join(sorted(others))}, too")
+            return _YES
+        if reached := self.names & (piece.effects | piece.claimed):
+            return Holds("yes", f"its effect is {' and '.join(sorted(reached))}")
+        return Holds("no", f"its effect is {' and '.join(sorted(piece.effects)) or 'not known'}")
+
+
+class CoveredEffects(NamedTuple):
+    """What a rule allows that has no `effects`: what its other conditions speak of, and no more.
+
+    Those are *names*, and what the plain commands do that it names. `reads` speak of reading,
+    `writes` of reading and writing, `hosts` of reading and the network.
+    """
+
+    names: frozenset[str]
+    commands: CommandNames | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "effects"
+
+    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether it holds."""
+        covered = self.names | (
+            frozenset() if self.commands is None else self.commands.covered(piece)
+        )
+        # Of unknown pieces only a command with exactly the rule's words has come so far.
+        if piece.unknown or not (further := piece.effects - covered - {"read"}):
+            return _YES
+        effects = " and ".join(sorted(further))
+        return Holds("no", f"its effect is {effects}, too, which the rule does not speak of")
+
+
+class TouchedFiles(NamedTuple):
+    """What a piece reads (*key* "reads") or changes ("writes") is named by *patterns*."""
+
+    key: str
+    patterns: tuple[PathPattern, ...]
+
+    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
+        """Tell whether it holds."""
+        uses = list(self._uses(piece))
+        return self._all_within(piece, uses, facts) if every else self._any_of(piece, uses, facts)
+
+    def _uses(self, piece: Piece) -> Iterator[PathUse]:
+        kinds = _READING if self.key == "reads" else _CHANGES
+        return (use for use in piece.paths if use.kind in kinds)
+
+    def _any_of(self, piece: Piece, uses: list[PathUse], facts: CallFacts) -> Holds:
+        doubt = None
+        for use in uses:
+            touch = touches(use, self.patterns, facts.resolver, settled=piece.settled)
+            if touch.answer == "yes":
+                return Holds("yes", f"it {self.key} {touch.path}, one of {touch.pattern}")
+            if touch.answer == "maybe" and doubt is None:
+                doubt = Holds("maybe", touch.reason)
+        return doubt or Holds("no", f"it {self.key} none of them")
+
+    def _all_within(self, piece: Piece, uses: list[PathUse], facts: CallFacts) -> Holds:
+        if piece.unknown:
+            return _unknown(piece)
+        if self.key == "writes" and not uses and piece.effects & _CHANGES:
+            return Holds("no", "which files it writes is not known")
+        for use in uses:
+            touch = stays_within(use, self.patterns, facts.resolver, settled=piece.settled)
+            if touch.answer != "yes":
+                reason = touch.reason or f"it {self.key} {touch.path or use.word.text}"
+                return Holds("no", reason)
+        return _YES
+
+
+class ReachedHosts(NamedTuple):
+    """The hosts that a piece names are of *patterns*."""
+
+    patterns: tuple[HostPattern, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "hosts"
+
+    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether it holds."""
+        answers = [self._answer(host) for host in piece.hosts]
+        if every:
+            if piece.unknown:
+                return _unknown(piece)
+            if not answers and "network" in piece.effects:
+                return Holds("no", "which hosts it reaches is not known")
+            others = [answer for answer in answers if answer.answer != "yes"]
+            return Holds("no", others[0].why) if others else _YES
+        for wanted in ("yes", _MAYBE):
+            for answer in answers:
+                if answer.answer == wanted:
+                    return answer
+        if not answers and "network" in piece.effects | piece.claimed:
+            return Holds("maybe", "which hosts it reaches is not known")
+        return Holds("no", "it reaches none of them")
+
+    def _answer(self, word: Word) -> Holds:
+        address = address_of(word.text) if word.known and not word.pattern else None
+        if address is None:
+            return Holds("maybe", f"which host {word.text!r} is, is not known")
+        for pattern in self.patterns:
+            if pattern.matches(address):
+                return Holds("yes", f"it reaches {address.host}, one of {pattern.text}")
+        return Holds("no", f"it reaches {address.host}")
+
+
+def _unknown(piece: Piece) -> Holds:
+    first = piece.unknown[0]
+    source = f": {first.source}" if first.source not in {piece.source, ""} else ""
+    return Holds("no", f"{first.reason}{source}")
