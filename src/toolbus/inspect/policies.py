@@ -8,7 +8,6 @@ import os
 import shlex
 from contextlib import AsyncExitStack
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, to_builtins
@@ -24,6 +23,8 @@ from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from toolbus.events.catalogue import ToolSpec
     from toolbus.terminal.output import Output
 

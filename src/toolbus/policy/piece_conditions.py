@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _YES, _MAYBE = Holds("yes"), "maybe"
 _READING = frozenset({"read", "read-tree"})
 _CHANGES = frozenset({"write", "destroy"})
+_SPOKEN_OF = {"reads": "read", "writes": "write", "hosts": "network"}
 
 
 class Effects(NamedTuple):
@@ -51,13 +52,13 @@ class Effects(NamedTuple):
 
 
 class CoveredEffects(NamedTuple):
-    """What a rule allows that has no `effects`: what its other conditions speak of, and no more.
+    """What a rule allows that has no `effects`: what its *others*, keys of conditions, speak of.
 
-    Those are *names*, and what the plain commands do that it names. `reads` speak of reading,
-    `writes` of reading and writing, `hosts` of reading and the network.
+    `reads` speak of reading files, `writes` of writing them, `hosts` of the network, `command` of
+    what the plain *commands* do: no more is allowed, and nothing that has none of it.
     """
 
-    names: frozenset[str]
+    others: frozenset[str]
     commands: CommandNames | None = None
 
     @property
@@ -67,14 +68,23 @@ class CoveredEffects(NamedTuple):
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
-        covered = self.names | (
-            frozenset() if self.commands is None else self.commands.covered(piece)
-        )
-        # Of unknown pieces only a command with exactly the rule's words has come so far.
-        if piece.unknown or not (further := piece.effects - covered - {"read"}):
-            return _YES
-        effects = " and ".join(sorted(further))
-        return Holds("no", f"its effect is {effects}, too, which the rule does not speak of")
+        if self.commands is not None and piece.unknown:
+            return _YES  # It has exactly the words of the rule.
+        covered = {_SPOKEN_OF[key] for key in self.others if key in _SPOKEN_OF} | {"read"}
+        if self.commands is not None:
+            covered |= self.commands.covered(piece)
+        if further := piece.effects - covered:
+            effects = " and ".join(sorted(further))
+            return Holds("no", f"its effect is {effects}, too, which the rule does not speak of")
+        return _YES if self.commands is not None else self._named(piece)
+
+    def _named(self, piece: Piece) -> Holds:
+        """Tell whether the files and hosts of *piece* are all spoken of, and whether it has any."""
+        kinds = {"reads" if use.kind in _READING else "writes" for use in piece.paths}
+        kinds |= {"hosts"} if piece.hosts else set()
+        if unnamed := kinds - self.others:
+            return Holds("no", f"the rule does not speak of what it {min(unnamed)}")
+        return _YES if kinds else Holds("no", "it names no file and no host")
 
 
 class TouchedFiles(NamedTuple):

@@ -40,11 +40,6 @@ _TEXTS = ("name", "verdict", "reason", "hint")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
 PIECE_KEYS = ("command", "effects", "reads", "writes", "hosts")
 KEYS = (*_TEXTS, *CALL_KEYS, *PIECE_KEYS)
-_SPOKEN_OF = {
-    "reads": frozenset({"read"}),
-    "writes": frozenset({"read", "write"}),
-    "hosts": frozenset({"read", "network"}),
-}
 
 
 def read_rule(table: Mapping[str, Any], index: int, project: str) -> Rule:
@@ -67,8 +62,7 @@ def read_rule(table: Mapping[str, Any], index: int, project: str) -> Rule:
     command = of_pieces.get("command")
     commands = command if isinstance(command, CommandNames) else None
     if verdict == "allow" and of_pieces and "effects" not in of_pieces:
-        names = [_SPOKEN_OF.get(key, frozenset[str]()) for key in of_pieces]
-        of_pieces["covered"] = CoveredEffects(frozenset().union(*names), commands)
+        of_pieces["covered"] = CoveredEffects(frozenset(of_pieces), commands)
     return Rule(
         name=texts["name"],
         verdict=verdict,

@@ -117,9 +117,11 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> ShellC
     if key is None:
         return None
     reasons: list[Unreadable] = []
-    arguments = call.arguments
+    # Its names are gone through, and not asked for one by one: there are few of them.
+    arguments = dict(call.arguments)
     line = _line(arguments, key, reasons)
-    folder_key = said.folder_argument or next((key for key in FOLDERS if key in arguments), None)
+    named = [name for name in arguments if name in FOLDERS]
+    folder_key = said.folder_argument or (named[0] if named else None)
     folder = None if folder_key is None else arguments.get(folder_key)
     if folder is not None and not isinstance(folder, str):
         reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "no folder is called so"))
@@ -138,8 +140,8 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> ShellC
 def _command_key(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> str | None:
     if said.effects is not None:
         return None  # Then somebody said what it does.
-    for key in COMMANDS:
-        if type_name(call.arguments.get(key)) in {"text", "list"}:
+    for key, value in call.arguments.items():
+        if key in COMMANDS and type_name(value) in {"text", "list"}:
             properties: Any = {} if tool is None else tool.input_schema.get("properties")
             schema = properties.get(key) if isinstance(properties, dict) else None
             if not (isinstance(schema, dict) and ("enum" in schema or "const" in schema)):
