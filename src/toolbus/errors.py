@@ -16,7 +16,8 @@ ToolbusError
 ├── AppendError           a message cannot enter the transcript now
 │   └── SessionBusyError  somebody else writes the session
 ├── ModelError            a model has no answer
-│   └── ContextOverflowError  what was sent is more than the model can read
+│   ├── ContextOverflowError  what was sent is more than the model can read
+│   └── OutputError       a model's answers do not fit the output type
 ├── ToolServerError       a server of tools cannot be reached, or was lost
 ├── StoreError            the store cannot read or write
 │   └── WrongPathError    a path is that of no store, or a new file's and taken
@@ -90,11 +91,8 @@ class NoLoopError(DispatchError):
     """An event has async observers, and there is no event loop to run them."""
 
     def __init__(self, event: str) -> None:
-        super().__init__(
-            event,
-            "it has async observers and no event loop runs; dispatch it inside one, "
-            "or open the bus there with `async with bus`",
-        )
+        way_out = "dispatch it inside one, or open the bus there with `async with bus`"
+        super().__init__(event, f"it has async observers and no event loop runs; {way_out}")
         self.args = (event,)
 
 
@@ -103,9 +101,8 @@ class DispatchDepthError(DispatchError):
 
     def __init__(self, event: str, depth: int) -> None:
         self.depth = depth
-        super().__init__(
-            event, f"dispatched from inside itself {depth} times; break the circle in its handlers"
-        )
+        way_out = "break the circle in its handlers"
+        super().__init__(event, f"dispatched from inside itself {depth} times; {way_out}")
         self.args = (event, depth)
 
 
@@ -143,10 +140,9 @@ class ToolNotRunError(ToolbusError):
         super().__init__(name)
 
     def __str__(self) -> str:
-        return (
-            f"tool {self.name!r} is not executed directly: no guard would see the call; "
-            "use `await ToolRunner(bus, toolset, scope).call(name, arguments)`"
-        )
+        way_out = "use `await ToolRunner(bus, toolset, scope).call(name, arguments)`"
+        what = f"tool {self.name!r} is not executed directly"
+        return f"{what}: no guard would see the call; {way_out}"
 
 
 class RunStatusError(ToolbusError):
@@ -212,6 +208,10 @@ class ModelError(ToolbusError):
 
 class ContextOverflowError(ModelError):
     """The messages and tools are more than the model can read; take some away, or shorten them."""
+
+
+class OutputError(ModelError):
+    """The model refused to answer, or its answers do not fit; *attempts* counts those."""
 
 
 class ToolServerError(ToolbusError):

@@ -565,7 +565,7 @@ async def test_an_unknown_key_names_the_nearest(mistake):
         2,
         "unknown key 'components'; did you mean 'component'?",
     )
-    assert mistake("colour = 1") == (1, "unknown key 'colour'; known: component, server")
+    assert mistake("colour = 1") == (1, "unknown key 'colour'; known: component, price, server")
     assert mistake('[[component]]\nuse = "x"\nprioritty = 3') == (
         3,
         "unknown key 'prioritty'; did you mean 'priority'?",
@@ -889,7 +889,7 @@ async def test_a_bad_configuration_ends_with_2(write, command):
     write("bad.toml", "x = 1")
     write("fails.toml", '[[component]]\nuse = "policy.py"')
     told = {
-        "bad.toml": "bad.toml:1: unknown key 'x'; known: component, server",
+        "bad.toml": "bad.toml:1: unknown key 'x'; known: component, price, server",
         "no.toml": "no.toml: there is no such file; write one, or name another",
         "fails.toml": "fails.toml cannot be installed: OSError: [Errno 5] no",
     }

@@ -4,15 +4,21 @@ import asyncio
 import json
 import logging
 import traceback
-from contextlib import aclosing, asynccontextmanager
-from functools import cache
+from contextlib import aclosing
 from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
-from pydantic import TypeAdapter
 from tests.servers import wire_shapes as shapes
 from tests.servers.fake_provider import WIRES, FakeProvider, Reply
+from tests.servers.providers import (
+    CHAT,
+    MESSAGES,
+    RESPONSES,
+    check_request,
+    model_for,
+    provider,
+)
 
 from toolbus import (
     Agent,
@@ -38,10 +44,9 @@ from toolbus.events import (
     ToolCallOutcome,
 )
 from toolbus.messages import ReasoningPart, Resource, ResourcePart, encode
-from toolbus.models import AnthropicModel, OpenAIModel, ScriptedModel
+from toolbus.models import ScriptedModel
 from toolbus.store import SqliteStore
 
-CHAT, RESPONSES, MESSAGES = WIRES
 EVERY_WIRE = pytest.mark.parametrize("path", WIRES)
 SEALING_WIRES = pytest.mark.parametrize("path", [RESPONSES, MESSAGES])
 COUNTS = {"input_tokens": 25, "output_tokens": 7, "cache_read_tokens": 5, "reasoning_tokens": 2}
@@ -77,50 +82,6 @@ async def look() -> ToolResponse:
 async def fail() -> str:
     """Fail."""
     raise OSError("the disk is full")
-
-
-def model_for(path, server, **options):
-    """Return a model that speaks the wire of *path*, asked at *server*."""
-    options = {"max_retries": 0, **options}
-    if path == MESSAGES:
-        return AnthropicModel("m", base_url=server.url, **options)
-    api = "chat" if path == CHAT else "responses"
-    return OpenAIModel("m", api=api, base_url=f"{server.url}/v1", **options)
-
-
-@asynccontextmanager
-async def provider(path, *answers, chunk=7, **options):
-    """Run a provider that gives *answers*, and a model that is asked there."""
-    async with (
-        FakeProvider(answers, chunk=chunk) as server,
-        model_for(path, server, **options) as model,
-    ):
-        yield server, model
-
-
-@cache
-def request_types():
-    """Return what the SDKs say of the bodies of requests."""
-    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming as Messages
-    from openai.types.chat.completion_create_params import (
-        CompletionCreateParamsNonStreaming as Chat,
-    )
-    from openai.types.responses.response_create_params import (
-        ResponseCreateParamsNonStreaming as Responses,
-    )
-
-    kinds = {CHAT: Chat, RESPONSES: Responses, MESSAGES: Messages}
-    return {path: TypeAdapter(kind) for path, kind in kinds.items()}
-
-
-def check_request(seen):
-    """Fail unless the provider's types accept the request *seen*."""
-    body = {name: value for name, value in seen.body.items() if name != "stream"}
-    for message in body.get("messages", ()):
-        message.pop("reasoning_content", None)  # Not OpenAI's.
-    kind = request_types()[seen.path]
-    taken = json.loads(kind.dump_json(kind.validate_python(body)))
-    assert taken.keys() == body.keys()
 
 
 def told(value):

@@ -1,15 +1,25 @@
 """The scenarios of `specs/models.md`."""
 
+import io
+import json
+from collections import defaultdict
+
 import pytest
 from msgspec.structs import replace
+from tests.servers import wire_shapes as shapes
+from tests.servers.fake_provider import WIRES, FakeProvider, Reply
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import DecodeError, ModelError
 from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
+from toolbus.inspect.export import run_export
 from toolbus.messages import encode
+from toolbus.models import AnthropicModel, OpenAIModel
 from toolbus.models.answers import given_call
 from toolbus.models.replay import ReplayModel
 from toolbus.models.scripted import ScriptedModel
+from toolbus.store import SqliteStore, Stored
+from toolbus.terminal.output import Output
 from toolbus.testing.fakes import counting_ids
 
 REQUEST = ModelRequest(model="m", messages=[UserMessage(id="u", content="hi")])
@@ -155,7 +165,130 @@ async def test_a_recording_that_ends_says_so():
     with pytest.raises(ModelError) as ended:
         await agent.run("go on")
 
-    assert str(ended.value) == "model 'replay': its script has no answer 2"
+    reason = "the recording has 1 answers, none of them to 'go on', which is request 2"
+    assert str(ended.value) == f"model 'replay': {reason}"
+
+
+SAID = ("Two files, then.", "Let me look: ä €.", '{"path": "a', "I will not.")
+
+
+def live_answers(path):
+    """Return what a provider answers: parallel calls, a broken one, a busy server, a refusal."""
+    thinking = [("reasoning", SAID[0], "seal"), ("text", SAID[1])]
+    calls = [("call", f"c{name}", "read", json.dumps({"path": name})) for name in "ab"]
+    broken = [("call", "cx", "read", SAID[2])]
+    if path == "/v1/messages":
+        events = shapes.anthropic_events([("call", "cx", "read", "{}")])
+        deltas = [each["delta"] for each in events if each["type"] == "content_block_delta"]
+        deltas[-1]["partial_json"] = SAID[2]
+        broken = Reply(events=events)
+    busy = Reply(429, {"error": {"message": "busy"}}, {"retry-after-ms": "1"})
+    return [[*thinking, *calls], broken, busy, [("text", "Fine.")], [("refusal", SAID[3])]]
+
+
+async def talked(model, store, session_id):
+    """Return the messages and the pieces of a session of two runs."""
+    pieces = []
+    options = {"store": store, "session_id": session_id, "ids": counting_ids("m")}
+    async with Agent(model, tools=[read], system="Be brief.", **options) as agent:
+        for prompt in ("look", "do evil"):
+            pieces += [item async for item in agent.stream(prompt)]
+        return list(agent.messages), together(pieces)
+
+
+def together(pieces):
+    """Return the texts of *pieces* by kind and place, without the spaces of some models' JSON."""
+    texts = defaultdict(str)
+    for item in pieces:
+        if isinstance(item, ModelDelta):
+            texts[item.kind, item.index] += item.text.replace(" ", "")
+    return texts
+
+
+def untimed(message):
+    """Return *message*, if it is a tool's without how long that took."""
+    if isinstance(message, ToolMessage):
+        return message.tool_call_id, message.tool_name, message.text
+    return message
+
+
+@tool
+async def read(path: str) -> str:
+    return f"file {path}"
+
+
+@pytest.mark.parametrize("path", WIRES)
+async def test_live_sessions_are_played_again(path, tmp_path):
+    database, export = tmp_path / "s.db", tmp_path / "s.jsonl"
+    async with FakeProvider(live_answers(path)) as server, SqliteStore(database) as store:
+        if path == "/v1/messages":
+            model = AnthropicModel("m", base_url=server.url)
+        else:
+            api = "chat" if "chat" in path else "responses"
+            model = OpenAIModel("m", api=api, base_url=f"{server.url}/v1")
+        async with model:
+            messages, pieces = await talked(model, store, "live")
+    run_export(Output(io.StringIO()), str(database), file=str(export))
+
+    assert [message.role for message in messages].count("tool") == 3
+    assert messages[5].tool_calls[0].raw == SAID[2]
+    assert messages[7].metadata["retries"] == 1
+    assert (messages[9].stop_reason, messages[9].text) == ("refusal", SAID[3])
+    for played in (
+        ReplayModel(messages),
+        ReplayModel.from_file(database),
+        ReplayModel.from_file(export),
+    ):
+        again, shown = await talked(played, None, "again")
+        assert list(map(untimed, again)) == list(map(untimed, messages))
+        assert shown == pieces
+        assert played.deviations == []
+
+
+async def test_one_of_several_sessions_is_played(tmp_path):
+    database, export = tmp_path / "s.db", tmp_path / "s.jsonl"
+    async with SqliteStore(database) as store:
+        for session_id in ("one", "other", "one/c1/sub"):
+            answer = AssistantMessage(id=f"m-{session_id}", content=session_id)
+            await store.append(session_id, Stored(message=answer))
+    run_export(Output(io.StringIO()), str(database), file=str(export))
+
+    for file in (database, export):
+        for name, answer in (("one", "one"), ("oth", "other"), ("one/", "one/c1/sub")):
+            model = ReplayModel.from_file(file, session=name)
+            assert (await model.complete(REQUEST)).text == answer
+        for name, reason in (
+            (None, "holds 3 sessions; name one of them: 'one', 'other'"),
+            ("o", "holds 3 sessions 'o'; there are: 'one', 'other', 'one/c1/sub'"),
+            ("x", "holds no session 'x'; there are: 'one'"),
+        ):
+            with pytest.raises(DecodeError) as refused:
+                ReplayModel.from_file(file, session=name)
+            assert reason in str(refused.value)
+
+
+async def test_other_questions_are_told(caplog):
+    @tool
+    async def roll(sides: int) -> str:
+        return results.pop()
+
+    results = ["two", "three", "five", "five"]
+    recorded = await Agent(ScriptedModel([ASKING, LAST]), tools=[roll]).run("roll for me")
+    model = ReplayModel(recorded.messages)
+    same = await Agent(model, tools=[roll]).run("roll for me")
+    quiet = [record for record in caplog.records if record.levelname == "WARNING"]
+    other = ReplayModel(recorded.messages)
+    result = await Agent(other, tools=[roll]).run("throw\x1b it")
+    alone = ReplayModel([ASKING, LAST])
+    await Agent(alone, tools=[roll]).run("anything")
+
+    assert (same.message, result.message) == (LAST, LAST)
+    assert (model.deviations, quiet, alone.deviations) == ([], [], [])
+    assert other.deviations == [
+        "for 'roll for me', and is given to 'throw\\x1b it'",
+        "behind another result of roll ('c')",
+    ]
+    assert caplog.messages[-2].startswith("model 'replay': answer 1 was recorded for 'roll")
 
 
 class Parrot:

@@ -276,14 +276,14 @@ async def test_nothing_stands_in_a_line_of_text(here, terminal, config):
     lines = [line for line in shown.splitlines() if line and not line.startswith(" ")]
     assert lines == [
         "I begin,",
-        "toolbus: WARNING:x:a piece came",
+        "toolbus: a piece came",
         "and touch",
         '→ shell {"command":"touch ran"}',
         "the model calls shell",
         f"{QUESTION}y",
         "✓ shell: 0 lines",
         "It is done",
-        "toolbus: WARNING:x:a piece came",
+        "toolbus: a piece came",
         "tokens: 50 in, 10 from the cache, 14 out",
     ]
 
@@ -297,6 +297,24 @@ def talk_of_a_call(terminal, option, variables):
         person.type("y\n")
         code, shown = person.end()
     return code, before, shown
+
+
+async def test_a_cost_needs_a_price(here, command, tape):
+    table = '[[price]]\nmodel = "openai:*"\ninput = 2\noutput = 10.0\n'
+    (here / "some.toml").write_text(table)
+    cases = {
+        "--price=input=2,output=10,cache_read=1": "; cost: 0.000115 USD",
+        "--config=some.toml": "; cost unknown, for there is no price of cache_read",
+        "--max-turns=2": "",
+    }
+
+    async with FakeProvider(lambda _: [("text", "Fine.")]) as server:
+        for option, cost in cases.items():
+            words = ("run", "go", "--model=openai:m", option)
+            done = await asyncio.to_thread(command, *words, **addresses(server))
+            line = f"tokens: 25 in, 5 from the cache, 7 out{cost}\n"
+            assert (done.returncode, done.stderr) == (0, line)
+    assert "`output`" in one_line(command("run", "go", tape("Fine."), "--price=input=2"), 2)
 
 
 def test_without_a_terminal_it_is_denied(here, command, tape):
@@ -522,6 +540,44 @@ def test_an_untrusted_configuration_is_not_in_force(here, command, tape, config)
     assert not (here / "ran").exists()
 
 
+@pytest.mark.full
+def test_servers_of_the_configuration_are_opened(here, command, tape):
+    peek = {"name": "peek", "inputSchema": {"type": "object"}}
+    pages = [[peek | {"annotations": {"readOnlyHint": True}}]]
+    result = {"content": [{"type": "text", "text": "seen"}]}
+    (here / "served.json").write_text(json.dumps({"pages": pages, "results": {"peek": result}}))
+    words = json.dumps([str(LISTED), "served.json"])
+    (here / "servers.toml").write_text(
+        f'[[server]]\nname = "files"\ncommand = "{sys.executable}"\nargs = {words}\n'
+        '[[server]]\nname = "off"\ncommand = "nowhere"\nenabled = false\n'
+    )
+    model = tape(calling("files_peek"), "Done.")
+
+    denied = command("run", "go", model, "--config=servers.toml")
+    allowed = command("run", "go", model, "--config=servers.toml", "--trust-hints")
+
+    assert "✗ files_peek: approval is needed" in denied.stderr
+    assert "✓ files_peek: 1 line" in allowed.stderr
+
+
+@pytest.mark.full
+def test_a_server_that_fails_is_named(here, command, tape):
+    model = tape("Done.")
+    cases = {
+        'command = "./nowhere"': (1, "servers.toml:2: server 'x'"),
+        'command = "true"': (1, "servers.toml:2: server 'x'"),
+        'url = "ftp://127.0.0.1"': (2, "servers.toml:2: server 'x': expected an address"),
+        'url = "http://[::1]:1"\nheaders = { A = "env:NO_SUCH" }': (2, "NO_SUCH is not set"),
+        'command = "true"\n[[server]]\nname = "X"\ncommand = "true"': (2, "servers.toml:6"),
+    }
+
+    for lines, (code, reason) in cases.items():
+        (here / "servers.toml").write_text(f'\n[[server]]\nname = "x"\n{lines}\n')
+        line = one_line(command("run", "go", model, "--config=servers.toml"), code)
+        assert reason in line
+        assert "servers.toml:" in line
+
+
 async def write_below(path):
     """Write to a session of a sub-agent, as the latest."""
     async with SqliteStore(path) as store:
@@ -576,6 +632,27 @@ def test_an_interrupted_run_is_resumed(here, command, tape, environment, termina
 def wait_for(path):
     while not path.exists():
         time.sleep(0.01)
+
+
+def test_a_stored_session_is_played(here, command, tape):
+    command("run", "what is it?", tape("Fine."), "--store=s.db")
+    asyncio.run(write_below(here / "s.db"))
+    (session,) = [each for each in session_ids(here / "s.db") if "/" not in each]
+
+    same = command("run", "what is it?", f"--model=replay:s.db#{session[:8]}")
+    other = command("run", "how long?", "--model=replay:s.db")
+
+    assert (same.stdout, same.stderr, other.stdout) == ("Fine.\n", "", "Fine.\n")
+    reason = "answer 1 was recorded for 'what is it?', and is given to 'how long?'"
+    assert other.stderr == f"toolbus: model 'replay': {reason}\n"
+
+
+def session_ids(path):
+    async def read():
+        async with SqliteStore(path, read_only=True) as store:
+            return [session.id for session in await store.sessions()]
+
+    return asyncio.run(read())
 
 
 @pytest.mark.full

@@ -13,6 +13,7 @@ import openai
 import pytest
 from msgspec.structs import replace
 from tests.servers.fake_provider import WIRES, FakeProvider, sent
+from tests.servers.providers import CHAT, MESSAGES, model_for
 
 from toolbus import (
     Agent,
@@ -39,10 +40,9 @@ from toolbus.events import (
     TurnEnd,
 )
 from toolbus.messages import ReasoningPart
-from toolbus.models import AnthropicModel, OpenAIModel, ScriptedModel
+from toolbus.models import ScriptedModel
 from toolbus.store import SqliteStore
 
-CHAT, RESPONSES, MESSAGES = WIRES
 EVERY_WIRE = pytest.mark.parametrize("path", WIRES)
 WORD = "b0mb-" + "r3c1pe"
 
@@ -387,14 +387,6 @@ SAYING = [
     ("text", "I look: ä €."),
     ("call", "c1", "read", '{"path": "a"}'),
 ]
-
-
-def model_for(path, server):
-    """Return a model that speaks the wire of *path*, asked at *server*."""
-    if path == MESSAGES:
-        return AnthropicModel("m", base_url=server.url, max_retries=0)
-    api = "chat" if path == CHAT else "responses"
-    return OpenAIModel("m", api=api, base_url=f"{server.url}/v1", max_retries=0)
 
 
 @pytest.mark.parametrize("judged", [False, True])

@@ -746,6 +746,30 @@ async def test_programs_get_the_digests(place, trust):
     assert states == [{"file": str(file), "trusted": True, "reason": ""}]
 
 
+async def test_servers_are_shown_before_they_start(place, trust):
+    place.write(
+        "toolbus.toml",
+        """
+        [[server]]
+        name = "files"
+        command = "serve"
+        args = ["a b", "\\u001b[2J"]
+        [[server]]
+        name = "wiki"
+        url = "https://example.com/mcp"
+        """,
+    )
+
+    shown, report = trust(), json.loads(trust("--json"))
+
+    assert "  files: serve 'a b' '\N{REPLACEMENT CHARACTER}[2J'\n" in shown
+    assert "  wiki: https://example.com/mcp\n" in shown
+    assert report["servers"] == {
+        "files": "serve 'a b' '\x1b[2J'",
+        "wiki": "https://example.com/mcp",
+    }
+
+
 async def test_the_list_says_what_changed(place, trust):
     empty = trust("--list")
     for name in ("a", "b", "c"):

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
 from contextvars import ContextVar
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from toolbus.agent import turns
-from toolbus.agent.arguments import check_config, made_scope
-from toolbus.agent.lifecycle import LivingAgent
-from toolbus.agent.sessions import AgentConfig, AgentSession
+from toolbus.agent.arguments import AgentConfig, check_config, made_scope
+from toolbus.agent.outputs import output_of
+from toolbus.agent.running import RunnableAgent, T
+from toolbus.agent.sessions import AgentSession
 from toolbus.agent.subagents import AgentTool, AgentTools, check_caller, run_below
-from toolbus.agent.task_set import TaskSet
 from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.deadlines import running_loop
-from toolbus.bus.grace import GRACE, check_grace
-from toolbus.errors import AppendError
+from toolbus.bus.grace import GRACE
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
 from toolbus.models.naming import model_named
-from toolbus.models.protocol import close_model
 from toolbus.store.memory import MemoryStore
-from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+    from collections.abc import Callable, Iterable
 
+    from toolbus.agent.arguments import AgentOptions
     from toolbus.agent.prompts import Prompt
-    from toolbus.agent.runs import Piece
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
-    from toolbus.events.catalogue import ModelDelta, RunResult, ToolCallOutcome, TurnEnd
-    from toolbus.messages.records import JsonObject, Message, ToolMessage
+    from toolbus.events.catalogue import RunResult, ToolCallOutcome
+    from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import Approver
@@ -47,7 +41,7 @@ if TYPE_CHECKING:
     from toolbus.transcript.views import Messages
 
 
-class Agent(LivingAgent):
+class Agent(RunnableAgent[T]):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
@@ -69,6 +63,9 @@ class Agent(LivingAgent):
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
         before_tool_callback: see `set_before_tool_callback`.
         deps: any object, for its tools and sub-agents alone: `ToolContext.deps`.
+        output_type: of what type the answers of its runs are, `RunResult.output`: any that msgspec
+            or pydantic reads from JSON. The model is told, and asked again for what does not fit.
+        output_retries: how often in one run; then `OutputError` leaves the run.
         max_turns: model calls in one run.
         model_settings: what goes into `ModelRequest.settings`.
         ids, clock: makes ids of runs, calls and messages; counts nanoseconds, for durations.
@@ -78,10 +75,31 @@ class Agent(LivingAgent):
             `toolbus explain` shows differences; secrets that were taken out are among them.
     """
 
+    @overload
+    def __init__(
+        self: Agent[str],
+        model: Model | str,
+        *,
+        output_type: type[str] | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, model: Model | str, *, output_type: type[T], **options: Unpack[AgentOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Any],
+        model: Model | str,
+        *,
+        output_type: object,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
     def __init__(
         self,
         model: Model | str,
         *,
+        output_type: Any = None,
         tools: Iterable[Tool | Callable[..., Any] | Toolset] = (),
         components: Iterable[AgentComponent] = (),
         bus: EventBus | None = None,
@@ -94,6 +112,7 @@ class Agent(LivingAgent):
         before_tool_callback: BeforeToolCallback | None = None,
         deps: Any = NO_DEPS,
         max_turns: int = 50,
+        output_retries: int = 2,
         model_settings: JsonObject = EMPTY,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
@@ -117,15 +136,14 @@ class Agent(LivingAgent):
             clock=clock,
             keep_originals=keep_originals,
             deps=deps,
+            output=output_of(output_type),
+            output_retries=output_retries,
         )
         check_config(self._config)
         self._main = AgentSession(self._config, scope)
         # Below another agent each run has a session of its own, and handlers mean that one.
         self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
-        self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
-        self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        bus.agent_ids.claim(scope.agent_id, self)
-        super().__init__(bus, self._config.tools, scope, components)
+        super().__init__(bus, self._config.tools, scope, components, grace)
         self.set_before_tool_callback(before_tool_callback)
 
     @property
@@ -137,66 +155,6 @@ class Agent(LivingAgent):
     def ledger(self) -> tuple[DispatchRecord, ...]:
         """The last 1,000 records of what handlers did in this session."""
         return tuple(self._session.records)
-
-    async def run(
-        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
-    ) -> RunResult:
-        """Run on *prompt* until the model answers without a tool call; return how it ended.
-
-        Outside `async with` it also waits for async observers, for the time of grace at most.
-
-        Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
-        `MessageDenied` if the prompt was refused at the transcript.
-
-        Args:
-            prompt: what the user says: text, a list of texts and parts, or a `UserMessage`, whose
-                id and metadata stay. `RunStart.prompt` has its content.
-            context: who asks and how (user, tenant, language): `Scope.context` of every event.
-            deps: in place of those of the agent, for this run.
-        """
-        await self._start()
-        return await self._observed(turns.run(self._main, prompt, context, deps=deps))
-
-    def run_sync(
-        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
-    ) -> RunResult:
-        """Do as `run` does, outside any event loop; observers have seen all when it returns."""
-        if running_loop() is not None:
-            reason = "an event loop runs here; use `await agent.run(prompt)`"
-            raise AppendError(self.scope.session_id, reason)
-
-        async def run() -> RunResult:
-            limit = None
-            try:
-                return await self.run(prompt, context=context, deps=deps)
-            except asyncio.CancelledError:
-                limit = self._work.grace
-                raise
-            finally:
-                await self.bus.drain(limit)
-                await close_model(self._config.model)  # Its loop ends here.
-
-        return asyncio.run(run())
-
-    async def stream(
-        self, prompt: Prompt, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS
-    ) -> AsyncGenerator[ModelDelta | ToolMessage | TurnEnd | RunResult, None]:
-        """Run as `run` does, and give what happens, piece by piece, at the end the result.
-
-        A `ModelDelta` is a piece of text, of reasoning, or of a tool call as it grows; then come
-        the `ToolMessage` that answers a call, and a `TurnEnd`. What a handler may still change or
-        refuse is held: text until its message was appended, arguments until the call was judged;
-        so without such handlers the pieces are given as they come. Leaving the loop early cancels
-        the run; inside `contextlib.aclosing` it has ended when the block has.
-        """
-        await self._start()
-
-        def run(show: Callable[[Piece], None]) -> Coroutine[Any, Any, RunResult]:
-            return self._observed(turns.run(self._main, prompt, context, show, deps))
-
-        async with aclosing(turns.stream(run)) as pieces:
-            async for item in pieces:
-                yield item
 
     async def append(self, message: Message | Prompt) -> Message:
         """Append *message* and return it as it was appended; see `Transcript.append`.
@@ -224,6 +182,12 @@ class Agent(LivingAgent):
         return await self._work.run(turns.call_tool(self._main, call))
 
     @property
+    def output_schema(self) -> JsonObject | None:
+        """The JSON schema of its outputs; None: text."""
+        output = self._config.output
+        return None if output is None else output.value_schema
+
+    @property
     def adopts_bus(self) -> bool:
         """Whether it works on its caller's bus when it is called: it was given none."""
         return self._own_bus
@@ -244,7 +208,7 @@ class Agent(LivingAgent):
         """
         return AgentTool(self, name, description, timeout)
 
-    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
+    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult[Any]:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
         await self._start()
         if caller.bus is not None and caller.bus not in self._joined:

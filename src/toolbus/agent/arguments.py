@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.callables import takes
@@ -11,11 +11,62 @@ from toolbus.components.checks import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object
+from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from toolbus.agent.sessions import AgentConfig
+    from toolbus.agent.outputs import OutputType
+    from toolbus.components.callbacks import BeforeToolCallback
+    from toolbus.components.components import AgentComponent
+    from toolbus.messages.records import JsonObject
+    from toolbus.models.protocol import Model
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approvals import Approvals, Approver
+    from toolbus.tools.definitions import Tool
+    from toolbus.tools.toolset import Toolset
+
+
+class AgentConfig(NamedTuple):
+    """What all sessions of one agent share."""
+
+    model: Model
+    bus: EventBus
+    tools: Toolset
+    store: Store
+    approvals: Approvals
+    system: str | None
+    max_turns: int
+    model_settings: JsonObject
+    ids: Callable[[], str]
+    clock: Callable[[], int]
+    keep_originals: bool = False
+    deps: Any = NO_DEPS
+    output: OutputType | None = None
+    output_retries: int = 2
+
+
+class AgentOptions(TypedDict, total=False):
+    """What `Agent` takes beside its model and `output_type`; see there."""
+
+    tools: Iterable[Tool | Callable[..., Any] | Toolset]
+    components: Iterable[AgentComponent]
+    bus: EventBus | None
+    store: Store | None
+    session_id: str | None
+    agent_id: str | None
+    system: str | None
+    approver: Approver | None
+    approval_timeout: float | None
+    before_tool_callback: BeforeToolCallback | None
+    deps: Any
+    max_turns: int
+    output_retries: int
+    model_settings: JsonObject
+    ids: Callable[[], str]
+    clock: Callable[[], int]
+    grace: float
+    keep_originals: bool
 
 
 def check_config(config: AgentConfig) -> None:
@@ -29,6 +80,10 @@ def check_config(config: AgentConfig) -> None:
     if type(turns) is not int or turns < 1:
         reason = "expected how many model calls a run may have, 1 or more"
         raise RegistrationError(f"max_turns {turns!r}", reason)
+    retries = config.output_retries
+    if type(retries) is not int or retries < 0:
+        reason = "expected how often an answer that does not fit is asked for again, 0 or more"
+        raise RegistrationError(f"output_retries {retries!r}", reason)
     if not isinstance(keep_originals, bool):
         raise RegistrationError(f"keep_originals {keep_originals!r}", "expected True or False")
     _check_source("clock", config.clock)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from toolbus.bus.grace import Grace
+from toolbus.agent.task_set import TaskSet
+from toolbus.bus.grace import Grace, check_grace
 from toolbus.components.participants import Participant
 from toolbus.errors import DispatchError
 from toolbus.models.protocol import close_model
 from toolbus.tasks.closing import Closing
+from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from contextvars import ContextVar
+    from collections.abc import Coroutine, Iterable
 
-    from toolbus.agent.sessions import AgentConfig, AgentSession
-    from toolbus.agent.task_set import TaskSet
+    from toolbus.agent.arguments import AgentConfig
+    from toolbus.agent.sessions import AgentSession
+    from toolbus.bus.bus import EventBus
     from toolbus.components.components import AgentComponent
-    from toolbus.events.catalogue import RunResult
-    from toolbus.tasks.loops import LoopLock
+    from toolbus.events.catalogue import RunResult, Scope
+    from toolbus.tools.toolset import Toolset
 
 
 class LivingAgent(Participant):
@@ -28,13 +31,23 @@ class LivingAgent(Participant):
 
     _config: AgentConfig
     _main: AgentSession
-    _work: TaskSet
-    _lock: LoopLock
-    _starting: ContextVar[bool]
     _own_bus: bool
     _own_store: bool
     _own_model: bool
     _entered = _started = _closed = False
+
+    def __init__(
+        self,
+        bus: EventBus,
+        tools: Toolset,
+        scope: Scope,
+        components: Iterable[AgentComponent],
+        grace: float,
+    ) -> None:
+        self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
+        self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
+        bus.agent_ids.claim(scope.agent_id, self)
+        super().__init__(bus, tools, scope, components)
 
     async def __aenter__(self) -> Self:
         self._entered = True
@@ -91,7 +104,7 @@ class LivingAgent(Participant):
         with grace.here():
             await self._main.close()
 
-    async def _observed(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+    async def _observed(self, run: Coroutine[Any, Any, RunResult[Any]]) -> RunResult[Any]:
         """Return what *run* returns, or raise what it raises, when observers have seen it."""
         try:
             result = await self._work.run(run)

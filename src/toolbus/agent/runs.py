@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.release import Release
-from toolbus.errors import MessageDenied, ModelError, ToolbusError
+from toolbus.errors import DecodeError, MessageDenied, ModelError, OutputError, ToolbusError
 from toolbus.events.catalogue import (
     MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
@@ -31,7 +32,7 @@ from toolbus.events.catalogue import (
     RunStart,
     TurnEnd,
 )
-from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 from toolbus.models.answers import ask, with_own_ids
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
@@ -40,6 +41,7 @@ from toolbus.tools.contexts import NO_DEPS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from toolbus.agent.outputs import OutputType
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.sessions import AgentSession
     from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 Piece: TypeAlias = ModelDelta | ToolMessage | TurnEnd
 logger = logging.getLogger("toolbus")
+
+_AGAIN = "Answer again, with JSON alone."
+_LONGEST = 500
 
 
 class AgentRun:
@@ -59,14 +64,16 @@ class AgentRun:
         scope: Scope,
         show: Callable[[Piece], None] | None,
         deps: Any = NO_DEPS,
+        output: OutputType | None = None,
     ) -> None:
         self._session, self._config, self._scope = session, session.config, scope
         self._bus, self._show, self._deps = session.config.bus, show, deps
         self._usage: Counter[str] = Counter()
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
+        self._output, self._misfits = output, 0
 
-    async def to_its_end(self, prompt: Prompt) -> RunResult:
+    async def to_its_end(self, prompt: Prompt) -> RunResult[Any]:
         """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
         content = content_of(prompt, self._scope.session_id)
         start = RunStart(prompt=content, messages=tuple(self._session.transcript.messages))
@@ -81,7 +88,7 @@ class AgentRun:
             self._bus.do(RUN_AFTER, end, scope=self._scope)
         return end
 
-    async def _attempt(self, start: RunStart, prompt: Prompt) -> RunResult:
+    async def _attempt(self, start: RunStart, prompt: Prompt) -> RunResult[Any]:
         """Return the end, or raise what no handler answers."""
         try:
             return await self._turns(start, prompt)
@@ -92,12 +99,12 @@ class AgentRun:
             failure = RunFailure(
                 start=start, error_type=type(error).__name__, error_text=str(error)
             )
-            answer: RunResult | None = await self._answer(RUN_ERROR, failure)
+            answer = self._as_end(await self._answer(RUN_ERROR, failure))
             if answer is None:
                 raise
             return answer
 
-    async def _turns(self, start: RunStart, prompt: Prompt) -> RunResult:
+    async def _turns(self, start: RunStart, prompt: Prompt) -> RunResult[Any]:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
@@ -115,7 +122,7 @@ class AgentRun:
                 return end
         return self._result("max_turns", f"no final answer after {self._scope.turn} turns")
 
-    async def _turn(self) -> RunResult | None:
+    async def _turn(self) -> RunResult[Any] | None:
         """Call the model, then the tools that it asked for; None if the run goes on."""
         session = self._session
         advertised = AdvertisedTools.of(
@@ -156,7 +163,41 @@ class AgentRun:
             turn = self._scope.turn
             self._show(TurnEnd(turn=turn, message=answer, tool_messages=tuple(tool_messages)))
         await session.take_waiting(self._scope)
-        return None if answer.tool_calls else self._result("ok")
+        return None if answer.tool_calls else await self._end(answer)
+
+    async def _end(self, answer: AssistantMessage) -> RunResult[Any] | None:
+        """Return the result of *answer*; None if it does not fit and is asked for again."""
+        if self._output is None:
+            return self._result("ok")
+        if answer.stop_reason == REFUSED:
+            raise OutputError(
+                self._config.model.name, f"it refused to answer: {answer.text[:_LONGEST]!r}"
+            )
+        try:
+            return self._result("ok", output_json=self._output.json_of(answer))
+        except DecodeError as error:
+            misfit = str(error)[:_LONGEST]
+        self._misfits += 1
+        if self._misfits > self._config.output_retries:
+            reason = f"its answer does not fit `{self._output.name}`: {misfit}"
+            raise OutputError(self._config.model.name, reason, self._misfits)
+        if self._scope.turn < self._config.max_turns:
+            text = f"This answer does not fit what was asked for: {misfit}. {_AGAIN}"
+            message = UserMessage(id=self._session.new_id(), content=text)
+            await self._session.transcript.append(message, self._scope)
+        return None
+
+    def _as_end(self, end: RunResult[Any] | None) -> RunResult[Any] | None:
+        """Return *end*, which a handler gave, None if it has no output where one is asked for."""
+        if end is None or self._output is None or end.status != "ok":
+            return end
+        message = AssistantMessage(content=end.text if end.output_json is None else end.output_json)
+        try:
+            output_json = self._output.json_of(message)
+        except DecodeError as error:
+            logger.warning("the result that a handler gave does not fit: %s", error)
+            return None
+        return replace(end, output_json=output_json).with_decoder(self._output.decode)
 
     def _request(self, advertised: AdvertisedTools) -> ModelRequest:
         return ModelRequest(
@@ -164,6 +205,7 @@ class AgentRun:
             messages=tuple(self._session.transcript.messages),
             tools=tuple(advertised.specs.values()),
             settings=self._config.model_settings,
+            output_schema=None if self._output is None else self._output.schema,
         )
 
     async def _call_model(self, request: ModelRequest, release: Release | None) -> AssistantMessage:
@@ -223,20 +265,24 @@ class AgentRun:
         except ToolbusError as error:
             logger.warning("tool calls of a cancelled run have no answer yet: %s", error)
 
-    def _failed(self, error: Exception) -> RunResult:
+    def _failed(self, error: Exception) -> RunResult[Any]:
         if isinstance(error, MessageDenied):
             return self._result("denied", error.reason)
         return self._result("error", f"{type(error).__name__}: {error}")
 
-    def _result(self, status: RunStatus, reason: str | None = None) -> RunResult:
-        return RunResult(
+    def _result(
+        self, status: RunStatus, reason: str | None = None, output_json: str | None = None
+    ) -> RunResult[Any]:
+        result = RunResult[Any](
             status=status,
             message=self._latest,
             turns=self._scope.turn,
             usage=dict(self._usage),
             messages=self._session.transcript.messages[self._first :],
             reason=reason,
+            output_json=output_json,
         )
+        return result if self._output is None else result.with_decoder(self._output.decode)
 
 
 def _counts(usage: JsonObject) -> dict[str, int]:

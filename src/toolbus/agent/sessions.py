@@ -8,7 +8,7 @@ import weakref
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toolbus.agent.prompts import as_message
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
@@ -27,36 +27,14 @@ from toolbus.transcript.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from toolbus.agent.arguments import AgentConfig
     from toolbus.agent.prompts import Prompt
-    from toolbus.bus.bus import EventBus
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import Scope, ToolSpec
-    from toolbus.messages.records import JsonObject
-    from toolbus.models.protocol import Model
-    from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approvals
-    from toolbus.tools.toolset import Toolset
 
 logger = logging.getLogger("toolbus")
 
 _KEPT_RECORDS = 1_000
-
-
-class AgentConfig(NamedTuple):
-    """What all sessions of one agent share."""
-
-    model: Model
-    bus: EventBus
-    tools: Toolset
-    store: Store
-    approvals: Approvals
-    system: str | None
-    max_turns: int
-    model_settings: JsonObject
-    ids: Callable[[], str]
-    clock: Callable[[], int]
-    keep_originals: bool = False
-    deps: Any = NO_DEPS
 
 
 class AgentSession:

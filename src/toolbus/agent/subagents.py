@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from toolbus.agent import turns
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from contextvars import ContextVar
 
-    from toolbus.agent.sessions import AgentConfig
+    from toolbus.agent.arguments import AgentConfig
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import RunResult, Scope
+    from toolbus.messages.records import JsonObject
 
 
 class SubAgent(Protocol):
@@ -39,7 +41,11 @@ class SubAgent(Protocol):
     def adopts_bus(self) -> bool:
         """Whether it works on its caller's bus, as it was given none."""
 
-    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult:
+    @property
+    def output_schema(self) -> JsonObject | None:
+        """The JSON schema of its outputs, None: text."""
+
+    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult[Any]:
         """Run in a fresh session under the lineage of *caller*."""
 
 
@@ -51,6 +57,7 @@ class AgentTool(Tool):
     ) -> None:
         self.agent, self.name, self.timeout = agent, name, timeout
         self.description = description or f"Give a task to the agent {name!r}."
+        self.output_schema = agent.output_schema
         self.spec  # noqa: B018 - what is wrong with the arguments is found here
 
     async def run(self, prompt: str, context: ToolContext) -> ToolResponse:
@@ -61,6 +68,8 @@ class AgentTool(Tool):
             context: who asks.
         """
         result = await self.agent.run_below(prompt, context)
+        if result.status == "ok" and result.output_json is not None:
+            return ToolResponse(structured=msgspec.json.decode(result.output_json))
         if result.status == "ok":
             return ToolResponse.from_text(result.text)
         text = f"the agent ended as {result.status}: {result.reason or result.text}"
@@ -73,7 +82,7 @@ async def run_below(
     prompt: str,
     caller: ToolContext,
     current: ContextVar[AgentSession | None],
-) -> RunResult:
+) -> RunResult[Any]:
     """Run the agent of *agent_scope* in a fresh session, which is *current* meanwhile.
 
     Its events are dispatched on the bus of its *caller*. An agent without an approver asks that of
@@ -94,7 +103,7 @@ async def run_below(
     await session.open()
     try:
         with holding(current, session):
-            return await turns.run(session, prompt, above.context)
+            return await turns.run(session, prompt, above.context, output=config.output)
     finally:
         await session.close()
 

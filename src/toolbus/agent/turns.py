@@ -19,6 +19,7 @@ from toolbus.tools.contexts import NO_DEPS
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
+    from toolbus.agent.outputs import OutputType
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.runs import Piece
     from toolbus.agent.sessions import AgentSession
@@ -29,27 +30,28 @@ V = TypeVar("V")
 logger = logging.getLogger("toolbus")
 
 
-async def run(
+async def run(  # noqa: PLR0917 - what `Agent.run` gets
     session: AgentSession,
     prompt: Prompt,
     context: JsonObject,
     show: Callable[[Piece], None] | None = None,
     deps: Any = NO_DEPS,
-) -> RunResult:
+    output: OutputType | None = None,
+) -> RunResult[Any]:
     """Run *session* on *prompt* to its end; see `Agent.run`."""
     content_of(prompt, session.scope.session_id)  # What is none leaves no trace.
     with session.work():
         scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
             async with session.hold():
-                return await AgentRun(session, scope, show, deps).to_its_end(prompt)
+                return await AgentRun(session, scope, show, deps, output).to_its_end(prompt)
         finally:
             await session.flush()
 
 
 async def stream(
-    start: Callable[[Callable[[Piece], None]], Coroutine[Any, Any, RunResult]],
-) -> AsyncGenerator[Piece | RunResult, None]:
+    start: Callable[[Callable[[Piece], None]], Coroutine[Any, Any, RunResult[Any]]],
+) -> AsyncGenerator[Piece | RunResult[Any], None]:
     """Run what *start* gives; give what is released of its turns, at the end the result."""
     pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
     work = asyncio.ensure_future(start(pieces.put_nowait))
@@ -89,7 +91,7 @@ async def _called(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOut
     return await session.runner(scope).call_all(calls)
 
 
-async def _stopped(work: asyncio.Future[RunResult]) -> None:
+async def _stopped(work: asyncio.Future[RunResult[Any]]) -> None:
     work.cancel()
     await asyncio.wait({work})
     if not work.cancelled():

@@ -27,26 +27,33 @@ examples:
 
 A model is anthropic:NAME, openai:NAME or openai-responses:NAME, with the key
 in ANTHROPIC_API_KEY or OPENAI_API_KEY (and *_BASE_URL for another server), or
-replay:FILE, the answers of a session in a file of JSON lines. Without --model
-it is that of TOOLBUS_MODEL. Without a prompt it is read from a pipe; at a
-terminal you type prompts, with a history (extra "run"): Alt-Enter begins a
-line, Ctrl-C stops the model and keeps the session, Ctrl-D ends.
+replay:FILE, the answers of a session in a store, an export or a file with a
+message a line (FILE#SESSION: of one of several); it warns where it is asked
+something else than was recorded. Without --model it is that of TOOLBUS_MODEL.
+
+Without a prompt it is read from a pipe; at a terminal you type prompts, with a
+history (extra "run"): Alt-Enter begins a line, Ctrl-C stops the model and keeps
+the session, Ctrl-D ends.
 
 Each call of a tool that is not known to only read is asked about: y, n, or n
 and a reason that the model reads; Ctrl-C means no. Without a terminal it is
-denied. Of the tools of --mcp all are asked about: that one "only reads" is
-what its server says of itself; --trust-hints believes it. With --yes nobody
+denied. Of the tools of MCP servers all are asked about: that one "only reads"
+is what its server says of itself; --trust-hints believes it. With --yes nobody
 asks: the model may run, overwrite and delete whatever you may, as often as it
 likes. What leads file tools outside of this folder, and what your
 configuration asks about, is asked even then. A shell's command may go anywhere.
 
 Your configuration is in force as for `toolbus wiring`, whatever the options
-say. Text goes to standard output as the model says it, or as soon as no handler
-may still change or refuse it; calls, questions and counts to standard error.
---json writes an object a line, its "kind" start, text, call, question, result
-or end: a text is a piece, those of one "turn" put together are an answer. It
-ends with 0 if the model came to its end, with 1 if the run was denied, failed
-or had too many turns."""
+say; a [[server]] of it is opened as --mcp is, its tools called NAME_TOOL.
+What a run costs is told if a [[price]] of it names the model, or with --price:
+both are for a million tokens, as your provider has them.
+
+Text goes to standard output as the model says it, or as soon as no handler may
+still change or refuse it; calls, questions and counts to standard error. --json
+writes an object a line, its "kind" start, text, call, question, result or end:
+a text is a piece, those of one "turn" put together are an answer. It ends with
+0 if the model came to its end, with 1 if the run was denied, failed or had too
+many turns."""
 
 
 def command() -> Command:
@@ -71,6 +78,7 @@ def command() -> Command:
             system=parsed.system,
             max_turns=parsed.max_turns,
             as_json=parsed.json,
+            price=parsed.price,
             yes=parsed.yes,
             trust_hints=parsed.trust_hints,
         )
@@ -113,6 +121,11 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="the system message of a new session")
     parser.add_argument(
         "--max-turns", type=positive, default=50, metavar="N", help="model calls at most (50)"
+    )
+    parser.add_argument(
+        "--price",
+        metavar="PRICES",
+        help="of the model, such as input=3,output=15,cache_read=0.3,currency=EUR",
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument(

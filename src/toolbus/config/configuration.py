@@ -10,6 +10,8 @@ tools = ["git_*"]               # glob patterns; else all tools
 priority = 300                  # higher comes first; 100 if not given
 name = "policy"                 # if one thing is used twice
 enabled = false                 # then it is not even imported
+
+What it says of MCP servers and of prices is in `toolbus.config.servers` and `.prices`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
 from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
+from toolbus.config.prices import read_prices
+from toolbus.config.servers import read_servers
 from toolbus.config.trust import PERSONAL_SETTINGS, in_force, judge, own_folder
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
 from toolbus.settings.ownership import foreign_hand
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.components.components import AgentComponent
+    from toolbus.config.prices import Price
+    from toolbus.config.servers import ServerEntry
     from toolbus.settings.judged_modules import JudgedModules
 
 __all__ = ["Configuration", "Configured", "Entry", "find", "load", "read", "read_nearest"]
@@ -51,14 +57,17 @@ class Configured(NamedTuple):
 class Configuration(NamedTuple):
     """What *file* names, in the order in which it is to be installed, and what is *disabled*.
 
-    If it was looked for, the user's own comes first, and stands alone where the project's is not
-    trusted: *refusal* says why.
+    *servers* are those MCP servers that are enabled, *prices* those of models. If it was looked
+    for, the user's own comes first, and stands alone where the project's is not trusted: *refusal*
+    says why.
     """
 
     file: Path
     configured: tuple[Configured, ...]
     disabled: tuple[Entry, ...]
     refusal: str = ""
+    servers: tuple[ServerEntry, ...] = ()
+    prices: tuple[Price, ...] = ()
 
     @property
     def components(self) -> tuple[AgentComponent, ...]:
@@ -142,14 +151,25 @@ def _read_in_force(*, is_needed: bool) -> Configuration | None:
 def _configuration(layers: Sequence[_Layer]) -> Configuration:
     configured: list[Configured] = []
     disabled: list[Entry] = []
+    servers: list[ServerEntry] = []
+    prices: list[Price] = []
     for layer in layers:
+        servers += read_servers(layer.document, servers)
+        prices += read_prices(layer.document)
         entries = read_entries(layer.document)
         importing = layer.judged.importing() if layer.judged else nullcontext()
         with redirect_stdout(sys.stderr), importing:
             made = [Configured(entry, _made(layer, entry)) for entry in entries if entry.enabled]
         configured += _in_order(layer.document, made, configured)
         disabled += [entry for entry in entries if not entry.enabled]
-    return Configuration(layers[-1].document.file, tuple(configured), tuple(disabled))
+    file = layers[-1].document.file
+    return Configuration(
+        file,
+        tuple(configured),
+        tuple(disabled),
+        servers=tuple(servers),
+        prices=tuple(prices),
+    )
 
 
 def _made(layer: _Layer, entry: Entry) -> AgentComponent:

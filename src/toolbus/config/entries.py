@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from toolbus.config.prices import PRICES
 from toolbus.config.servers import SERVERS
 from toolbus.settings.hints import hint, nearest
 from toolbus.settings.values import MisfitError, fit
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from toolbus.config.documents import Document
 
 TABLES = "component"
+_TABLES = (TABLES, SERVERS, PRICES)
 _KINDS: dict[str, Any] = {
     "use": str,
     "name": str,
@@ -45,8 +47,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 def read_entries(document: Document) -> tuple[Entry, ...]:
     """Return what *document* says of components, in its order; raises `ConfigurationError`."""
     for key in document.table:
-        if key not in {TABLES, SERVERS}:
-            raise document.error(f"unknown key {key!r}{hint(key, [TABLES, SERVERS])}", key)
+        if key not in _TABLES:
+            raise document.error(f"unknown key {key!r}{hint(key, _TABLES)}", key)
     tables = document.table.get(TABLES, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise document.error(f"{TABLES!r} is no array of tables; write [[{TABLES}]]", TABLES)

@@ -1,10 +1,10 @@
-"""What a configuration says of MCP servers that stand together behind one proxy.
+"""What a configuration says of MCP servers: behind one proxy, or for an agent.
 
 [[server]]
 name = "files"                  # its tools are called files_read, files_write, …
 command = "npx"
 args = ["-y", "@scope/server", "."]
-env = { LEVEL = "3" }           # besides the environment of the proxy
+env = { LEVEL = "3" }           # besides that of the proxy; an agent's has no keys in it
 
 [[server]]
 name = "wiki"
@@ -24,6 +24,8 @@ from toolbus.settings.hints import hint
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolbus.config.documents import Document
 
 SERVERS = "server"
@@ -53,17 +55,21 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
 
 
-def read_servers(document: Document) -> tuple[ServerEntry, ...]:
-    """Return the servers of *document* that are enabled; raises `ConfigurationError`."""
+def read_servers(document: Document, before: Sequence[ServerEntry] = ()) -> tuple[ServerEntry, ...]:
+    """Return the servers of *document* that are enabled; *before* has those of other files.
+
+    Raises `ConfigurationError`.
+    """
     tables = document.table.get(SERVERS, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise document.error(f"{SERVERS!r} is no array of tables; write [[{SERVERS}]]", SERVERS)
     entries: dict[str, ServerEntry] = {}
+    others = {entry.name.lower(): entry for entry in before}
     for index, table in enumerate(tables):
         entry = _entry(document, index, table)
         key = entry.name.lower()
-        if key in entries:
-            reason = f"two servers are called {entry.name!r}, the other at {entries[key].where}"
+        if (other := entries.get(key) or others.get(key)) is not None:
+            reason = f"two servers are called {entry.name!r}, the other at {other.where}"
             raise document.error(f"{reason}; rename one", SERVERS, index, "name")
         entries[key] = entry
     disabled = {str(table["name"]).lower() for table in tables if table.get("enabled") is False}

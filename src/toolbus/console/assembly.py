@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolbus.config import configuration
 from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
+from toolbus.config.prices import find_price, make_price
 from toolbus.console.side_output import relay_lines
-from toolbus.errors import DecodeError, RegistrationError
+from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
 from toolbus.inspect.lookup import find_session
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from toolbus.components.components import AgentComponent
+    from toolbus.config.configuration import Configuration
+    from toolbus.config.prices import Price
+    from toolbus.config.servers import ServerEntry
     from toolbus.mcp.client import McpOptions
     from toolbus.models.protocol import Model
     from toolbus.terminal.output import Output
@@ -41,22 +45,37 @@ def find_model(name: str) -> Model:
     """Return the model *name*, or one that plays a file; raises `UsageError`."""
     try:
         if name.startswith(_RECORDED):
-            return ReplayModel.from_file(name.removeprefix(_RECORDED))
+            return _recorded(name.removeprefix(_RECORDED))
         return model_named(name)
     except OSError as error:
         raise UsageError(f"--model {name!r}: {worded(error)}") from error
-    except (RegistrationError, DecodeError, ImportError) as error:
+    except (RegistrationError, DecodeError, StoreError, ImportError) as error:
         raise UsageError(str(error)) from error
 
 
-def find_components(tools: Iterable[str], config: str | None) -> list[AgentComponent]:
-    """Return those of the configuration, and behind them those that *tools* names.
+def _recorded(place: str) -> ReplayModel:
+    """Return what plays the file *place*, or one session of it that stands behind a `#`."""
+    file, mark, session = place.rpartition("#")
+    if mark and not Path(place).exists():
+        return ReplayModel.from_file(file, session=session)
+    return ReplayModel.from_file(place)
+
+
+def find_configuration(config: str | None) -> Configuration | None:
+    """Return the one in the file *config*, else what is in force here, None if nothing is.
+
+    Raises what `toolbus.config` raises.
+    """
+    return configuration.read_nearest() if config is None else configuration.read(config)
+
+
+def find_components(tools: Iterable[str], config: Configuration | None) -> list[AgentComponent]:
+    """Return those of *config*, and behind them those that *tools* names.
 
     What the configuration has already, with its settings, is not made again. Raises `UsageError`
-    and what `toolbus.config` raises.
+    and `LoadError`.
     """
-    read = configuration.read_nearest() if config is None else configuration.read(config)
-    components = [] if read is None else list(read.components)
+    components = [] if config is None else list(config.components)
     folder = Path.cwd()
     for name in dict.fromkeys(tools):
         maker = find_maker(_WORKSPACE.get(name, name), folder)
@@ -70,26 +89,54 @@ def find_components(tools: Iterable[str], config: str | None) -> list[AgentCompo
 
 
 async def open_servers(
-    opened: AsyncExitStack, servers: Iterable[str], side: Output
+    opened: AsyncExitStack,
+    servers: Iterable[str],
+    entries: Iterable[ServerEntry],
+    side: Output,
 ) -> list[Toolset]:
-    """Connect to MCP *servers*, commands or addresses; what commands complain of goes to *side*.
+    """Connect to MCP *servers*, commands or addresses, and to those of *entries*.
 
-    Raises `UsageError` and `ToolServerError`.
+    What commands complain of goes to *side*. Raises `UsageError` and `ToolServerError`; what is
+    wrong with an entry says where that is.
     """
-    toolsets: list[Toolset] = []
+    toolsets = []
     for server in servers:
+        name, *words = _words(server)
+        toolsets.append(await _open(opened, side, name, words, {}))
+    for entry in entries:
         try:
-            from toolbus.mcp.client import tools  # noqa: PLC0415 - it needs an extra
-
-            name, *words = _words(server)
-            options: McpOptions = {}
-            if not name.lower().startswith(("http://", "https://")):
-                options["stderr"] = opened.enter_context(relay_lines(side))
-            made = tools(name, words, **options)
-            toolsets.append(await opened.enter_async_context(made))
-        except (ImportError, RegistrationError) as error:
-            raise UsageError(str(error)) from error
+            toolsets.append(await _open_entry(opened, side, entry))
+        except ToolServerError as error:
+            where = f"{entry.where}: server {entry.name!r}"
+            raise ToolServerError(where, error.reason, error.kind) from error
     return toolsets
+
+
+async def _open_entry(opened: AsyncExitStack, side: Output, entry: ServerEntry) -> Toolset:
+    """Connect to the server of *entry*, whose tools have its name in front."""
+    from toolbus.mcp.proxy.group.configured import settings_of  # noqa: PLC0415 - loads the proxy
+
+    settings = settings_of(entry)
+    options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}
+    if entry.url is not None:
+        headers = dict(settings.headers)
+        return await _open(opened, side, entry.url, [], {**options, "headers": headers})
+    name, *words = settings.command
+    return await _open(opened, side, name, words, {**options, "env": settings.env})
+
+
+async def _open(
+    opened: AsyncExitStack, side: Output, name: str, words: Sequence[str], options: McpOptions
+) -> Toolset:
+    try:
+        from toolbus.mcp.client import tools  # noqa: PLC0415 - it needs an extra
+
+        if not name.lower().startswith(("http://", "https://")):
+            options["stderr"] = opened.enter_context(relay_lines(side))
+        made = tools(name, words, **options)
+        return await opened.enter_async_context(made)
+    except (ImportError, RegistrationError) as error:
+        raise UsageError(str(error)) from error
 
 
 def _words(server: str) -> Sequence[str]:
@@ -100,6 +147,28 @@ def _words(server: str) -> Sequence[str]:
     if not words:
         raise UsageError("--mcp is empty; give a command or an address")
     return words
+
+
+def find_model_price(words: str | None, config: Configuration | None, model: str) -> Price | None:
+    """Return what *model* costs by *words*, `input=3,output=15`, else by *config*; or None.
+
+    Raises `UsageError`.
+    """
+    if words is None:
+        return None if config is None else find_price(config.prices, model)
+    values: dict[str, Any] = {}
+    for word in words.split(","):
+        key, equals, value = word.strip().partition("=")
+        if not equals or key == "model":
+            raise UsageError(f"--price expects input=NUMBER,output=NUMBER, not {word!r}")
+        try:
+            values[key] = value if key == "currency" else float(value)
+        except ValueError:
+            raise UsageError(f"--price {key!r}: expected a number, not {value!r}") from None
+    try:
+        return make_price(values)
+    except MisfitError as error:
+        raise UsageError(f"--price: {error.reason}") from None
 
 
 def find_session_id(store: str | None, resume: str | None) -> str | None:

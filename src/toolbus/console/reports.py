@@ -14,7 +14,10 @@ from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, sanitize
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.config.prices import Price
     from toolbus.console.side_output import SideOutput
     from toolbus.events.catalogue import Ask, Deny, ModelDelta, RunResult
     from toolbus.messages.records import Message, ToolCall
@@ -29,6 +32,9 @@ _COUNTS = (
     ("output_tokens", "out"),
 )
 
+_DECIMALS = 6
+"""Of a cost that is less than 1: a run may well cost a hundredth of a cent."""
+
 
 class RunReport(AgentComponent):
     """Tells of text as it is released, and of each message once it is in the transcript.
@@ -40,6 +46,7 @@ class RunReport(AgentComponent):
         super().__init__()
         self._output, self._side, self._screen = output, side, open_screen(side)
         self._is_alone = self._is_open = False
+        self.price: Price | None = None
         # The text of an answer that is not in the transcript yet, and which one was the last.
         self._released: list[str] = []
         self._appended: tuple[str, int] | None = None
@@ -137,9 +144,16 @@ class RunReport(AgentComponent):
             f"{result.usage[key]:,} {words}" for key, words in _COUNTS if result.usage.get(key)
         ]
         parts = [f"tokens: {', '.join(counts)}"] if counts else []
+        parts += [self._cost(self.price, result.usage)] if counts and self.price else []
         parts += [f"session {session}"] if session else []
         if parts:
             self._screen.whole("; ".join(parts), style="dim")
+
+    def _cost(self, price: Price, usage: Mapping[str, int]) -> str:
+        amount, unknown = price.cost(usage)
+        if unknown:
+            return f"cost unknown, for there is no price of {', '.join(unknown)}"
+        return f"cost: {amount:,.{_DECIMALS if amount < 1 else 2}f} {price.currency}"
 
     def failed(self, reason: str) -> None:
         """Write why a run ended with an error."""
@@ -190,8 +204,16 @@ class JsonRunReport(RunReport):
             text=result.text,
             turns=result.turns,
             usage=result.usage,
+            cost=self._cost_facts(result.usage),
             session=session,
         )
+
+    def _cost_facts(self, usage: Mapping[str, int]) -> dict[str, object] | None:
+        """Return what *usage* costs; None without a price, and if one of its kinds has none."""
+        if self.price is None or not usage:
+            return None
+        amount, unknown = self.price.cost(usage)
+        return None if unknown else {"amount": amount, "currency": self.price.currency}
 
     def failed(self, reason: str) -> None:
         """Write that the run ended with an error, which people read on standard error."""

@@ -16,7 +16,14 @@ from contextlib import (
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
-from toolbus.console.assembly import find_components, find_model, find_session_id, open_servers
+from toolbus.console.assembly import (
+    find_components,
+    find_configuration,
+    find_model,
+    find_model_price,
+    find_session_id,
+    open_servers,
+)
 from toolbus.console.keyboard import Keyboard
 from toolbus.console.questions import ApprovalPrompt, AskFirst
 from toolbus.console.reports import JsonRunReport, RunReport
@@ -50,6 +57,7 @@ class RunOptions(NamedTuple):
     resume: str | None = None
     system: str | None = None
     max_turns: int = 50
+    price: str | None = None
     as_json: bool = False
     yes: bool = False
     trust_hints: bool = False
@@ -146,7 +154,7 @@ def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> 
 async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversation]:
     """Open all that *options* name, in an order in which nothing runs if something is missing."""
     direct, side = Output(sys.stderr), SideOutput(sys.stderr)
-    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING)
+    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING, format="%(message)s")
     is_interactive = sys.stdin.isatty() and direct.is_terminal
     keyboard = Keyboard(sys.stdin.fileno(), direct) if is_interactive else None
     report = (JsonRunReport if options.as_json else RunReport)(output, side)
@@ -154,14 +162,17 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
     async with AsyncExitStack() as opened:
         model = find_model(options.model)
         opened.push_async_callback(close_model, model)
-        components = find_components(options.tools, options.config)
+        config = find_configuration(options.config)
+        components = find_components(options.tools, config)
+        report.price = find_model_price(options.price, config, options.model)
         session_id = find_session_id(options.store, options.resume)
         store = None
         if options.store is not None:
             from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
 
             store = await opened.enter_async_context(SqliteStore(options.store))
-        servers = await open_servers(opened, options.servers, side)
+        entries = () if config is None else config.servers
+        servers = await open_servers(opened, options.servers, entries, side)
         asking = [] if options.yes else [AskFirst(() if options.trust_hints else servers)]
         try:
             agent = Agent(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from toolbus.errors import RegistrationError
 from toolbus.events.kinds import Event, ObserveEvent, Scope, TransformEvent
 from toolbus.events.values import (
@@ -76,11 +78,11 @@ RUN_BEFORE: TransformEvent[RunStart, RunStart | Deny] = TransformEvent(
     "run:before", RunStart, asks=True
 )
 """`agent.run` was called. Denied: the model sees nothing. A transformer's failure lets it run."""
-RUN_ERROR: TransformEvent[RunFailure, RunFailure | RunResult | Deny] = TransformEvent(
+RUN_ERROR: TransformEvent[RunFailure, RunFailure | RunResult[Any] | Deny] = TransformEvent(
     "run:error", RunFailure, answer=RunResult
 )
 """An exception is about to leave the run. Denied, or a handler fails: it leaves."""
-RUN_AFTER: ObserveEvent[RunResult] = ObserveEvent("run:after", RunResult)
+RUN_AFTER: ObserveEvent[RunResult[Any]] = ObserveEvent("run:after", RunResult)
 """A run has ended; always, once per run."""
 TOOLS_PROVIDE: TransformEvent[tuple[ToolSpec, ...], tuple[ToolSpec, ...] | Deny] = TransformEvent(
     "tools:provide", tuple[ToolSpec, ...]

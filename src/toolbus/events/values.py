@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from toolbus.errors import RunStatusError
-from toolbus.messages.fields import Record, check_texts, freeze_items, freeze_objects
+from toolbus.messages.codec import decoder
+from toolbus.messages.fields import Record, check_texts, copied, freeze_items, freeze_objects
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
 from toolbus.messages.parts import freeze_parts, join_text
 from toolbus.messages.records import (
@@ -20,7 +21,20 @@ from toolbus.messages.records import (
     ToolResponse,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    # The library of that name is not needed: type checkers know it, and nothing else does.
+    from typing_extensions import TypeVar
+
+    OutputT_co = TypeVar("OutputT_co", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    OutputT_co = TypeVar("OutputT_co", covariant=True)
+
 _ROLES = get_args(Message)
+_read_json = decoder(object)
 
 RunStatus = Literal["ok", "denied", "error", "cancelled", "max_turns"]
 ToolStatus = Literal[
@@ -70,11 +84,12 @@ class RunStart(Record, frozen=True, kw_only=True):
         return self.prompt if isinstance(self.prompt, str) else join_text(self.prompt)
 
 
-class RunResult(Record, frozen=True, kw_only=True):
+class RunResult(Record, Generic[OutputT_co], frozen=True, kw_only=True, dict=True):
     """How a run ended: *message* is the model's last answer, *reason* says why if not "ok".
 
-    *usage* sums the counts of all answers, *messages* are those that the run appended. Printed, it
-    is its text, or how and why it ended otherwise; `raise_for_status` raises that.
+    *usage* sums the counts of all answers, *messages* are those that the run appended;
+    *output_json* is the JSON of `output`, None if that is the text. Printed, it is its text, or how
+    and why it ended otherwise; `raise_for_status` raises that.
     """
 
     status: RunStatus
@@ -83,10 +98,31 @@ class RunResult(Record, frozen=True, kw_only=True):
     usage: JsonObject = EMPTY
     messages: tuple[Message, ...] = ()
     reason: str | None = None
+    output_json: str | None = None
 
     def __post_init__(self) -> None:
         freeze_objects(self, "usage")
         freeze_items(self, "messages", _ROLES)
+        check_texts(self, "output_json", optional=True)
+
+    @property
+    def output(self) -> OutputT_co:
+        """The answer as a value of the run's `output_type`, made anew each time, or else its text.
+
+        Of a result that was decoded it is a plain JSON value: nobody tells there of which type.
+        Raises `RunStatusError` unless the run ended as "ok".
+        """
+        self.raise_for_status()
+        value: Any = self.text
+        if self.output_json is not None:
+            value = vars(self).get("_decode", _read_json)(self.output_json)
+        return value  # type: ignore[no-any-return]  # it is what the run's type decodes
+
+    def with_decoder(self, decode: Callable[[str], Any]) -> Self:
+        """Return this result, whose `output` is what *decode* makes of its JSON."""
+        typed: Self = copied(self)
+        vars(typed)["_decode"] = decode
+        return typed
 
     @property
     def text(self) -> str:
@@ -96,7 +132,7 @@ class RunResult(Record, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.text if self.status == "ok" else f"{self.status}: {self.reason}"
 
-    def raise_for_status(self) -> RunResult:
+    def raise_for_status(self) -> Self:
         """Return it itself if the run ended as "ok"; else raise `RunStatusError`."""
         if self.status != "ok":
             raise RunStatusError(self.status, self.reason)
@@ -104,17 +140,22 @@ class RunResult(Record, frozen=True, kw_only=True):
 
 
 class ModelRequest(Record, frozen=True, kw_only=True):
-    """What is sent to the model."""
+    """What is sent to the model.
+
+    *output_schema* is the JSON schema that its answer shall fit, one of an object; None: text.
+    """
 
     model: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     settings: JsonObject = EMPTY
+    output_schema: JsonObject | None = None
 
     def __post_init__(self) -> None:
         freeze_items(self, "messages", _ROLES)
         freeze_items(self, "tools", ToolSpec)
         freeze_objects(self, "settings")
+        freeze_objects(self, "output_schema", optional=True)
 
 
 class ModelReply(Record, frozen=True, kw_only=True):

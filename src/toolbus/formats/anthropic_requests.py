@@ -11,6 +11,7 @@ from toolbus.formats.answers import AnswerItem, items_of
 from toolbus.formats.blocks import WIRE
 from toolbus.formats.media import UNNAMED, as_words, foreign_block, is_on_the_web
 from toolbus.formats.names import wire_name
+from toolbus.formats.output_schemas import ANTHROPIC, enforceable, with_format, with_words
 from toolbus.formats.requests import arguments_of, schema_of, with_settings
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import (
@@ -44,6 +45,10 @@ _FIRST_TURN = {"role": "user", "content": [{"type": "text", "text": "(The conver
 
 def body_of(request: ModelRequest) -> dict[str, Any]:
     """Return the body of `POST /v1/messages` for *request*, not streamed."""
+    schema = request.output_schema
+    output = None if schema is None else enforceable(schema, ANTHROPIC)
+    if output is None:
+        request = with_words(request)
     first = next(
         (i for i, other in enumerate(request.messages) if not isinstance(other, SystemMessage)),
         len(request.messages),
@@ -67,7 +72,9 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
     sent = with_settings(body, request.settings, _RESERVED)
     if "thinking" in sent and _lacks_a_thought(request.messages):
         sent["thinking"] = {"type": "disabled"}
-    return sent
+    if output is None:
+        return sent
+    return with_format(sent, "output_config", {"type": "json_schema", "schema": output})
 
 
 def _lacks_a_thought(messages: Sequence[Message]) -> bool:

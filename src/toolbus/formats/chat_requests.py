@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from toolbus.errors import RegistrationError
 from toolbus.formats.media import (
     as_words,
     data_uri,
@@ -17,6 +18,7 @@ from toolbus.formats.media import (
 )
 from toolbus.formats.names import wire_name
 from toolbus.formats.openai import REASONING_FIELDS
+from toolbus.formats.output_schemas import TAKEN, openai_format
 from toolbus.formats.requests import arguments_text, schema_of, with_settings
 from toolbus.messages.records import (
     AssistantMessage,
@@ -59,7 +61,13 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
         ]
         or None,
     }
-    return with_settings(body, request.settings, _RESERVED)
+    sent = with_settings(body, request.settings, _RESERVED)
+    if request.output_schema is not None:
+        if "response_format" in sent:
+            raise RegistrationError("model setting 'response_format'", TAKEN)
+        output = openai_format(request.output_schema)
+        sent["response_format"] = {"type": "json_schema", "json_schema": output}
+    return sent
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:

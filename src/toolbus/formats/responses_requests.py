@@ -19,6 +19,7 @@ from toolbus.formats.media import (
     is_on_the_web,
 )
 from toolbus.formats.names import wire_name
+from toolbus.formats.output_schemas import openai_format, with_format
 from toolbus.formats.requests import arguments_text, schema_of, with_settings
 from toolbus.formats.responses import WIRE
 from toolbus.messages.immutable import thaw
@@ -67,7 +68,12 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
         ]
         or None,
     }
-    return with_settings(body, request.settings, _RESERVED)
+    sent = with_settings(body, request.settings, _RESERVED)
+    if request.output_schema is None:
+        return sent
+    return with_format(
+        sent, "text", {"type": "json_schema", **openai_format(request.output_schema)}
+    )
 
 
 def _items(message: Message) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from toolbus.config.documents import find
 from toolbus.config.entries import read_entries
+from toolbus.config.servers import read_servers
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import judge, read_trusted, revoke, trust
 from toolbus.errors import ConfigurationError, LoadError
@@ -31,11 +33,15 @@ _DIGITS = 16
 
 
 class TrustReport(Struct, frozen=True, kw_only=True):
-    """What the configuration *file* names; *digests* are SHA-256 in hex, by real paths."""
+    """What the configuration *file* names; *digests* are SHA-256 in hex, by real paths.
+
+    *servers* are the commands and addresses of MCP servers that `toolbus run` opens, by name.
+    """
 
     file: str
     trusted: bool
     components: tuple[ComponentWiring, ...]
+    servers: dict[str, str]
     digests: dict[str, str]
 
 
@@ -56,13 +62,21 @@ def run_trust(
     """
     snapshot = take_snapshot(_chosen(file))
     components = components_of(read_entries(snapshot.document))
+    servers = {
+        entry.name: entry.url or shlex.join(entry.command)
+        for entry in read_servers(snapshot.document)
+    }
     if not dry_run:
         trust(snapshot)
     path = snapshot.document.file
     is_trusted = not dry_run or read_trusted().get(str(path)) == snapshot.digests
     if as_json:
         report = TrustReport(
-            file=str(path), trusted=is_trusted, components=components, digests=snapshot.digests
+            file=str(path),
+            trusted=is_trusted,
+            components=components,
+            servers=servers,
+            digests=snapshot.digests,
         )
         output.write(f"{encode(report).decode()}\n")
         return 0
@@ -70,6 +84,11 @@ def run_trust(
     screen.whole(str(path), style="strong")
     if components:
         show_components(components, screen)
+    if servers:
+        screen.line()
+        screen.line(Span("MCP servers that `toolbus run` opens", "strong"))
+        for name, address in servers.items():
+            screen.whole(f"{name}: {address}", indent=2)
     screen.line()
     screen.line(Span("files", "strong"), right=[Span("SHA-256", "dim")])
     for name, digest in snapshot.digests.items():

@@ -6,7 +6,7 @@ class; so every record checks here what it needs, and `FreezeError` names the fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -31,8 +31,9 @@ class Record(Struct, frozen=True, kw_only=True):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if len(cls.__bases__) > 1 or not vars(cls.__bases__[0]).get("is_open"):
-            kind = cls.__bases__[0].__name__
+        kinds = [kind for kind in cls.__bases__ if kind is not Generic]
+        if len(kinds) > 1 or not vars(kinds[0]).get("is_open"):
+            kind = kinds[0].__name__
             reason = f"no codec knows the fields of a subclass of {kind}; wrap the record instead"
             raise RegistrationError(f"class {cls.__name__!r}", reason)
 

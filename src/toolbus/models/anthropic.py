@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolbus.messages.immutable import EMPTY
 from toolbus.models import servers
@@ -36,6 +36,8 @@ class AnthropicModel(RemoteModel):
         timeout: seconds without a byte from the server.
         max_retries: how often a lost connection, a timeout, 429 and 5xx are tried again, by the
             SDK, with the pause that the server asks for.
+        structured_output: how the server is told what an `output_type` is: `native`, by the API's
+            own parameter, or `text`, in words, for servers that refuse that parameter.
     """
 
     def __init__(
@@ -48,10 +50,18 @@ class AnthropicModel(RemoteModel):
         headers: Mapping[str, str] = EMPTY,
         timeout: float = 600.0,
         max_retries: int = 2,
+        structured_output: Literal["native", "text"] = "native",
     ) -> None:
         self._server = servers.find_server(servers.ANTHROPIC, base_url, key_env, key_file)
         self._timeout, self._max_retries = timeout, max_retries
-        super().__init__(model, ANTHROPIC, self._server.key, headers, max_retries)
+        super().__init__(
+            model,
+            ANTHROPIC,
+            self._server.key,
+            headers,
+            max_retries=max_retries,
+            structured_output=structured_output,
+        )
 
     def _connect(self) -> anthropic.AsyncAnthropic:
         key = self._server.key

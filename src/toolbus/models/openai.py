@@ -40,6 +40,8 @@ class OpenAIModel(RemoteModel):
         timeout: seconds without a byte from the server.
         max_retries: how often a lost connection, a timeout, 429 and 5xx are tried again, by the
             SDK, with the pause that the server asks for.
+        structured_output: how the server is told what an `output_type` is: `native`, by the API's
+            own parameter, or `text`, in words, for servers that refuse that parameter.
     """
 
     def __init__(
@@ -53,12 +55,20 @@ class OpenAIModel(RemoteModel):
         headers: Mapping[str, str] = EMPTY,
         timeout: float = 600.0,
         max_retries: int = 2,
+        structured_output: Literal["native", "text"] = "native",
     ) -> None:
         if api not in _WIRES:
             raise RegistrationError(f"api {api!r}", "there are 'chat' and 'responses'")
         self._server = find_server(OPENAI, base_url, key_env, key_file)
         self._timeout, self._max_retries = timeout, max_retries
-        super().__init__(model, _WIRES[api], self._server.key, headers, max_retries)
+        super().__init__(
+            model,
+            _WIRES[api],
+            self._server.key,
+            headers,
+            max_retries=max_retries,
+            structured_output=structured_output,
+        )
 
     def _connect(self) -> openai.AsyncOpenAI:
         key = self._server.key

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from toolbus.errors import ModelError, RegistrationError
 from toolbus.formats.names import names_on_the_wire
+from toolbus.formats.output_schemas import with_words
 from toolbus.formats.parsing import parse
 from toolbus.messages.immutable import mend
 from toolbus.models.failures import RefusedAnswerError, failure_of, retries_of
@@ -37,9 +38,12 @@ class RemoteModel:
         wire: ModelWire,
         key: ApiKey | None,
         headers: Mapping[str, str],
+        *,
         max_retries: int,
+        structured_output: str,
     ) -> None:
-        _check(name, max_retries)
+        _check(name, max_retries, structured_output)
+        self._says_schema_in_words = structured_output == "text"
         self.name, self._wire, self._key = name, wire, key
         self._headers = dict(headers)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
@@ -61,7 +65,7 @@ class RemoteModel:
 
     async def complete(self, request: ModelRequest) -> AssistantMessage:
         """Return the whole answer; raises `ModelError`, and `ContextOverflowError` among those."""
-        body = self._wire.body_of(request)
+        body = self._body_of(request)
         try:
             raw = await self._create(self._client(), body, streamed=False)
             return self._message(parse(await self._read(raw), mend), request, raw)
@@ -80,7 +84,7 @@ class RemoteModel:
             for name, value in self._wire.streaming.items()
             if name not in request.settings
         }
-        body = {**asking, **self._wire.body_of(request), "stream": True}
+        body = {**asking, **self._body_of(request), "stream": True}
         assembler, names = self._wire.assembler(), names_on_the_wire(request.tools)
         try:
             raw = await self._create(self._client(), body, streamed=True)
@@ -98,6 +102,9 @@ class RemoteModel:
             yield whole
             return
         raise failure
+
+    def _body_of(self, request: ModelRequest) -> dict[str, Any]:
+        return self._wire.body_of(with_words(request) if self._says_schema_in_words else request)
 
     def _message(self, answer: Any, request: ModelRequest, raw: Any) -> AssistantMessage:
         match answer:
@@ -149,8 +156,12 @@ def tls_for(base_url: str) -> ssl.SSLContext | bool:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if base_url.startswith("http:") else True
 
 
-def _check(name: Any, max_retries: Any) -> None:
+def _check(name: Any, max_retries: Any, structured_output: Any) -> None:
     if not (isinstance(name, str) and name):
         raise RegistrationError(f"model {name!r}", "expected the provider's name of a model")
     if type(max_retries) is not int or max_retries < 0:
         raise RegistrationError(f"max_retries {max_retries!r}", "expected a number, 0 or more")
+    if structured_output not in {"native", "text"}:
+        raise RegistrationError(
+            f"structured_output {structured_output!r}", "there are 'native' and 'text'"
+        )

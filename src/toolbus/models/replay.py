@@ -2,42 +2,103 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeAlias
 
-from toolbus.errors import DecodeError
-from toolbus.messages.records import AssistantMessage, decode
+from toolbus.errors import ModelError
+from toolbus.messages.parts import join_text
+from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
+from toolbus.models.recordings import read_session
 from toolbus.models.scripted import ScriptedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
 
-    from toolbus.messages.records import Message
+    from toolbus.events.catalogue import ModelRequest
+    from toolbus.messages.records import Message, Part
+
+    Content: TypeAlias = str | tuple[Part, ...]
+
+_QUOTED = 60
+logger = logging.getLogger("toolbus")
 
 
 class ReplayModel(ScriptedModel):
-    """Gives the assistant messages of *messages*, in order; the other roles are passed over."""
+    """Gives the assistant messages of *messages*, in order; the other roles are passed over.
+
+    Those are what each answer was given to: where a request has other prompts, or other results
+    of tools, the answer is given all the same, and `deviations` and the log say what is other. A
+    recording that has neither, answers alone, deviates from nothing.
+    """
 
     def __init__(self, messages: Iterable[Message], *, name: str = "replay") -> None:
-        answers = (message for message in messages if isinstance(message, AssistantMessage))
+        recorded = tuple(messages)
+        answers = [message for message in recorded if isinstance(message, AssistantMessage)]
         super().__init__(answers, name=name)
+        self._count = len(answers)
+        self._questions = _split(recorded)
+        self._has_prompts = any(isinstance(message, UserMessage) for message in recorded)
+        self.deviations: list[str] = []
 
     @classmethod
-    def from_file(cls, path: str | Path, *, name: str = "replay") -> ReplayModel:
-        """Read a session from a file of JSON lines, a message a line.
+    def from_file(
+        cls, path: str | Path, *, session: str | None = None, name: str = "replay"
+    ) -> Self:
+        """Read a session from a file: messages, a line each, an export, or a store.
 
-        Raises `DecodeError`, with the number of the line, before anything is played.
+        *session* is the id of one of several, or its beginning. Raises `DecodeError`, with the
+        number of the line, before anything is played, and `StoreError`.
         """
-        return cls(tuple(read_lines(Path(path))), name=name)
+        return cls(read_session(Path(path), session), name=name)
+
+    async def complete(self, request: ModelRequest) -> AssistantMessage:
+        """Return the next answer; raises `ModelError` behind the last."""
+        number = len(self.requests) + 1
+        if number > self._count:
+            self.requests.append(request)
+            asked = _quoted(_prompts(_latest(request.messages)))
+            reason = f"the recording has {self._count} answers, none of them to {asked}"
+            raise ModelError(self.name, f"{reason}, which is request {number}")
+        for deviation in self._compare(number, _latest(request.messages)):
+            self.deviations.append(deviation)
+            logger.warning("model %r: answer %d was recorded %s", self.name, number, deviation)
+        return await super().complete(request)
+
+    def _compare(self, number: int, asked: Sequence[Message]) -> Iterable[str]:
+        """Give how *asked* is other than what the answer *number* was given to."""
+        recorded = self._questions[number - 1]
+        before, now = _prompts(recorded), _prompts(asked)
+        if self._has_prompts and before != now:
+            yield f"for {_quoted(before)}, and is given to {_quoted(now)}"
+        results = {each.tool_call_id: each for each in asked if isinstance(each, ToolMessage)}
+        for message in [each for each in recorded if isinstance(each, ToolMessage)]:
+            other = results.get(message.tool_call_id)
+            if other is not None and other.text != message.text:
+                yield f"behind another result of {message.tool_name} ({message.tool_call_id!r})"
 
 
-def read_lines(path: Path) -> Iterator[Message]:
-    """Give the messages of a file of JSON lines; empty lines are passed over."""
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    yield decode(line)
-                except DecodeError as error:
-                    reason = f"{path.name}, line {number}: {error.reason}"
-                    raise DecodeError(reason, error.path, error.offset) from None
+def _split(messages: Iterable[Message]) -> list[list[Message]]:
+    """Return what stands before each answer, and behind the last."""
+    parts: list[list[Message]] = [[]]
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            parts.append([])
+        else:
+            parts[-1].append(message)
+    return parts
+
+
+def _latest(messages: Sequence[Message]) -> Sequence[Message]:
+    return _split(messages)[-1]
+
+
+def _prompts(messages: Iterable[Message]) -> list[Content]:
+    return [message.content for message in messages if isinstance(message, UserMessage)]
+
+
+def _quoted(prompts: Iterable[Content]) -> str:
+    """Return the beginning of *prompts*, in quotes, for a line of a log."""
+    texts = [each if isinstance(each, str) else join_text(each) for each in prompts]
+    text = "\n".join(texts)
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…") if texts else "no prompt"

@@ -84,6 +84,10 @@ class TreeRules(Struct, frozen=True):
 
     hidden: bool = True
     """Also those that begin with a dot, and what is in such folders."""
+    ignored: bool = True
+    """Also those that `.gitignore` and the like leave out."""
+    links: bool = False
+    """Also what links lead to."""
     include: tuple[str, ...] = ()
     """Globs of names, of which a file must match one if there are any: ``grep --include``."""
     exclude: tuple[str, ...] = ()
@@ -113,6 +117,9 @@ class CommandEffects(Struct, frozen=True):
     unknown: tuple[Unreadable, ...] = ()
     """What is not known, and why: the program, a subcommand, an option, code that is run."""
     action: tuple[str, ...] = ()
-    """The program's plain name and its subcommands: ``("git", "push")``; empty if not known."""
+    """The program's plain name and its subcommands: ``("git", "push")``.
+
+    Of a program that is not known: its name and its operands; empty if it has no known name.
+    """
     options: frozenset[str] = frozenset()
     """Each option by all its names and as written: ``-r``, ``-f`` and ``--force`` of ``-rf``."""

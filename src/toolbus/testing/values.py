@@ -56,6 +56,7 @@ def run_results(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunR
         usage=usages(),
         messages=_several(messages(texts)),
         reason=st.none() | _texts_or_any(texts),
+        output_json=st.none() | st.sampled_from(("1", '{"a": ["b"]}')),
     )
 
 
@@ -72,6 +73,7 @@ def model_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[M
         messages=_several(messages(texts)),
         tools=_several(tool_specs()),
         settings=json_objects(max_size=2),
+        output_schema=st.none() | st.just({"type": "object", "properties": {}}),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from toolbus.demo.handlers import Redact
 from toolbus.demo.repository import make_repository, write_recording
 from toolbus.demo.world import draw_world
-from toolbus.models.replay import read_lines
+from toolbus.models.recordings import read_lines
 from toolbus.terminal.screen import UsageError
 
 

@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from itertools import takewhile
+from collections.abc import Callable
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.paths.name_globs import DOUBLE, NameGlob, fold, glob_quoted, name_glob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+Meet = Callable[[NameGlob, NameGlob], bool]
 
 MOST_ALTERNATIVES = 100
 """How many patterns one with braces may stand for."""
@@ -42,6 +45,9 @@ class PathPattern(NamedTuple):
     start: str
     components: tuple[NameGlob, ...]
     folded: tuple[NameGlob, ...]
+    needle: str
+    """What each path that the components match has in it; see `needle`."""
+    folded_needle: str
 
     @property
     def names_folder(self) -> bool:
@@ -59,10 +65,28 @@ def path_patterns(
     """
     patterns = []
     for text in texts:
-        for alternative in _alternatives(text, text):
+        for alternative in alternatives(text):
             start, rest = _placed(text, alternative, project, home)
-            patterns.append(PathPattern(text, start, _components(rest), _components(fold(rest))))
+            parts, folded = _components(rest), _components(fold(rest))
+            patterns.append(PathPattern(text, start, parts, folded, needle(parts), needle(folded)))
     return tuple(patterns)
+
+
+def alternatives(text: str) -> list[str]:
+    """Return *text* with each ``{a,b}`` written out; raises `ValueError` if that is too much."""
+    pending, done = [text], list[str]()
+    while pending:
+        if len(pending) + len(done) > MOST_ALTERNATIVES:
+            raise ValueError(f"more than {MOST_ALTERNATIVES} alternatives in {text!r}; split it")
+        each = pending.pop()
+        if match := _BRACES.search(each):
+            before, after = each[: match.start()], each[match.end() :]
+            choices = match[1].split(",")
+            pending.extend([f"{before}{choice}{after}" for choice in reversed(choices)])
+        else:
+            done.append(each)
+    # Those within others are written out first, so some come twice.
+    return list(dict.fromkeys(done))
 
 
 def components_of(parts: Iterable[str]) -> tuple[NameGlob, ...]:
@@ -71,47 +95,53 @@ def components_of(parts: Iterable[str]) -> tuple[NameGlob, ...]:
     return tuple([DOUBLE if name == "**" else name_glob(name) for name in names])
 
 
+def needle(components: Iterable[NameGlob]) -> str:
+    """Return the longest text that is in each path that *components* match, perhaps ""."""
+    runs = [
+        "".join([token for token in group if isinstance(token, str)])
+        for component in components
+        for is_plain, group in groupby(component.tokens, lambda token: isinstance(token, str))
+        if is_plain
+    ]
+    return max(runs, key=len, default="")
+
+
 def first_states(pattern: Sequence[NameGlob]) -> frozenset[int]:
     """Return the positions in *pattern* before anything was matched."""
     return _closed(pattern, {0})
 
 
 def next_states(
-    pattern: Sequence[NameGlob], states: Iterable[int], component: NameGlob, *, dot: bool = True
+    pattern: Sequence[NameGlob], states: Iterable[int], name: NameGlob, meet: Meet = NameGlob.meets
 ) -> frozenset[int]:
-    """Return the positions in *pattern* after *component*, a name or a glob of the shell.
+    """Return the positions in *pattern* after *name*, which may be a glob itself.
 
-    Without *dot* a wildcard at the start of *component* matches no dot.
+    *meet* tells of a component of the pattern and of it whether they meet.
     """
-    if component is DOUBLE:
-        return frozenset(range(min(states, default=len(pattern) + 1), len(pattern) + 1))
     after: set[int] = set()
     for state in states:
         if state == len(pattern):
             continue
         if pattern[state] is DOUBLE:
             after.add(state)
-        elif pattern[state].meets(component, dot=dot):
+        elif meet(pattern[state], name):
             after.add(state + 1)
     return _closed(pattern, after)
 
 
 def meets(
     pattern: Sequence[NameGlob],
-    components: Iterable[NameGlob],
+    names: Iterable[NameGlob],
     *,
     below: bool = True,
-    dot: bool = True,
+    meet: Meet = NameGlob.meets,
 ) -> bool:
-    """Tell whether *pattern* matches what *components* name, or may, if there are globs in it.
-
-    With *below* it is enough that it matches a folder above.
-    """
+    """Tell whether *pattern* meets the path of these *names*; with *below* also one above it."""
     states = first_states(pattern)
-    for component in components:
+    for name in names:
         if below and len(pattern) in states:
             return True
-        states = next_states(pattern, states, component, dot=dot)
+        states = next_states(pattern, states, name, meet)
         if not states:
             return False
     return len(pattern) in states
@@ -140,7 +170,7 @@ def _placed(written: str, text: str, project: str, home: str | None) -> tuple[st
     elif not text.startswith("/"):
         if "/" not in text.rstrip("/") and text.rstrip("/") not in {".", ".."}:
             return "", f"**/{text}"
-        if parts[:1] == ["**"]:
+        if text.startswith("**/"):
             return "", "/".join(parts)
         parts = [*glob_quoted(project).split("/"), *parts]
     fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
@@ -166,19 +196,3 @@ def _home(written: str, name: str, home: str | None) -> str:
     if not folder.startswith("/"):
         raise ValueError(f"no user has the home folder {name!r} of {written!r}; write its path")
     return glob_quoted(folder)
-
-
-def _alternatives(written: str, text: str) -> list[str]:
-    """Return what *text* stands for, its ``{a,b}`` written out, innermost first."""
-    pending, done = [text], list[str]()
-    while pending:
-        if len(pending) + len(done) > MOST_ALTERNATIVES:
-            raise ValueError(f"more than {MOST_ALTERNATIVES} alternatives in {written!r}; split it")
-        each = pending.pop()
-        if match := _BRACES.search(each):
-            inner = match[1].split(",")
-            before, after = each[: match.start()], each[match.end() :]
-            pending.extend([f"{before}{choice}{after}" for choice in reversed(inner)])
-        else:
-            done.append(each)
-    return done

@@ -19,6 +19,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.policy.commands import PathUse
+
 MOST_LINKS = 40
 """Links in one path, beyond which Linux refuses it (path_resolution(7))."""
 
@@ -44,6 +46,19 @@ class ResolvedPath(NamedTuple):
     path: str
     names: tuple[str, ...]
     doubt: str = ""
+    entry: str = ""
+    """Where the last component itself is: what is removed or replaced, if that is a link."""
+
+
+class Targets(NamedTuple):
+    """What one use of a path may mean; *doubt* says why it may mean something else, too.
+
+    *glob*, if there is one, is from the root on, with a real path before its first wildcard.
+    """
+
+    paths: tuple[ResolvedPath, ...]
+    doubt: str = ""
+    glob: str = ""
 
 
 class PathResolver:
@@ -54,7 +69,10 @@ class PathResolver:
 
     def __init__(self, place: CallPlace) -> None:
         self.place = place
+        self.targets: dict[PathUse, Targets] = {}
+        """What `find_targets` returned before."""
         self._links: dict[str, str | None] = {}
+        self._resolved: dict[tuple[str, str | None], ResolvedPath] = {}
         self._folders: dict[str | None, tuple[str | None, str]] = {}
         self._folding: dict[str, bool] = {}
 
@@ -64,16 +82,11 @@ class PathResolver:
             self._folders[folder] = self._folder(folder)
         return self._folders[folder]
 
-    def absolute(self, path: str, folder: str | None) -> tuple[str | None, str]:
-        """Return *path*, as a command in *folder* means it, from the root on, and a doubt."""
-        if path.startswith("/"):
-            return path, ""
-        start, doubt = self.folder(folder)
-        return (None, doubt) if start is None else (f"{start}/{path}", doubt)
-
     def resolve(self, path: str, folder: str | None = ".") -> ResolvedPath:
         """Return where the absolute *path* leads, for a command in *folder*."""
-        return _PathWalk(self, path, folder).run()
+        if (path, folder) not in self._resolved:
+            self._resolved[path, folder] = _PathWalk(self, path, folder).run()
+        return self._resolved[path, folder]
 
     def read_link(self, path: str) -> str | None:
         """Return what the link at *path* says, None if there is none; raises `OSError`."""
@@ -127,7 +140,7 @@ class _PathWalk:
         self._path = "/"
         self._names: list[str] = []
         self._links = 0
-        self._doubt = ""
+        self._doubt = self._entry = ""
 
     def run(self) -> ResolvedPath:
         while self._pending and not self._doubt:
@@ -146,7 +159,8 @@ class _PathWalk:
             return ResolvedPath("", ())  # Whoever opened it was judged for that.
         rest = _plain_rest(self._pending)
         path = posixpath.join(self._path, rest) if rest else self._path
-        return ResolvedPath(path, tuple(dict.fromkeys([path, *self._names])), self._doubt)
+        names = tuple(dict.fromkeys([path, *self._names]))
+        return ResolvedPath(path, names, self._doubt, self._entry or path)
 
     def _step(self, part: str) -> None:
         path = posixpath.join(self._path, part)
@@ -162,6 +176,8 @@ class _PathWalk:
         rest = _plain_rest(self._pending)
         if rest is not None:
             self._names.append(posixpath.join(path, rest) if rest else path)
+            if not rest:
+                self._entry = self._entry or path
         self._follow(path, link)
 
     def _follow(self, path: str, link: str) -> None:

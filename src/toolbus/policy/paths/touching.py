@@ -28,16 +28,17 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolbus.policy.paths.name_globs import fold, glob_quoted, name_glob, plain_name
-from toolbus.policy.paths.path_patterns import meets
-from toolbus.policy.paths.resolving import ResolvedPath
+from toolbus.policy.paths.expanding import ANY_NAME, is_aimed
+from toolbus.policy.paths.path_matching import matching, starts_of, within
+from toolbus.policy.paths.targets import find_targets
+from toolbus.policy.paths.tree_walks import ALL_BELOW, find_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from toolbus.policy.commands import PathUse
     from toolbus.policy.paths.path_patterns import PathPattern
-    from toolbus.policy.paths.resolving import PathResolver
+    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath, Targets
 
 Answer = Literal["no", "yes", "maybe"]
 
@@ -56,108 +57,109 @@ class Touch(NamedTuple):
 
 
 def touches(
-    use: PathUse, patterns: Sequence[PathPattern], resolver: PathResolver, *, settled: bool = True
+    use: PathUse,
+    patterns: Sequence[PathPattern],
+    resolver: PathResolver,
+    *,
+    settled: bool = True,
 ) -> Touch:
     """Tell whether *use* touches a file that one of *patterns* names; a certain one comes first."""
     if not patterns:
         return Touch("no")
-    doubts = []
-    for resolved in _resolved(use, resolver):
+    targets = find_targets(use, resolver)
+    for resolved in (*targets.paths, *_in_history(use, resolver)):
         for name in resolved.names:
             if (pattern := matching(name, patterns, resolver)) is not None:
                 return Touch("yes", name, pattern.text)
-        if resolved.doubt:
-            doubts.append(Touch("maybe", resolved.path, "", resolved.doubt))
-    if doubts:
-        return doubts[0]
-    if not settled:
-        return Touch("maybe", "", "", f"the command may change what {use.word.text!r} leads to")
-    return Touch("no")
+    doubt = targets.doubt
+    if use.kind in {"read-tree", "destroy"}:
+        rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
+        for resolved in targets.paths:
+            below = find_below(resolved.path, patterns, resolver, rules)
+            if below is not None and not below.doubt:
+                return Touch("yes", below.path, below.pattern)
+            doubt = doubt or (below.doubt if below else "")
+    if use.kind == "write" and (touch := _fills(targets, patterns, resolver)) is not None:
+        return touch
+    if (aimed := _aimed(targets, patterns, resolver)) is not None:
+        return Touch("maybe", targets.glob, aimed.text, f"{use.word.text!r} may match such a file")
+    return _unsettled(use, doubt, settled=settled) or Touch("no")
 
 
 def stays_within(
-    use: PathUse, patterns: Sequence[PathPattern], resolver: PathResolver, *, settled: bool = True
+    use: PathUse,
+    patterns: Sequence[PathPattern],
+    resolver: PathResolver,
+    *,
+    settled: bool = True,
 ) -> Touch:
     """Tell whether all that *use* touches is named by *patterns*; a "no" names what is not."""
+    targets = find_targets(use, resolver)
     pattern = None
-    for resolved in _resolved(use, resolver):
-        if resolved.doubt:
-            return Touch("maybe", resolved.path, "", resolved.doubt)
+    for path in _outermost(use, targets):
+        pattern = within(path, patterns, resolver)
+        if pattern is None:
+            return Touch("no", path.partition(f"/{ANY_NAME}")[0])
+    doubt = targets.doubt
+    if use.kind == "read-tree" and use.tree.links:
+        doubt = doubt or "links below it may lead elsewhere"
+    text = "" if pattern is None else pattern.text
+    return _unsettled(use, doubt, settled=settled) or Touch("yes", "", text)
+
+
+def _outermost(use: PathUse, targets: Targets) -> Iterator[str]:
+    """Yield names that are all within some patterns only if everything that is touched is."""
+    for resolved in targets.paths:
         if not resolved.path:
             continue
-        pattern = within(resolved.path, patterns, resolver)
-        if pattern is None:
-            return Touch("no", resolved.path)
-    if not settled:
-        return Touch("maybe", "", "", f"the command may change what {use.word.text!r} leads to")
-    return Touch("yes", "", "" if pattern is None else pattern.text)
+        yield resolved.path
+        if use.kind in {"write", "destroy"}:
+            yield resolved.entry
+        if use.kind != "read" and posixpath.isdir(resolved.path):
+            yield posixpath.join(resolved.path, ANY_NAME)
+            if use.kind != "write":
+                yield posixpath.join(resolved.path, ANY_NAME, ANY_NAME)
 
 
-def matching(
-    name: str, patterns: Iterable[PathPattern], resolver: PathResolver
-) -> PathPattern | None:
-    """Return the first of *patterns* that names the absolute *name*, or a folder above it."""
-    folds: bool | None = None
-    for pattern in patterns:
-        if any(_matches(name, start, pattern) for start in _starts(pattern, resolver)):
-            return pattern
-        if _matches(fold(name), fold(pattern.start), pattern, folded=True):
-            folds = resolver.folds_names(name) if folds is None else folds
-            if folds:
-                return pattern
+def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
+    """Return what ``REVISION:path`` of git may mean (gitrevisions(7)), whatever the program is."""
+    revision, _, text = use.word.text.partition(":")
+    if not (revision and text and use.word.known) or text.startswith("/"):
+        return []
+    folder, _ = resolver.folder(use.folder)
+    if folder is None:
+        return []
+    folders = [folder]
+    while folder != "/" and not text.startswith(("./", "../")):
+        folder = posixpath.dirname(folder)
+        if posixpath.lexists(posixpath.join(folder, ".git")):
+            folders.append(folder)
+            break
+    return [resolver.resolve(posixpath.join(each, text), use.folder) for each in folders]
+
+
+def _fills(
+    targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
+) -> Touch | None:
+    """Tell whether what is written into a folder is named by *patterns* whatever its name is."""
+    for resolved in targets.paths:
+        if resolved.path and posixpath.isdir(resolved.path):
+            name = posixpath.join(resolved.path, ANY_NAME)
+            if (pattern := matching(name, patterns, resolver)) is not None:
+                return Touch("yes", resolved.path, pattern.text)
     return None
 
 
-def within(
-    path: str, patterns: Iterable[PathPattern], resolver: PathResolver
+def _aimed(
+    targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
 ) -> PathPattern | None:
-    """Return the first of *patterns* that names the real *path* itself, or its plain folder."""
-    for pattern in patterns:
-        start = _starts(pattern, resolver)[-1]
-        if _matches(path, start, pattern, below=pattern.names_folder):
-            return pattern
-    return None
+    if not targets.glob:
+        return None
+    aimed = [each for each in patterns if is_aimed(targets.glob, each, starts_of(each, resolver))]
+    return aimed[0] if aimed else None
 
 
-def _matches(
-    name: str, start: str, pattern: PathPattern, *, folded: bool = False, below: bool = True
-) -> bool:
-    prefix = start.rstrip("/")
-    if name != start and not name.startswith(f"{prefix}/"):
-        return False
-    parts = [plain_name(part) for part in name[len(prefix) :].split("/") if part]
-    return meets(pattern.folded if folded else pattern.components, parts, below=below)
-
-
-def _starts(pattern: PathPattern, resolver: PathResolver) -> tuple[str, ...]:
-    """Return where *pattern* starts as written and, last, really."""
-    if not pattern.start:
-        return ("",)
-    real = resolver.resolve(pattern.start).path
-    return (real,) if real == pattern.start else (pattern.start, real)
-
-
-def _resolved(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
-    """Return where the path that *use* names leads; several if it is a glob."""
-    word = use.word
-    if not word.known:
-        return [_unknown(f"{word.text!r} is only known when it runs")]
-    text = word.text
-    if word.pattern and text.startswith("~"):
-        text = _without_tilde(text, resolver)
-    path, doubt = resolver.absolute(text, use.folder)
-    if path is None:
-        return [_unknown(doubt)]
-    if word.pattern and name_glob(path).literal is None:
-        return [_unknown(f"{word.text!r} is a pattern")]
-    return [resolver.resolve(name_glob(path).literal or "/" if word.pattern else path, use.folder)]
-
-
-def _without_tilde(text: str, resolver: PathResolver) -> str:
-    name, slash, rest = text.partition("/")
-    home = resolver.home() if name == "~" else posixpath.expanduser(name)
-    return f"{glob_quoted(home)}{slash}{rest}"
-
-
-def _unknown(doubt: str) -> ResolvedPath:
-    return ResolvedPath("", (), doubt)
+def _unsettled(use: PathUse, doubt: str, *, settled: bool) -> Touch | None:
+    if not doubt and not settled:
+        doubt = f"another part of the command may change what {use.word.text!r} leads to"
+    return Touch("maybe", "", "", doubt) if doubt else None

@@ -1,10 +1,12 @@
 import os
+from pathlib import Path
 
 import pytest
 
-from toolbus.policy.commands import PathUse, Word
+from toolbus.policy.commands import PathUse, TreeRules, Word
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.targets import argument_word
 from toolbus.policy.paths.touching import stays_within, touches
 
 
@@ -99,3 +101,186 @@ def test_a_rule_that_allows_wants_all_of_it_inside(project):
     assert within(project, "src/../README.md", ["./src/**"]).answer == "no"
     assert within(project, "src/out/passwd", ["./src/**"]).path == os.path.realpath("/etc/passwd")
     assert within(project, "x", ["./src/**"], folder=None).answer == "maybe"
+
+
+@pytest.mark.parametrize(
+    "text", [".e*v", ".[e]nv", ".*", "./.??v", "*/../.env", "~/*/.env", "s*/../.e*"]
+)
+def test_a_glob_is_what_it_stands_for(project, text):
+    assert touch(project, text).path == str(project / ".env")
+
+
+@pytest.mark.parametrize("text", ["*", "*.md", "src/*", "[!.]*", "*nv", ".envr*"])
+def test_a_glob_that_stands_for_other_files_is_not_asked_about(project, text):
+    assert touch(project, text).answer == "no"
+
+
+def test_a_glob_follows_links(project):
+    (project / "src" / "plain").symlink_to("../.env")
+
+    assert touch(project, "src/p*").path == str(project / ".env")
+
+
+def test_a_glob_that_is_aimed_at_a_file_that_may_appear_is_asked_about(project):
+    (project / ".env").unlink()
+
+    assert touch(project, ".e*v").answer == "maybe"
+    assert touch(project, "*/.env").answer == "yes"
+    assert touch(project, "*.pem", ["*.pem"]).answer == "yes"
+    assert touch(project, "*.json", ["**/credentials.json"]).answer == "no"
+    assert touch(project, "secrets/*", ["./secrets/**"]).answer == "yes"
+
+
+def test_a_glob_of_too_much_is_asked_about(project, monkeypatch):
+    monkeypatch.setattr("toolbus.policy.paths.expanding.MOST_ENTRIES", 2)
+
+    assert touch(project, "*/*").answer == "maybe"
+    assert touch(project, "*/" * 300).answer == "maybe"
+
+
+def test_what_names_a_folder_holds_for_all_in_it(project):
+    assert touch(project, "secrets/a/b", ["secrets"]).answer == "yes"
+    assert touch(project, "secrets", ["./secrets/**"]).answer == "yes"
+    assert touch(project, "secrets", ["./secrets/*"]).answer == "no"
+
+
+def test_a_pattern_counts_from_where_its_links_lead(project):
+    (project / "conf").symlink_to("src")
+
+    assert touch(project, "src/key", ["./conf/key"]).answer == "yes"
+    assert touch(project, "conf/key", ["./src/key"]).answer == "yes"
+
+
+def test_a_recursive_reader_reads_what_is_below(project):
+    assert touch(project, ".", kind="read-tree").path == str(project / ".env")
+    assert touch(project, "src", kind="read-tree").answer == "no"
+    assert touch(project, "..", kind="read-tree", folder="src").path == str(project / ".env")
+    assert touch(project, ".", kind="read").answer == "no"
+
+
+def tree(project, patterns=("**/.env",), **options):
+    resolver = PathResolver(CallPlace(folder=str(project)))
+    use = PathUse(Word("."), "read-tree", ".", TreeRules(**options))
+    return touches(use, path_patterns(patterns, str(project)), resolver)
+
+
+def test_a_reader_that_leaves_out_hidden_files_reads_none(project):
+    (project / ".github").mkdir()
+    (project / ".github" / ".env").touch()
+
+    assert tree(project, hidden=False).answer == "no"
+    assert tree(project, hidden=False, include=("*.py",)).answer == "no"
+    assert tree(project, hidden=True, include=("*.py", ".e*")).answer == "yes"
+    assert tree(project, exclude=(".env",)).answer == "no"
+    assert tree(project, exclude=("*.py",)).answer == "yes"
+
+
+def test_a_reader_leaves_out_what_git_ignores(project):
+    (project / ".git").mkdir()
+    (project / ".gitignore").write_text("# not ours\nbuild/\n*.key\n!open.key\n")
+    for name in ("build", "src/build"):
+        (project / name).mkdir()
+        (project / name / "key.json").touch()
+    (project / "a.key").touch()
+
+    assert tree(project, ["key.json", "a.key"], ignored=False).answer == "no"
+    assert tree(project, ["key.json"]).answer == "yes"
+
+    (project / "open.key").touch()
+    assert tree(project, ["open.key"], ignored=False).answer == "yes"
+
+
+def test_what_is_taken_back_is_read_although_it_is_hidden(project):
+    (project / ".ignore").write_text("!.env\n")
+
+    assert tree(project, hidden=False, ignored=False).answer == "yes"
+
+
+def test_a_list_of_git_counts_in_a_repository_only(project):
+    (project / ".gitignore").write_text("key.json\n")
+    (project / "key.json").touch()
+
+    assert tree(project, ["key.json"], ignored=False).answer == "yes"
+
+
+def test_a_walk_follows_links_where_the_reader_does(project):
+    (project / "inner").mkdir()
+    (project / "inner" / "up").symlink_to("..")
+    resolver = PathResolver(CallPlace(folder=str(project)))
+    patterns = path_patterns(["**/.env"], str(project))
+
+    def answer(*, links):
+        use = PathUse(Word("inner"), "read-tree", ".", TreeRules(links=links))
+        return touches(use, patterns, resolver).answer
+
+    assert answer(links=False) == "no"
+    assert answer(links=True) == "yes"
+
+
+def test_a_walk_that_is_too_long_is_asked_about(project, monkeypatch):
+    (project / ".env").unlink()
+    monkeypatch.setattr("toolbus.policy.paths.tree_walks.MOST_ENTRIES_BELOW", 2)
+
+    assert touch(project, ".", kind="read-tree").answer == "maybe"
+
+
+def test_a_walk_goes_only_where_the_pattern_may_be(project, monkeypatch):
+    (project / ".ssh").mkdir()
+    monkeypatch.setattr("toolbus.policy.paths.tree_walks.MOST_ENTRIES_BELOW", 0)
+
+    assert touch(project, "/", ["~/.ssh/key", "/nowhere/x"], kind="read-tree").answer == "no"
+
+
+def test_who_destroys_a_folder_destroys_what_is_in_it(project):
+    assert touch(project, ".", kind="destroy").answer == "yes"
+    assert touch(project, "../shop", ["~/shop/src/**"], kind="destroy").answer == "yes"
+    assert touch(project, "src", kind="destroy").answer == "no"
+
+
+def test_who_writes_into_a_folder_fills_it(project):
+    assert touch(project, ".", kind="write").answer == "no"
+    assert touch(project, "src", ["./src/*"], kind="write").answer == "yes"
+
+
+def test_a_file_of_a_revision_is_that_file(project):
+    (project / ".git").mkdir()
+
+    assert touch(project, "HEAD:.env").answer == "yes"
+    assert touch(project, "HEAD:.env", ["./.env"], folder="src").answer == "yes"
+    assert touch(project, "HEAD:src/app.py").answer == "no"
+
+
+def test_who_removes_or_replaces_a_link_changes_where_it_is(project):
+    (project.parent / "link").symlink_to("shop/src/app.py")
+
+    assert within(project, "../link", ["./src/**"]).answer == "yes"
+    assert within(project, "../link", ["./src/**"], kind="write").answer == "no"
+
+
+def test_a_rule_that_allows_wants_all_that_is_below_inside(project):
+    assert within(project, "src", ["./src/**"], kind="destroy").answer == "yes"
+    assert within(project, ".", ["./src/**"], kind="read-tree").answer == "no"
+    assert within(project, "src", ["./src/*"], kind="read-tree").answer == "no"
+    assert within(project, "src/*", ["./src/**"]).answer == "yes"
+    assert within(project, "src", ["./src/**"], kind="write").answer == "yes"
+    assert within(project, ".*", ["./**"], kind="destroy").answer == "no"
+
+
+def test_a_home_folder_is_what_the_shell_expands(project):
+    root = Path("~root").expanduser()
+
+    assert touch(project, "~/shop/.env").answer == "yes"
+    assert touch(project, f"{root}/.ssh/id", ["~root/.ssh/**"]).answer == "yes"
+    assert touch(project, "~root/.ssh/id", [f"{root}/.ssh/**"]).answer == "yes"
+    assert touch(project, "~+/.env").answer == "yes"
+    assert touch(project, "~-/x").answer == "maybe"
+    assert touch(project, "~nobody-is-called-so/x").answer == "no"
+    assert touch(project, "", word=Word("~/shop/.env")).path == str(project / "~/shop/.env")
+    assert (
+        touches(
+            PathUse(argument_word("~/[x]/.env"), "read"),
+            path_patterns(["~/[[]x]/.env"], str(project), str(project.parent)),
+            PathResolver(CallPlace(str(project), str(project.parent))),
+        ).answer
+        == "yes"
+    )

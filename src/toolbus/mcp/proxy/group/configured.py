@@ -25,10 +25,11 @@ def read_settings(config: str | None) -> tuple[ServerSettings, ...]:
     if config is None:
         return ()
     entries = read_servers(read_document(Path(config).expanduser()))
-    return tuple([_settings(entry) for entry in entries])
+    return tuple([settings_of(entry) for entry in entries])
 
 
-def _settings(entry: ServerEntry) -> ServerSettings:
+def settings_of(entry: ServerEntry) -> ServerSettings:
+    """Return how to reach the server of *entry*; raises `UsageError`, which says where it is."""
     if entry.url is None:
         return ServerSettings(entry.name, entry.command, entry.env)
     if (url := read_url(entry.url)) is None:

@@ -1,0 +1,164 @@
+"""What the answer of a run must be: a type, and JSON that fits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolbus.errors import DecodeError, RegistrationError
+from toolbus.messages.codec import decoder
+from toolbus.messages.immutable import freeze_object
+from toolbus.tools.pydantic_types import PydanticType, is_pydantic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.messages.records import AssistantMessage, JsonObject
+
+REFUSED = "refusal"
+"""The reason to stop of an answer that is none."""
+
+_read_json = decoder(object)
+
+
+class OutputType:
+    """The type *kind* of a run's output, which msgspec or pydantic reads from JSON.
+
+    *schema* is what a model is told: JSON that is no object is the `value` of one, since providers
+    want an object. *value_schema* is that of the value. Raises `RegistrationError` for a type
+    that nobody can read.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self.name = getattr(kind, "__name__", None) or str(kind)
+        try:
+            self.value_schema, self._decode = _reader_of(kind)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            reason = f"no JSON can be read as it: {str(error).splitlines()[-1]}"
+            raise RegistrationError(f"output_type {kind!r}", reason) from None
+        self._is_wrapped = self.value_schema.get("type") != "object"
+        self.schema = _wrapped(self.value_schema) if self._is_wrapped else self.value_schema
+
+    def json_of(self, message: AssistantMessage) -> str:
+        """Return the JSON of the value that *message* says; raises `DecodeError`."""
+        try:
+            return self._json_in(message.text.strip())
+        except DecodeError:
+            if message.stop_reason == "length":
+                reason = "it was cut off at the limit of its length; answer with less"
+                raise DecodeError(reason) from None
+            raise
+
+    def decode(self, text: str) -> Any:
+        """Return the value of the JSON *text*; raises `DecodeError`."""
+        try:
+            return self._decode(text)
+        except DecodeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what the type's own checks raise
+            raise DecodeError(f"{type(error).__name__}: {error}", "$") from None
+
+    def _json_in(self, text: str) -> str:
+        if not _is_json(text) and _is_json(block := _fenced(text)):
+            text = block
+        if self._is_wrapped:
+            try:
+                text = bytes(_VALUE.decode(text).value).decode()
+            except msgspec.MsgspecError:
+                pass  # Many models give the value alone.
+            else:
+                return self._checked(text, "$.value")
+        return self._checked(text, "$")
+
+    def _checked(self, text: str, path: str) -> str:
+        try:
+            self.decode(text)
+        except DecodeError as error:
+            if error.path is None:
+                raise
+            raise DecodeError(error.reason, path + error.path.removeprefix("$")) from None
+        return text
+
+
+class _Value(msgspec.Struct, forbid_unknown_fields=True):
+    value: msgspec.Raw
+
+
+_VALUE = msgspec.json.Decoder(_Value)
+
+
+def output_of(kind: Any) -> OutputType | None:
+    """Return what an answer must be as a *kind*; None: text, as `str` and None say."""
+    return None if kind is None or kind is str else OutputType(kind)
+
+
+def _reader_of(kind: Any) -> tuple[JsonObject, Callable[[str], Any]]:
+    """Return the schema of *kind*, and what reads its JSON; raises `TypeError` and others."""
+    if not is_pydantic(kind):
+        _check_keys(msgspec.inspect.type_info(kind), set())
+        return freeze_object(_inlined(msgspec.json.schema(kind)), "$"), decoder(kind)
+    adapter = PydanticType(kind)
+    definitions: dict[str, Any] = {}
+    schema = adapter.input_schema("output", definitions)
+    schema = _inlined({**schema, "$defs": definitions})
+    return freeze_object(schema, "$"), lambda text: _made(adapter, text)
+
+
+def _check_keys(info: Any, seen: set[int]) -> None:
+    """Raise `TypeError` for keys of objects that no text can be: a schema does not tell of keys."""
+    if id(info) in seen:
+        return
+    seen.add(id(info))
+    if isinstance(info, msgspec.inspect.DictType) and isinstance(
+        info.key_type, msgspec.inspect.CustomType
+    ):
+        raise TypeError(f"an object has no keys of {info.key_type.cls!r}")
+    if isinstance(info, tuple):
+        for part in info:
+            _check_keys(part, seen)
+    elif isinstance(info, msgspec.Struct):
+        for name in info.__struct_fields__:
+            _check_keys(getattr(info, name), seen)
+
+
+def _made(adapter: PydanticType, text: str) -> Any:
+    try:
+        return adapter.made(_read_json(text), "$")
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).rpartition(" - at `")
+        raise DecodeError(reason[:1].lower() + reason[1:], path.removesuffix("`")) from None
+
+
+def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return *schema* with its root in place of a reference to it: providers expect it there."""
+    definitions = dict(schema.get("$defs", {}))
+    root = {name: rule for name, rule in schema.items() if name != "$defs"}
+    if list(root) == ["$ref"]:
+        name = root["$ref"].rpartition("/")[2]
+        root = definitions[name]
+        # It stays where it refers to itself.
+        if f'"#/$defs/{name}"' not in msgspec.json.encode(schema["$defs"]).decode():
+            del definitions[name]
+    return {**root, "$defs": definitions} if definitions else root
+
+
+def _wrapped(schema: JsonObject) -> JsonObject:
+    value = {name: rule for name, rule in schema.items() if name != "$defs"}
+    root = {"type": "object", "properties": {"value": value}, "required": ["value"]}
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    return freeze_object({**root, **definitions}, "$")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        _read_json(text)
+    except DecodeError:
+        return False
+    return True
+
+
+def _fenced(text: str) -> str:
+    """Return what stands in the block of code in *text*, behind its language; else nothing."""
+    start, end = text.find("```"), text.rfind("```")
+    return text[start + 3 : end].partition("\n")[2].strip() if start < end else ""

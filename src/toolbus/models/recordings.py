@@ -1,0 +1,103 @@
+"""Recorded sessions in files: messages, a line each; an export; a store; other programs' own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.errors import DecodeError
+from toolbus.formats.items import MessageItem, Problem, SessionStart
+from toolbus.formats.parsing import parse
+from toolbus.formats.reading import read
+from toolbus.messages.records import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from toolbus.messages.records import Message
+
+_STORE = b"SQLite format 3\0"
+_MOST_NAMED = 5
+
+
+def read_session(path: Path, session: str | None = None) -> tuple[Message, ...]:
+    """Return the messages of the only session in *path*, or of *session*, or its beginning.
+
+    Sessions of sub-agents count only if they are named. Raises `OSError`, `StoreError`, and
+    `DecodeError`, which says where.
+    """
+    with path.open("rb") as stream:
+        if stream.read(len(_STORE)) == _STORE:
+            return _read_store(path, session)
+        stream.seek(0)
+        first = next((line for line in stream if line.strip()), b"")
+    return _read_export(path, session) if _is_of_export(first) else tuple(read_lines(path))
+
+
+def read_lines(path: Path) -> Iterator[Message]:
+    """Give the messages of a file of JSON lines; empty lines are passed over."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    yield decode(line)
+                except DecodeError as error:
+                    reason = f"{path.name}, line {number}: {error.reason}"
+                    raise DecodeError(reason, error.path, error.offset) from None
+
+
+def _is_of_export(line: bytes) -> bool:
+    """Tell whether *line* is none of a message, but one that a reader of `formats` may know."""
+    try:
+        value = parse(line)
+    except DecodeError:
+        return False
+    return isinstance(value, dict) and "role" not in value
+
+
+def _read_export(path: Path, session: str | None) -> tuple[Message, ...]:
+    sessions: dict[str, list[Message]] = {}
+    with path.open("rb") as stream:
+        for item in read(stream, path.stem):
+            match item:
+                case SessionStart():
+                    sessions.setdefault(item.session, [])
+                case MessageItem():
+                    sessions.setdefault(item.session, []).append(item.message)
+                case Problem():
+                    raise DecodeError(f"{path.name}, line {item.line}: {item.reason}")
+    return tuple(sessions[_choose(path, sessions, session)])
+
+
+def _read_store(path: Path, session: str | None) -> tuple[Message, ...]:
+    from toolbus.store.archive import Archive  # noqa: PLC0415 - it loads SQLite
+
+    with Archive(str(path), live=True) as archive:
+        rows = {row.id: row for row in archive.sessions()}
+        session_id = _choose(path, rows, session)
+        messages: list[Message] = []
+        for row in archive.messages(rows[session_id].key):
+            if row.message is None:
+                raise DecodeError(f"{path.name}: {row.problem_in(session_id)}")
+            messages.append(row.message)
+    return tuple(messages)
+
+
+def _choose(path: Path, sessions: Iterable[str], wanted: str | None) -> str:
+    """Return the one of *sessions* that is *wanted*; raises `DecodeError` that names them."""
+    ids = list(sessions)
+    if wanted in ids:
+        return wanted
+    if wanted is None:
+        fits = [session_id for session_id in ids if "/" not in session_id]
+    else:
+        fits = [session_id for session_id in ids if session_id.startswith(wanted)]
+    if len(fits) == 1:
+        return fits[0]
+    if not ids:
+        raise DecodeError(f"{path.name} holds no session")
+    names = ", ".join([repr(session_id) for session_id in (fits or ids)[:_MOST_NAMED]])
+    if wanted is None:
+        raise DecodeError(f"{path.name} holds {len(ids)} sessions; name one of them: {names}, …")
+    count = "no session" if not fits else f"{len(fits)} sessions"
+    raise DecodeError(f"{path.name} holds {count} {wanted!r}; there are: {names}, …")

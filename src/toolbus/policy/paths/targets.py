@@ -1,0 +1,83 @@
+"""What a word means as a path: its folder, its ``~`` and its globs."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import Word
+from toolbus.policy.paths.expanding import expand, with_real_start
+from toolbus.policy.paths.name_globs import glob_quoted, name_glob
+from toolbus.policy.paths.resolving import Targets
+
+if TYPE_CHECKING:
+    from toolbus.policy.commands import PathUse
+    from toolbus.policy.paths.resolving import PathResolver
+
+
+def argument_word(text: str) -> Word:
+    """Return the word for *text*, a path in the arguments of a tool that is no shell.
+
+    Such tools expand ``~`` and nothing else.
+    """
+    return Word(glob_quoted(text), pattern=True) if text.startswith("~") else Word(text)
+
+
+def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
+    """Return what *use* may mean for a call where *resolver* stands."""
+    if use not in resolver.targets:
+        resolver.targets[use] = _find(use, resolver)
+    return resolver.targets[use]
+
+
+def _find(use: PathUse, resolver: PathResolver) -> Targets:
+    word, text = use.word, use.word.text
+    if not word.known:
+        return Targets((), f"{text!r} is known only when it runs")
+    if not text:
+        return Targets(())  # No file has an empty name.
+    if word.pattern and text.startswith("~"):
+        text = _without_tilde(text, resolver)
+        if not text:
+            return Targets((), f"what {word.text!r} is, is known only when it runs")
+    if not text.startswith("/"):
+        start, doubt = resolver.folder(use.folder)
+        if start is None:
+            return Targets((), f"{text!r}: {doubt}")
+        text = f"{glob_quoted(start) if word.pattern else start}/{text}"
+    if not word.pattern:
+        return _of([text], use, resolver)
+    if (literal := _literal(text)) is not None:
+        return _of([literal], use, resolver)
+    expansion = expand(text, resolver, use.folder)
+    targets = _of(expansion.paths, use, resolver)
+    glob = with_real_start(text, resolver, use.folder)
+    if not (expansion.is_complete or targets.doubt):
+        return Targets(targets.paths, f"{word.text!r} may stand for too many files", glob)
+    return Targets(targets.paths, targets.doubt, glob)
+
+
+def _of(paths: list[str] | tuple[str, ...], use: PathUse, resolver: PathResolver) -> Targets:
+    resolved = tuple([resolver.resolve(path, use.folder) for path in paths])
+    return Targets(resolved, next((each.doubt for each in resolved if each.doubt), ""))
+
+
+def _literal(path: str) -> str | None:
+    parts = [name_glob(part).literal for part in path.split("/")]
+    return None if None in parts else "/".join([part for part in parts if part is not None])
+
+
+def _without_tilde(text: str, resolver: PathResolver) -> str:
+    """Return *text*, a glob, with its ``~`` replaced; "" if only a shell can do so."""
+    name, slash, rest = text.partition("/")
+    if name == "~":
+        home = resolver.home()
+    elif name == "~+":
+        home = resolver.folder(".")[0] or ""
+    else:
+        home = posixpath.expanduser(name.replace("\\", ""))
+        # `~-`, `~1`: earlier folders of the shell.
+        if not home.startswith("/"):
+            home = "" if name[1:2] in {"-", "+", *"0123456789"} else glob_quoted(name)
+            return f"{home}{slash}{rest}" if home else ""
+    return f"{glob_quoted(home)}{slash}{rest}" if home else ""

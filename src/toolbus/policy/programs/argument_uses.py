@@ -1,0 +1,204 @@
+"""What a command does with its arguments, by their kinds."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import PathUse, TreeRules, Unreadable, Word
+from toolbus.policy.programs.languages.git_settings import is_harmless_setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from toolbus.policy.commands import Command
+    from toolbus.policy.programs.program_data import Kind
+
+# The terminal, what is thrown away, and what is open already.
+_NO_FILE = re.compile(r"/dev/(?:null|zero|full|random|urandom|tty|stdin|stdout|stderr|fd/\d+)")
+_OPEN = re.compile(r"/dev/(?:null|tty|stdout|stderr|fd/\d+)")
+_NETWORK = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/.+")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[+]?=.*)?", re.DOTALL)
+_FILE_URL = "file://"
+
+
+class ArgumentUses:
+    """What is gathered of one *command*: its effects, files, hosts, and what is not known."""
+
+    def __init__(self, command: Command) -> None:
+        self.effects: set[str] = set()
+        self.paths: list[PathUse] = []
+        self.hosts: list[Word] = []
+        self.unknown: list[Unreadable] = []
+        self.folder = command.folder
+        self.tree_hidden = self.tree_ignored = True
+        self.tree_links = False
+        self.settled = command.settled
+        self.include: list[str] = []
+        self.exclude: list[str] = []
+
+    def take(self, word: Word, kind: Kind, *, of_option: bool = False) -> None:
+        """Add what is done with *word*, an argument of *kind*."""
+        if kind == "write" and of_option and word.known and word.text == "-":
+            return  # Its output.
+        if kind not in {"text", "wrapped"}:
+            _TAKE[kind](self, word)
+
+    def prefixed(self, word: Word, prefixes: tuple[str, ...]) -> None:
+        """Add that a file is read if *word* is its name behind one of *prefixes*."""
+        for prefix in prefixes:
+            if word.known and word.text.startswith(prefix):
+                self.read(Word(word.text.removeprefix(prefix), pattern=word.pattern))
+
+    def note(self, word: Word, reason: str) -> None:
+        """Add that *word* cannot be known."""
+        self.unknown.append(Unreadable(word.text, reason))
+
+    def read(self, word: Word) -> None:
+        """Add a file that is read; "-" is the input."""
+        if word.known and (network := _NETWORK.fullmatch(word.text)):
+            self.effects.add("network")
+            self.hosts.append(Word(network[1]))
+        elif not (word.known and (word.text in {"-", ""} or _NO_FILE.fullmatch(word.text))):
+            self.paths.append(PathUse(word, "read", self.folder))
+
+    def write(self, word: Word) -> None:
+        """Add a file that is written; what goes to the output, or nowhere, is none."""
+        if word.known and (network := _NETWORK.fullmatch(word.text)):
+            self.effects |= {"network", "write"}
+            self.hosts.append(Word(network[1]))
+        elif not (word.known and _OPEN.fullmatch(word.text)):
+            self.effects.add("write")
+            self.paths.append(PathUse(word, "write", self.folder))
+
+    def tree(self, word: Word) -> None:
+        """Add a folder that is read with all below it."""
+        rules = TreeRules(
+            self.tree_hidden,
+            self.tree_ignored,
+            self.tree_links,
+            tuple(self.include),
+            tuple(self.exclude),
+        )
+        if not (word.known and word.text == "-"):
+            self.paths.append(PathUse(word, "read-tree", self.folder, rules))
+
+    def destroy(self, word: Word) -> None:
+        """Add a file that is lost."""
+        self.effects.add("destroy")
+        self.paths.append(PathUse(word, "destroy", self.folder))
+
+
+def _move(uses: ArgumentUses, word: Word) -> None:
+    uses.effects.add("write")
+    uses.paths.append(PathUse(word, "read-tree", uses.folder))
+    uses.paths.append(PathUse(word, "write", uses.folder))
+
+
+def _reach(uses: ArgumentUses, word: Word) -> None:
+    if word.known and "::" in word.text.partition("/")[0]:
+        uses.effects.add("run-code")
+        uses.note(word, "what a helper of this address runs is not known")
+    elif word.known and word.text.lower().startswith(_FILE_URL):
+        uses.read(Word(word.text[len(_FILE_URL) :].removeprefix("localhost")))
+    else:
+        uses.hosts.append(word)
+
+
+def _revision(uses: ArgumentUses, word: Word) -> None:
+    colon, path = word.text.partition(":")[1:]
+    if word.known and colon:
+        uses.read(Word(path.removeprefix("./"), pattern=word.pattern))
+    uses.read(word)
+
+
+def _data(uses: ArgumentUses, word: Word) -> None:
+    head, sign, path = word.text.partition("@")
+    if not word.known:
+        uses.note(word, "it may name a file that is sent")
+    elif sign and (not head or head.endswith("=") or "=" not in path):
+        uses.read(Word(path.partition(";")[0]))
+
+
+def _include(uses: ArgumentUses, word: Word) -> None:
+    uses.include.append(word.text if word.known else "*")
+
+
+def _exclude(uses: ArgumentUses, word: Word) -> None:
+    if word.known:
+        uses.exclude.append(word.text)
+
+
+def _glob(uses: ArgumentUses, word: Word) -> None:
+    if word.text.startswith("!"):
+        _exclude(uses, Word(word.text[1:], word.known))
+    else:
+        _include(uses, word)
+        uses.tree_hidden = uses.tree_ignored = True
+
+
+def _change_folder(uses: ArgumentUses, word: Word) -> None:
+    if word.known and word.text[:1] == "/" and not word.pattern:
+        uses.folder = word.text
+    elif uses.folder is None or not word.known or word.pattern or word.text[:1] == "~":
+        uses.folder = None
+    else:
+        uses.folder = posixpath.join(uses.folder, word.text)
+
+
+def _variable(uses: ArgumentUses, word: Word) -> None:
+    if not _VARIABLE.fullmatch(word.text):
+        uses.note(word, "the name of a variable may hold a command")
+
+
+def _git_setting(uses: ArgumentUses, word: Word) -> None:
+    if not (word.known and is_harmless_setting(word.text)):
+        uses.effects.add("run-code")
+        uses.note(word, "what this setting of git changes or runs is not known")
+
+
+def _script(uses: ArgumentUses, word: Word) -> None:
+    uses.effects.add("run-code")
+    uses.read(word)
+    if not word.known or word.text.startswith(("/dev/", "/proc/")) or word.text == "-":
+        uses.note(word, "what it runs cannot be known")
+    elif not uses.settled:
+        uses.note(word, "it may have been written just before it is run")
+
+
+def _code(uses: ArgumentUses, word: Word) -> None:
+    uses.effects.add("run-code")
+    uses.note(word, "it is code that is run")
+
+
+def _command(uses: ArgumentUses, word: Word) -> None:
+    uses.effects.add("run-code")
+    uses.note(word, "it is a command that is run")
+
+
+def _surplus(uses: ArgumentUses, word: Word) -> None:
+    uses.note(word, "what this argument does is not known")
+
+
+_TAKE: Mapping[Kind, Callable[[ArgumentUses, Word], None]] = {
+    "path": ArgumentUses.read,
+    "tree": ArgumentUses.tree,
+    "write": ArgumentUses.write,
+    "destroy": ArgumentUses.destroy,
+    "move": _move,
+    "url": _reach,
+    "host": lambda uses, word: uses.hosts.append(word),
+    "revision": _revision,
+    "data": _data,
+    "include": _include,
+    "exclude": _exclude,
+    "glob": _glob,
+    "folder": _change_folder,
+    "variable": _variable,
+    "git-setting": _git_setting,
+    "script": _script,
+    "code": _code,
+    "command": _command,
+    "none": _surplus,
+}

@@ -1,0 +1,174 @@
+"""A program or subcommand, in tables in which its arguments are looked up."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolbus.policy.programs.program_data import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolbus.policy.programs.program_data import CommandData
+
+_HELP = frozenset({"read"})
+
+
+class Option(Struct, frozen=True):
+    """An option as the parsing needs it: all its *names*, what it *takes*, and what it does."""
+
+    names: frozenset[str]
+    takes: Kind | None = None
+    attached: bool = False
+    pair: bool = False
+    effects: frozenset[str] = frozenset()
+    instead: frozenset[str] | None = None
+    harmless: frozenset[str] = frozenset()
+    operands: tuple[Kind, ...] | None = None
+    final: Kind | None = None
+    hidden: bool = False
+    ignored: bool = False
+    links: bool = False
+    asks: str = ""
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether a word that turns out to be this option changes nothing of what is judged."""
+        return self.takes in {None, "text"} and not (
+            self.effects or self.operands or self.final or self.asks
+        )
+
+
+class CommandLevel:
+    """The *data* of a program or subcommand, *outer* being what it is a subcommand of."""
+
+    def __init__(self, data: CommandData, outer: CommandLevel | None = None) -> None:
+        self.data = data
+        self.effects = frozenset(data.effects)
+        self.operands = data.operands or ("text",)
+        self.options = dict(_options(data, is_program=outer is None))
+        self.any_flag = "-*" in self.options
+        self.numbers = "-NUM" in self.options
+        if outer is not None and not outer.data.leads:
+            self.options = {**outer.inheritable(), **self.options}
+        self.takes_any_option = self.any_flag and all(
+            option.is_harmless for option in self.options.values()
+        )
+        self.has_commands = bool(data.commands or data.alike or data.groups)
+        self._named = _by_name(data)
+        globs = [(name, data) for name, data in self._named.items() if _is_glob(name)]
+        self._path_globs = [each for each in globs if " " in each[0]]
+        self._verb_globs = [each for each in globs if " " not in each[0]]
+        self._groups = frozenset(data.groups)
+        self._beginnings = frozenset(_beginnings(self._named))
+        self._levels: dict[str, tuple[str, CommandLevel]] = {}
+
+    def inheritable(self) -> dict[str, Option]:
+        """Return the options that subcommands know as well."""
+        return {k: v for k, v in self.options.items() if k not in {"-*", "-NUM"}}
+
+    def leads_on(self, groups: tuple[str, ...], word: str) -> bool:
+        """Tell whether *word* behind *groups* leads on to a subcommand of this same level."""
+        return word in self._groups or " ".join((*groups, word)) in self._beginnings
+
+    def is_command(self, word: str) -> bool:
+        """Tell whether *word*, which looks like an option, is a subcommand: ``brew --prefix``."""
+        return word in self._named
+
+    def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandLevel] | None:
+        """Return the name and level of the subcommand *word* behind *groups*, None if unknown.
+
+        Its path goes before its last word, a name before a glob.
+        """
+        path = " ".join((*groups, word))
+        known = self._levels.get(path)
+        if known is None:
+            data = self._named.get(path) or _by_glob(path, self._path_globs)
+            if data is None:
+                data = self._named.get(word) or _by_glob(word, self._verb_globs)
+            if data is None:
+                return None
+            name = _plain_name(self.data, word, data)
+            known = self._levels[path] = (name, CommandLevel(data, self))
+        return known
+
+    def abbreviated(self, text: str) -> list[Option]:
+        """Return the options that *text*, a beginning of a long option, may stand for."""
+        return [option for name, option in self.options.items() if name.startswith(text)]
+
+
+def _by_glob(path: str, globs: list[tuple[str, CommandData]]) -> CommandData | None:
+    return next((data for glob, data in globs if fnmatchcase(path, glob)), None)
+
+
+def _beginnings(names: Iterable[str]) -> Iterable[str]:
+    for name in names:
+        words = name.split(" ")
+        yield from (" ".join(words[:end]) for end in range(1, len(words)))
+
+
+def _is_glob(name: str) -> bool:
+    return not {*"*?["}.isdisjoint(name)
+
+
+def _plain_name(outer: CommandData, word: str, data: CommandData) -> str:
+    if word in data.aliases:
+        return next(name for name, each in outer.commands.items() if each is data)
+    return word
+
+
+def _by_name(data: CommandData) -> dict[str, CommandData]:
+    named: dict[str, CommandData] = {}
+    for alike in data.alike:
+        named.update(dict.fromkeys(alike.names, alike))
+    for name, command in data.commands.items():
+        named.update(dict.fromkeys((name, *command.aliases), command))
+    return named
+
+
+def _options(data: CommandData, *, is_program: bool) -> Iterable[tuple[str, Option]]:
+    helping = data.help
+    if helping is None:
+        helping = ("--help", "--version") if is_program else ("--help",)
+    for names in helping:
+        yield from _named(names, Option(frozenset(names.split()), instead=_HELP))
+    for names in data.flags:
+        for spelling in _spellings(names):
+            yield from _named(spelling, Option(frozenset(spelling.split())))
+    for names in data.values:
+        yield from _named(names, Option(frozenset(names.split()), "text"))
+    for names in data.attached:
+        yield from _named(names, Option(frozenset(names.split()), "text", attached=True))
+    for names, option in data.options.items():
+        yield from _named(
+            names,
+            Option(
+                frozenset((*names.split(), *option.implies)),
+                option.takes,
+                option.attached,
+                option.pair,
+                frozenset(option.effects),
+                None if option.instead is None else frozenset(option.instead),
+                frozenset(option.harmless),
+                option.operands,
+                option.final,
+                option.hidden,
+                option.ignored,
+                option.links,
+                option.asks,
+            ),
+        )
+
+
+def _named(names: str, option: Option) -> Iterable[tuple[str, Option]]:
+    return ((name, option) for name in names.split())
+
+
+def _spellings(names: str) -> tuple[str, ...]:
+    if "[no-]" not in names:
+        return (names,)
+    negative = " ".join(name for name in names.split() if "[no-]" in name)
+    return (names.replace("[no-]", ""), negative.replace("[no-]", "no-"))

@@ -1,0 +1,156 @@
+"""What a command does, by what is known of its program."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import CommandEffects, Unreadable, Word
+from toolbus.policy.programs.argument_uses import ArgumentUses
+from toolbus.policy.programs.languages.readers import READERS
+from toolbus.policy.programs.parsed_command import ParsedCommand
+from toolbus.policy.programs.program_files import shipped_programs
+from toolbus.policy.programs.variables import judge_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from toolbus.policy.commands import Command, PathUse
+    from toolbus.policy.programs.command_level import CommandLevel
+    from toolbus.policy.programs.program_data import Kind
+    from toolbus.policy.programs.program_files import Programs
+
+_FOLDERS = frozenset(
+    {
+        *("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"),
+        *("/opt/homebrew/bin", "/opt/homebrew/sbin", "/opt/local/bin", "/snap/bin"),
+    }
+)
+"""Where programs are that are what their names say."""
+_FILES = frozenset({"path", "tree", "write", "destroy", "move", "script"})
+_DOES = frozenset({"write", "destroy", "network", "run-code"})
+
+
+def effects_of(command: Command, programs: Programs | None = None) -> CommandEffects:
+    """Return what *command* does; what is not known of it is among `CommandEffects.unknown`.
+
+    A wrapper (``sudo``, ``xargs``, ``bash -c``) has the effects of its own options only: what it
+    runs is a command of its own.
+    """
+    known = _find(command, programs or shipped_programs())
+    if isinstance(known, str):
+        return _of_unknown(command, known)
+    name, level = known
+    parsed = ParsedCommand(command, name, level)
+    uses = parsed.uses
+    effects = _of_arguments(parsed)
+    _redirect(command, uses)
+    effects |= uses.effects
+    for variable, value in command.settings:
+        if reason := judge_variable(variable, value, runs_code="run-code" in effects):
+            uses.unknown.append(Unreadable(f"{variable}={value.text}", reason))
+    return CommandEffects(
+        frozenset(effects or {"read"}),
+        tuple(_without_matches(command, uses.paths)),
+        tuple(uses.hosts),
+        tuple(uses.unknown),
+        tuple(parsed.action),
+        frozenset(parsed.options),
+    )
+
+
+def _find(command: Command, programs: Programs) -> tuple[str, CommandLevel] | str:
+    """Return the plain name and level of the program of *command*, or why it is not known."""
+    word = command.program
+    if not word.known or word.pattern:
+        return f"which program {word.text} is cannot be known"
+    folder, name = posixpath.split(word.text)
+    if folder and folder not in _FOLDERS:
+        return f"{word.text} is a program of its own, whatever its name"
+    return programs.find(name) or f"what `{name}` does is not known"
+
+
+def _of_unknown(command: Command, reason: str) -> CommandEffects:
+    uses = ArgumentUses(command)
+    if command.program.known and "/" in command.program.text:
+        uses.read(command.program)
+    _redirect(command, uses)
+    unknown = Unreadable(command.source or command.program.text, reason)
+    # A rule may name a program of which nothing else is known.
+    name = posixpath.basename(command.program.text) if command.program.known else ""
+    texts = [word.text for word in command.words if word.known]
+    operands = [text for text in texts if text[:1] != "-"]
+    return CommandEffects(
+        frozenset({"run-code", *uses.effects}),
+        tuple(uses.paths),
+        tuple(uses.hosts),
+        (unknown, *uses.unknown),
+        (name, *operands) if name else (),
+        frozenset(text.partition("=")[0] for text in texts if text[:1] == "-"),
+    )
+
+
+def _of_arguments(parsed: ParsedCommand) -> set[str]:
+    """Return what the subcommand does with its operands, as its options say."""
+    level, uses = parsed.level, parsed.uses
+    by_options, uses.effects = uses.effects, set()
+    options_paths = len(uses.paths)
+    if level.data.asks and parsed.instead is None:
+        parsed.note(level.data.asks)
+    operands: Sequence[Word] = parsed.operands
+    if level.data.reader:
+        operands = READERS[level.data.reader](parsed)
+    _take_operands(parsed, operands)
+    if parsed.instead is not None:
+        uses.effects &= parsed.instead
+        uses.paths[options_paths:] = [
+            use for use in uses.paths[options_paths:] if use.kind in {"read", "read-tree"}
+        ]
+        return {*parsed.instead, *by_options}
+    effects = {*level.effects, *by_options}
+    for count, added in level.data.more_than.items():
+        effects |= {*added} if len(operands) > int(count) else set()
+    for count, added in level.data.fewer_than.items():
+        effects |= {*added} if len(operands) < int(count) else set()
+    return effects
+
+
+def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
+    level, uses = parsed.level, parsed.uses
+    kinds = parsed.kinds or level.operands
+    final = parsed.final or level.data.final
+    files = 0
+    for index, word in enumerate(operands):
+        kind: Kind = kinds[min(index, len(kinds) - 1)]
+        if final and final != "none" and 0 < index == len(operands) - 1:
+            kind = final
+        uses.take(word, kind)
+        uses.prefixed(word, level.data.file_prefixes)
+        files += kind in _FILES
+    default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
+    if default and not files and not (level.data.input and _has_input(parsed.command)):
+        uses.take(Word("."), default)
+
+
+def _has_input(command: Command) -> bool:
+    return (
+        command.piped
+        or command.stdin is not None
+        or any(each.operator == "<" for each in command.redirections)
+    )
+
+
+def _redirect(command: Command, uses: ArgumentUses) -> None:
+    uses.folder = command.folder
+    for redirection in command.redirections:
+        if redirection.operator in {"<", "<>"}:
+            uses.read(redirection.target)
+        if redirection.operator != "<":
+            uses.write(redirection.target)
+
+
+def _without_matches(command: Command, paths: Iterable[PathUse]) -> Iterable[PathUse]:
+    """Leave out what `find` finds and a command of its reads: `find` itself is judged by that."""
+    if not any(wrapper.split()[0] in {"find", "fd"} for wrapper in command.inside if wrapper):
+        return paths
+    return (use for use in paths if not (use.word.text == "{}" and use.kind.startswith("read")))

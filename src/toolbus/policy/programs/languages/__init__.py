@@ -1,0 +1,1 @@
+"""Arguments that are a language of their own."""

@@ -1,0 +1,36 @@
+"""Readers of arguments that are a language of their own, by the names that data files use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from toolbus.policy.programs.languages import small_readers
+from toolbus.policy.programs.languages.awk_programs import read_awk
+from toolbus.policy.programs.languages.find_expressions import read_find
+from toolbus.policy.programs.languages.sed_scripts import read_sed
+from toolbus.policy.programs.languages.sql_statements import read_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from toolbus.policy.commands import Word
+    from toolbus.policy.programs.parsed_command import ParsedCommand
+
+ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
+"""Adds to `ParsedCommand.uses`; returns the operands that are still to be judged by their kinds."""
+
+READERS: Mapping[str, ArgumentReader] = {
+    "awk": read_awk,
+    "checkout": small_readers.read_checkout,
+    "curl": small_readers.read_curl,
+    "dd": small_readers.read_dd,
+    "find": read_find,
+    "fzf": small_readers.read_fzf,
+    "push": small_readers.read_push,
+    "remote-copy": small_readers.read_ssh_target,
+    "sed": read_sed,
+    "sql": read_sql,
+    "tar": small_readers.read_tar,
+    "test": small_readers.read_test,
+    "yq": small_readers.read_yq,
+}

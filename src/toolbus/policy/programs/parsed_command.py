@@ -1,0 +1,226 @@
+"""The words of a command, sorted into subcommands, options and operands."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import Command, Unreadable, Word
+from toolbus.policy.programs.argument_uses import ArgumentUses
+
+if TYPE_CHECKING:
+    from toolbus.policy.programs.command_level import CommandLevel, Option
+    from toolbus.policy.programs.program_data import Kind
+
+_RUN = frozenset({"code", "command", "script", "wrapped"})
+_TRUE = frozenset({"true", "1", "yes", "True"})
+_NUMBER = re.compile(r"-\d+")
+# Quoted as a whole, and beginning with something that is no option: one word, and an operand.
+_SURE_OPERAND = re.compile(r'"[^-$`"\\][^"`]*"')
+_MANY = re.compile(r"\$[@*]|\[[@*]\]")
+_PLAIN_NAME = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+class ParsedCommand:
+    """A command as its program reads it, *level* being the subcommand that was reached.
+
+    *operands* are what is neither option nor subcommand, *values* the options with a value that
+    were given, in their order.
+    """
+
+    def __init__(self, command: Command, name: str, level: CommandLevel) -> None:
+        self.command, self.level = command, level
+        self.action = [name]
+        self.options: set[str] = set()
+        self.operands: list[Word] = []
+        self.values: list[tuple[Option, Word]] = []
+        self.uses = ArgumentUses(command)
+        self._tree_rules()
+        self.instead: frozenset[str] | None = None
+        self.kinds: tuple[Kind, ...] | None = None
+        self.final: Kind | None = None
+        self.ended = False
+        self._groups: tuple[str, ...] = ()
+        self._rest = list(reversed(command.words))
+        self._parse()
+
+    def note(self, reason: str, word: Word | None = None) -> None:
+        """Say that something of it is not known, at *word* or all of it, and why."""
+        source = word.text if word else self.command.source or self.command.program.text
+        self.uses.unknown.append(Unreadable(source, reason))
+
+    def option(self, *names: str) -> bool:
+        """Tell whether one of the *names* was given."""
+        return not self.options.isdisjoint(names)
+
+    def _tree_rules(self) -> None:
+        self.uses.tree_hidden = self.level.data.hidden
+        self.uses.tree_ignored = self.level.data.ignored
+
+    def _parse(self) -> None:
+        if self.level.data.raw:
+            self._take_rest()
+        elif self.level.data.bundle:
+            self._bundle()
+        while self._rest:
+            word = self._rest.pop()
+            if self.ended:
+                self._operand(word)
+            elif not word.known:
+                self._unknown_word(word)
+            elif len(word.text) < 2 or word.text[0] != "-":  # noqa: PLR2004 - "-" is an operand
+                self._operand(word)
+            elif word.text == "--":
+                self.ended = True
+            else:
+                self._option(word)
+
+    def _bundle(self) -> None:
+        """Take a first word of options without a dash; their values are the words behind it."""
+        if not self._rest or not self._rest[-1].known or self._rest[-1].text[:1] in {"", "-"}:
+            return
+        word = self._rest.pop()
+        for letter in word.text:
+            self._long("-" + letter, None, word)
+
+    def _take_rest(self) -> None:
+        self.operands += reversed(self._rest)
+        self._rest.clear()
+
+    def _operand(self, word: Word) -> None:
+        level = self.level
+        if level.has_commands and not self.operands and self._subcommand(word):
+            return
+        kinds = self.kinds or level.operands
+        kind = kinds[min(len(self.operands), len(kinds) - 1)]
+        self.operands.append(word)
+        # What follows are the arguments of what is run.
+        if level.data.stop or kind in _RUN:
+            self._take_rest()
+
+    def _subcommand(self, word: Word) -> bool:
+        """Go on with the subcommand *word*, if there is one."""
+        known = self.level.subcommand(self._groups, word.text) if word.known else None
+        if known and not self._goes_on(word.text):
+            self.action += [*self._groups, known[0]]
+            self._groups = ()
+            self.level = known[1]
+            self._tree_rules()
+            if self.level.data.raw:
+                self._take_rest()
+            return True
+        if word.known and self.level.leads_on(self._groups, word.text):
+            self._groups += (word.text,)
+            return True
+        if self.level.data.operands is None:
+            path = " ".join((*self.action, *self._groups, word.text))
+            self.note(f"what `{path}` does is not known", word)
+            self.action += [*self._groups, word.text]
+        return False
+
+    def _goes_on(self, text: str) -> bool:
+        """Tell whether *text*, a subcommand, begins the path of another one that is meant."""
+        if not self._rest or not self.level.leads_on(self._groups, text):
+            return False
+        behind, groups = self._rest[-1], (*self._groups, text)
+        return behind.known and (
+            self.level.subcommand(groups, behind.text) is not None
+            or self.level.leads_on(groups, behind.text)
+        )
+
+    def _unknown_word(self, word: Word) -> None:
+        """Take a word that cannot be known: an operand, or perhaps an option."""
+        name, equals, value = word.text.partition("=")
+        if equals and name[:1] == "-" and _PLAIN_NAME.fullmatch(name):
+            self._long(name, Word(value, known=False), word)
+            return
+        sure = _SURE_OPERAND.fullmatch(word.text) and not _MANY.search(word.text)
+        if not sure and not self.level.takes_any_option:
+            self.note(f"it is not known whether {word.text} is an option", word)
+        self._operand(word)
+
+    def _option(self, word: Word) -> None:
+        level, text = self.level, word.text
+        if level.has_commands and level.is_command(text) and not self.operands:
+            self._operand(word)
+            return
+        name, equals, value = text.partition("=")
+        if text.startswith("--") or level.data.words or (len(name) > 2 and name in level.options):  # noqa: PLR2004 - a long one
+            self._long(name, Word(value) if equals else None, word)
+        elif level.numbers and _NUMBER.fullmatch(text):
+            self.options.add(text)
+        else:
+            self._cluster(word)
+
+    def _long(self, name: str, value: Word | None, word: Word) -> None:
+        option = self.level.options.get(name)
+        if option is None:
+            self._unlisted(name, value, word)
+        elif option.takes is None or value is not None or option.attached:
+            self._apply(option, name, value)
+        else:
+            self._apply(option, name, self._next())
+
+    def _cluster(self, word: Word) -> None:
+        """Take joined short options; the first with a value has the rest, or the next word."""
+        text = word.text
+        for index in range(1, len(text)):
+            name = "-" + text[index]
+            option = self.level.options.get(name)
+            if option is None:
+                self._unlisted(name, None, word)
+            elif option.takes is None:
+                self._apply(option, name, None)
+            else:
+                rest = text[index + 1 :]
+                if rest or option.attached:
+                    value = Word(rest, pattern=word.pattern) if rest else None
+                else:
+                    value = self._next()
+                self._apply(option, name, value)
+                return
+
+    def _next(self) -> Word | None:
+        return self._rest.pop() if self._rest else None
+
+    def _unlisted(self, name: str, value: Word | None, word: Word) -> None:
+        self.options.add(name)
+        if value is not None:
+            self.uses.prefixed(value, self.level.data.file_prefixes)
+        if self.level.any_flag:
+            return
+        # Programs may know an option that is not listed here and begins alike.
+        for option in self.level.abbreviated(name) if name.startswith("--") else ():
+            self.options |= option.names
+            if option.takes is not None and value is None and not option.attached:
+                value = self._next()
+        self.note(f"what the option {name} of `{' '.join(self.action)}` does is not known", word)
+
+    def _apply(self, option: Option, name: str, value: Word | None) -> None:
+        if option.pair:
+            value = self._next()
+        self.options.add(name)
+        self.options |= option.names
+        text = value.text.removeprefix("=") if value is not None and value.known else None
+        if option.effects and (text is None or text not in option.harmless):
+            self.uses.effects |= option.effects
+        if option.asks:
+            self.note(option.asks)
+        if option.instead is not None and _holds(option, value, text):
+            self.instead = option.instead | (self.instead or frozenset())
+        self.kinds = option.operands or self.kinds
+        self.final = option.final or self.final
+        self.uses.tree_hidden |= option.hidden
+        self.uses.tree_ignored |= option.ignored
+        self.uses.tree_links |= option.links
+        if option.takes is not None and value is not None:
+            self.values.append((option, value))
+            self.uses.take(value, option.takes, of_option=True)
+            self.uses.prefixed(value, self.level.data.file_prefixes)
+
+
+def _holds(option: Option, value: Word | None, text: str | None) -> bool:
+    """Tell whether *option*, which does something instead, is switched on by *value*."""
+    if value is None or (option.takes is not None and not option.harmless):
+        return True
+    return text is not None and text in (option.harmless or _TRUE)

@@ -1,0 +1,140 @@
+"""The files that say what programs do: an index of their tables, each read when it is needed."""
+
+from __future__ import annotations
+
+import json
+import re
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolbus.errors import ConfigurationError
+from toolbus.policy.programs.command_level import CommandLevel
+from toolbus.policy.programs.program_data import CommandData, OptionData
+from toolbus.settings.hints import hint
+from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
+from toolbus.settings.values import MisfitError, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FOLDER = Path(__file__).parent
+_LIMIT = 4_000_000
+# A table's first key. No line inside of an array begins so: a test compares with all of a file.
+_HEADING = re.compile(r"^\[{1,2}(\"?)([^\s\"\].]+)\1([.\]])", re.MULTILINE)
+_ALIASES = re.compile(r"^aliases\s*=\s*(\[[^\]]*\])", re.MULTILINE)
+_UNKNOWN_KEY = re.compile(r"object contains unknown field `([^`]+)`")
+
+
+class Programs:
+    """What is known of programs: what is shipped here, and *files* of one's own.
+
+    A table of a later file replaces that of the same name. *files* are checked whole; raises
+    `ConfigurationError` with file and line.
+    """
+
+    def __init__(self, files: Iterable[Path] = ()) -> None:
+        self._sources: dict[str, list[str]] = {}
+        self._aliases: dict[str, str] = {}
+        self._levels: dict[str, CommandLevel | None] = {}
+        for file in sorted(_FOLDER.glob("[a-z]*.toml")):
+            self._index(file.read_text("utf-8"))
+        for file in files:
+            text = decode_text(file, read_bytes(file, _LIMIT))
+            _check(file, text)
+            self._index(text)
+        self._globs = [(glob, name) for glob, name in self._aliases.items() if _is_glob(glob)]
+
+    def __contains__(self, name: str) -> bool:
+        return self.find(name) is not None
+
+    def names(self) -> list[str]:
+        """Return the names of all programs that are known, without other names for them."""
+        return sorted(self._sources)
+
+    def find(self, name: str) -> tuple[str, CommandLevel] | None:
+        """Return the plain name of the program *name* and what it does, None if not known."""
+        if name not in self._sources:
+            name = self._aliases.get(name) or self._by_glob(name)
+        level = self._levels.get(name)
+        if level is None:
+            if name not in self._sources:
+                return None
+            level = self._levels[name] = CommandLevel(self._read(name))
+        return name, level
+
+    def _by_glob(self, name: str) -> str:
+        return next((known for glob, known in self._globs if fnmatchcase(name, glob)), "")
+
+    def _index(self, text: str) -> None:
+        starts = [(match.start(), match[2], match[3]) for match in _HEADING.finditer(text)]
+        ends = [start for start, _, _ in starts[1:]] + [len(text)]
+        pieces: dict[str, list[str]] = {}
+        for (start, name, closing), end in zip(starts, ends, strict=True):
+            section = text[start:end]
+            pieces.setdefault(name, []).append(section)
+            if closing == "]" and (aliases := _ALIASES.search(section)):
+                names = json.loads(re.sub(r",\s*\]$", "]", aliases[1]))
+                self._aliases.update(dict.fromkeys(names, name))
+        for name, tables in pieces.items():
+            self._sources.setdefault(name, []).append("".join(tables))
+
+    def _read(self, name: str) -> CommandData:
+        merged: dict[str, Any] = {}
+        for source in self._sources[name]:
+            merged = _merge(merged, parse_toml(Path(name), source)[name])
+        try:
+            data: CommandData = fit(merged, CommandData, _FOLDER)
+        except MisfitError as error:
+            raise ConfigurationError(f"{name}: {error.reason}", name) from None
+        return data
+
+
+@cache
+def shipped_programs() -> Programs:
+    """Return what is shipped here, and nothing else."""
+    return Programs()
+
+
+def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the table *new* with those subcommands of *old* that it does not have itself."""
+    commands = dict(old.get("commands", {}))
+    for name, command in new.get("commands", {}).items():
+        commands[name] = _merge(commands.get(name, {}), command)
+    base = new if new.keys() - {"commands"} else old
+    return {**base, "commands": commands}
+
+
+def _check(file: Path, text: str) -> None:
+    """Raise `ConfigurationError`, with the line, if a table of *text* is none of ours."""
+    for name, table in parse_toml(file, text).items():
+        if misfit := _misfit(table, CommandData, file.parent):
+            lines = locate_keys(file, text)
+            reason, path = misfit.reason, (name, *misfit.path)
+            if unknown := _UNKNOWN_KEY.match(reason):
+                kind = OptionData if path[-2:-1] == ("options",) else CommandData
+                reason = f"there is no key {unknown[1]!r}"
+                reason += hint(unknown[1], kind.__struct_fields__)
+                path = (*path, unknown[1])
+            starts = (path[:end] for end in range(len(path), 0, -1))
+            line = next(lines[start] for start in starts if start in lines)
+            raise ConfigurationError(f"{'.'.join(map(str, path))}: {reason}", str(file), line)
+
+
+def _misfit(table: Any, kind: type, folder: Path) -> MisfitError | None:
+    """Return what is wrong with *table* as a *kind*, with the keys that lead there, or None."""
+    for key, inner in (("commands", CommandData), ("options", OptionData)):
+        entries = table.get(key, {}) if isinstance(table, dict) else {}
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
+            if misfit := _misfit(entry, inner, folder):
+                return MisfitError(misfit.reason, key, name, *misfit.path)
+    try:
+        fit(table, kind, folder)
+    except MisfitError as error:
+        return error
+    return None
+
+
+def _is_glob(name: str) -> bool:
+    return not {*"*?["}.isdisjoint(name)

@@ -1,0 +1,33 @@
+import pytest
+
+from toolbus.config.prices import Price
+from toolbus.console.assembly import find_model_price
+from toolbus.terminal.screen import UsageError
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("input=2", "needs `input` and `output`"),
+        ("input=2,output=nan", "expected a price"),
+        ("input=-2,output=1", "expected a price"),
+        ("input=x,output=1", "expected a number, not 'x'"),
+        ("3", "expects input=NUMBER"),
+        ("model=m,input=1,output=1", "expects input=NUMBER"),
+        ("input=1,output=1,inptu=3", "did you mean 'input'?"),
+        ("input=1,output=1,currency=", "expected letters"),
+        ("input=1,output=1,currency=\x1b[2J", "expected letters"),
+    ],
+)
+def test_a_price_that_is_none_is_refused(words, reason):
+    with pytest.raises(UsageError, match="--price") as error:
+        find_model_price(words, None, "m")
+
+    assert reason in str(error.value)
+
+
+def test_a_price_is_made_of_words():
+    price = find_model_price("input=3, output=15.5,currency=EUR", None, "m")
+
+    assert price == Price(input=3.0, output=15.5, currency="EUR")
+    assert find_model_price(None, None, "m") is None
