@@ -514,7 +514,7 @@ async def test_parts_of_a_handler_leave_entries():
     @bus.guard(TOOL_CALL_BEFORE, name="policy")
     async def judge(ctx):
         notes, verdict = verdicts.pop(0)
-        ctx.note(notes)
+        ctx.note(lambda: notes)
         return verdict
 
     bus.guard(TOOL_CALL_BEFORE, lambda ctx: None, name="other")

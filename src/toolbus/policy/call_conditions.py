@@ -22,6 +22,7 @@ class ToolNames(NamedTuple):
     """The tool's name matches one of *patterns*."""
 
     patterns: tuple[str, ...]
+    is_fixed = True
 
     @property
     def key(self) -> str:
@@ -40,6 +41,7 @@ class SpeakerNames(NamedTuple):
 
     key: str
     patterns: tuple[str, ...]
+    is_fixed = True
 
     def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - any above
         """Tell whether it holds."""
@@ -58,6 +60,7 @@ class ValuesAt(NamedTuple):
 
     key: str
     tests: tuple[tuple[str, tuple[str, ...], tuple[ValueTest, ...]], ...]
+    is_fixed = False
 
     def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds; raises `ConditionError`."""

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from toolbus.policy.documents import PolicyFile
 
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
-_ALTERNATIVES = ("tools", "agent", "lineage", "command", "effects", "reads", "writes", "hosts")
+_ALTERNATIVES = (
+    "tools",
+    "agent",
+    "lineage",
+    "command",
+    "effects",
+    "reads",
+    "writes",
+    "touches",
+    "hosts",
+)
 """Keys whose texts are alternatives of each other."""
 _JSON_TYPES = {
     "text": ("string",),

@@ -147,6 +147,7 @@ class CommandNames:
     """One of *patterns* is the command that a piece runs."""
 
     key = "command"
+    is_fixed = True
 
     def __init__(self, patterns: tuple[CommandPattern, ...]) -> None:
         self.patterns = patterns

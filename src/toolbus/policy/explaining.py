@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.policy.judging import examine, judge
+from toolbus.policy.judging import Judge, examine
 from toolbus.policy.wording import because, failure, named, shortened
 from toolbus.terminal.spans import Span, Style
 
@@ -73,7 +73,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     """Return why a call gets its verdict."""
-    judgement = judge(rules, facts)
+    judgement = Judge(rules).judge(facts)
     return Explanation(
         tool=facts.call.name,
         verdict=judgement.verdict,

@@ -37,6 +37,7 @@ class Expression:
     """The expression *text*; raises `MisfitError` if it is none, or cannot be true or false."""
 
     key = "when"
+    is_fixed = False
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -44,6 +44,11 @@ class Piece(Struct, frozen=True, kw_only=True, dict=True):
             return frozenset()
         written = posixpath.basename(self.command.program.text)
         return frozenset({written, *self.action[:1]})
+
+    @cached_property
+    def remembered(self) -> dict[object, Any]:
+        """What judges know of it."""
+        return {}
 
     @property
     def settled(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from toolbus.policy.facts import CallFacts, Piece
-    from toolbus.policy.rules import Default, PolicyRules, Rule
+    from toolbus.policy.rules import CallCondition, Default, PieceCondition, PolicyRules, Rule
 
 RuleStatus: TypeAlias = Literal["allowed", "asked", "denied", "audited", "failed", "not run"]
 _SPOKEN: dict[str, RuleStatus] = {
@@ -27,7 +27,11 @@ _SPOKEN: dict[str, RuleStatus] = {
     "deny": "denied",
     "audit": "audited",
 }
+_VERDICTS: dict[RuleStatus, Default] = {"allowed": "allow", "asked": "ask", "denied": "deny"}
+_VERDICTS_BY_RANK: tuple[RuleStatus, ...] = ("denied", "asked", "allowed")
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
+_YES = Holds("yes")
+_MOST_SPEAKERS = 1_000
 
 
 class RuleFinding(NamedTuple):
@@ -76,18 +80,6 @@ class Judgement(NamedTuple):
         return (piece for piece in self.pieces if piece.verdict == self.verdict)
 
 
-def judge(rules: PolicyRules, facts: CallFacts) -> Judgement:
-    """Return the verdict of *rules* on a call."""
-    try:
-        live = [rule for rule in rules.rules if _concerns(rule, facts)]
-    except RuleError as error:
-        failed = RuleFinding(error.rule, "failed", error.reason, error.key)
-        return Judgement(facts, "deny", (), failed)
-    pieces = tuple([_judge_piece(piece, live, facts, rules.default) for piece in facts.pieces])
-    verdict = max([piece.verdict for piece in pieces], key=_RANKS.__getitem__)
-    return Judgement(facts, verdict, pieces)
-
-
 class RuleError(Exception):
     """A *rule* cannot judge a call, for its condition *key* fails."""
 
@@ -96,51 +88,109 @@ class RuleError(Exception):
         super().__init__(rule.name, key, reason)
 
 
+class _Standing(NamedTuple):
+    """What a piece is to a rule, whatever the files are: *doubt* is why that is not sure."""
+
+    whys: tuple[str, ...]
+    doubt: str
+
+
+class Judge:
+    """Judges calls by *rules*; what does not depend on files or arguments it finds out once."""
+
+    def __init__(self, rules: PolicyRules) -> None:
+        self.rules = rules
+        self._addressed: dict[object, list[tuple[Rule, tuple[CallCondition, ...]]]] = {}
+
+    def judge(self, facts: CallFacts) -> Judgement:
+        """Return the verdict on a call."""
+        try:
+            live = [
+                rule
+                for rule, conditions in self._rules_for(facts)
+                if not conditions or not _first_refusal(rule, conditions, facts)[0]
+            ]
+        except RuleError as error:
+            failed = RuleFinding(error.rule, "failed", error.reason, error.key)
+            return Judgement(facts, "deny", (), failed)
+        pieces = tuple([self._judge_piece(piece, live, facts) for piece in facts.pieces])
+        verdict = max([piece.verdict for piece in pieces], key=_RANKS.__getitem__)
+        return Judgement(facts, verdict, pieces)
+
+    def _rules_for(self, facts: CallFacts) -> list[tuple[Rule, tuple[CallCondition, ...]]]:
+        """Return the rules for this tool and speaker, each with its other conditions."""
+        key = facts.call.name, facts.scope.agent_id, facts.scope.lineage
+        known = self._addressed.get(key)
+        if known is None:
+            known = []
+            for rule in self.rules.rules:
+                fixed = [each for each in rule.call_conditions if each.is_fixed]
+                if not _first_refusal(rule, fixed, facts)[0]:
+                    others = [each for each in rule.call_conditions if not each.is_fixed]
+                    known.append((rule, tuple(others)))
+            if len(self._addressed) >= _MOST_SPEAKERS:
+                self._addressed = {}
+            self._addressed[key] = known
+        return known
+
+    def _judge_piece(self, piece: Piece, live: Iterable[Rule], facts: CallFacts) -> PieceVerdict:
+        standings = self._standings(piece, facts)
+        findings = [
+            _with_files(rule, standing, piece, facts)
+            for rule in live
+            if (standing := standings.get(rule.number)) is not None
+        ]
+        spoken = tuple([finding for finding in findings if finding.status != "not run"])
+        for status in _VERDICTS_BY_RANK:
+            for finding in spoken:
+                if finding.status == status:
+                    return PieceVerdict(piece, _VERDICTS[status], finding, spoken)
+        decided = _by_default(piece, self.rules.default)
+        return PieceVerdict(piece, _VERDICTS[decided.status], decided, spoken)
+
+    def _standings(self, piece: Piece, facts: CallFacts) -> dict[int, _Standing]:
+        """Return the rules that may speak of *piece*, as far as it does not depend on files."""
+        known = piece.remembered.get(self)
+        if known is None:
+            known = {}
+            for rule in self.rules.rules:
+                # As most rules of a command are about another one.
+                if rule.programs is None or not rule.programs.isdisjoint(piece.programs):
+                    standing = _standing(rule, piece, facts)
+                    if isinstance(standing, _Standing):
+                        known[rule.number] = standing
+            # A policy has one judge at a time, and pieces outlive him.
+            piece.remembered.clear()
+            piece.remembered[self] = known
+        return known
+
+
 def examine(rule: Rule, facts: CallFacts, piece: Piece) -> RuleFinding:
     """Return what *rule* says of *piece*, and why; for people, who read the reasons."""
     try:
-        key, answer = _first_refusal(rule, facts)
+        key, answer = _first_refusal(rule, rule.call_conditions, facts)
     except RuleError as error:
         return RuleFinding(rule, "failed", error.reason, error.key)
-    if not key:
-        return _speak(rule, piece, facts)
-    return RuleFinding(rule, "not run", answer.why, key)
+    if key:
+        return RuleFinding(rule, "not run", answer.why, key)
+    standing = _standing(rule, piece, facts)
+    if isinstance(standing, RuleFinding):
+        return standing
+    return _with_files(rule, standing, piece, facts)
 
 
-def _concerns(rule: Rule, facts: CallFacts) -> bool:
-    return not rule.call_conditions or not _first_refusal(rule, facts)[0]
-
-
-def _first_refusal(rule: Rule, facts: CallFacts) -> tuple[str, Holds]:
+def _first_refusal(
+    rule: Rule, conditions: Iterable[CallCondition], facts: CallFacts
+) -> tuple[str, Holds]:
     """Return the key of the first condition of the call that does not hold, "" if all do."""
-    for condition in rule.call_conditions:
+    for condition in conditions:
         try:
             answer = condition.holds_for(facts, every=rule.allows)
         except ConditionError as error:
             raise RuleError(rule, error.key, error.reason) from None
         if answer.answer != "yes":
             return condition.key, answer
-    return "", Holds("yes")
-
-
-def _judge_piece(
-    piece: Piece, live: Iterable[Rule], facts: CallFacts, default: Default
-) -> PieceVerdict:
-    programs = piece.programs
-    findings = [
-        _speak(rule, piece, facts)
-        for rule in live
-        # As most rules of a command are about another one.
-        if rule.programs is None or not rule.programs.isdisjoint(programs)
-    ]
-    spoken = tuple([finding for finding in findings if finding.status != "not run"])
-    for status, verdict in (("denied", "deny"), ("asked", "ask"), ("allowed", "allow")):
-        for finding in spoken:
-            if finding.status == status:
-                return PieceVerdict(piece, verdict, finding, spoken)  # type: ignore[arg-type]  # they are
-    decided = _by_default(piece, default)
-    verdicts: dict[RuleStatus, Default] = {"denied": "deny", "asked": "ask", "allowed": "allow"}
-    return PieceVerdict(piece, verdicts[decided.status], decided, spoken)
+    return "", _YES
 
 
 def _by_default(piece: Piece, default: Default) -> RuleFinding:
@@ -151,11 +201,33 @@ def _by_default(piece: Piece, default: Default) -> RuleFinding:
     return RuleFinding(None, _SPOKEN[default], f"no rule speaks of it; the default is {default}")
 
 
-def _speak(rule: Rule, piece: Piece, facts: CallFacts) -> RuleFinding:
-    """Return what *rule*, whose conditions of the call hold, says of *piece*."""
-    whys: list[str] = []
-    doubt = ""
-    for condition in rule.piece_conditions:
+def _standing(rule: Rule, piece: Piece, facts: CallFacts) -> _Standing | RuleFinding:
+    """Return what *piece* is to *rule* without a look at files, or why the rule does not speak."""
+    if rule.allows and piece.unknown and not piece.is_tool and not rule.piece_conditions:
+        first = piece.unknown[0]
+        return RuleFinding(rule, "not run", f"{first.reason}: {first.source}", "unknown")
+    conditions = [each for each in rule.piece_conditions if each.is_fixed]
+    return _asked(rule, conditions, piece, facts)
+
+
+def _with_files(rule: Rule, standing: _Standing, piece: Piece, facts: CallFacts) -> RuleFinding:
+    """Return what *rule* says of *piece* after a look at the files that it touches."""
+    whys, doubt = standing
+    if rule.file_conditions:
+        answer = _asked(rule, rule.file_conditions, piece, facts)
+        if isinstance(answer, RuleFinding):
+            return answer
+        whys, doubt = (*whys, *answer.whys), doubt or answer.doubt
+    if doubt and rule.verdict == "deny":
+        return RuleFinding(rule, "asked", f"it may fit: {doubt}")
+    return RuleFinding(rule, _SPOKEN[rule.verdict], doubt or ", ".join(whys))
+
+
+def _asked(
+    rule: Rule, conditions: Iterable[PieceCondition], piece: Piece, facts: CallFacts
+) -> _Standing | RuleFinding:
+    whys, doubt = [], ""
+    for condition in conditions:
         answer = condition.holds_for(piece, facts, every=rule.allows)
         if answer.answer == "no" or (rule.allows and answer.answer == "maybe"):
             return RuleFinding(rule, "not run", answer.why, condition.key)
@@ -163,9 +235,4 @@ def _speak(rule: Rule, piece: Piece, facts: CallFacts) -> RuleFinding:
             doubt = doubt or answer.why
         elif answer.why:
             whys.append(answer.why)
-    if rule.allows and piece.unknown and not piece.is_tool and not rule.piece_conditions:
-        first = piece.unknown[0]
-        return RuleFinding(rule, "not run", f"{first.reason}: {first.source}", "unknown")
-    if doubt and rule.verdict == "deny":
-        return RuleFinding(rule, "asked", f"it may fit: {doubt}", "")
-    return RuleFinding(rule, _SPOKEN[rule.verdict], doubt or ", ".join(whys))
+    return _Standing(tuple(whys), doubt)

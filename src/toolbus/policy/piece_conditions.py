@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.addresses import address_of
+from toolbus.policy.commands import PathUse, Word
 from toolbus.policy.paths.touching import stays_within, touches
 from toolbus.policy.rules import Holds
 
@@ -18,20 +19,26 @@ if TYPE_CHECKING:
 
     from toolbus.policy.addresses import HostPattern
     from toolbus.policy.command_patterns import CommandNames
-    from toolbus.policy.commands import PathUse, Word
     from toolbus.policy.facts import CallFacts, Piece
     from toolbus.policy.paths.path_patterns import PathPattern
 
 _YES, _MAYBE = Holds("yes"), "maybe"
 _READING = frozenset({"read", "read-tree"})
 _CHANGES = frozenset({"write", "destroy"})
-_SPOKEN_OF = {"reads": "read", "writes": "write", "hosts": "network"}
+_KINDS = {"reads": _READING, "writes": _CHANGES, "touches": _READING | _CHANGES}
+_SPOKEN_OF = {
+    "reads": {"read"},
+    "writes": {"write"},
+    "touches": {"read", "write"},
+    "hosts": {"network"},
+}
 
 
 class Effects(NamedTuple):
     """What a piece does is one of *names*; for a rule that allows, all of it is."""
 
     names: frozenset[str]
+    is_fixed = True
 
     @property
     def key(self) -> str:
@@ -60,6 +67,7 @@ class CoveredEffects(NamedTuple):
 
     others: frozenset[str]
     commands: CommandNames | None = None
+    is_fixed = True
 
     @property
     def key(self) -> str:
@@ -70,7 +78,7 @@ class CoveredEffects(NamedTuple):
         """Tell whether it holds."""
         if self.commands is not None and piece.unknown:
             return _YES  # It has exactly the words of the rule.
-        covered = {_SPOKEN_OF[key] for key in self.others if key in _SPOKEN_OF} | {"read"}
+        covered = {"read"}.union(*[_SPOKEN_OF.get(key, ()) for key in self.others])
         if self.commands is not None:
             covered |= self.commands.covered(piece)
         if further := piece.effects - covered:
@@ -82,16 +90,22 @@ class CoveredEffects(NamedTuple):
         """Tell whether the files and hosts of *piece* are all spoken of, and whether it has any."""
         kinds = {"reads" if use.kind in _READING else "writes" for use in piece.paths}
         kinds |= {"hosts"} if piece.hosts else set()
-        if unnamed := kinds - self.others:
+        spoken = self.others | ({"reads", "writes"} if "touches" in self.others else set())
+        if unnamed := kinds - spoken:
             return Holds("no", f"the rule does not speak of what it {min(unnamed)}")
         return _YES if kinds else Holds("no", "it names no file and no host")
 
 
 class TouchedFiles(NamedTuple):
-    """What a piece reads (*key* "reads") or changes ("writes") is named by *patterns*."""
+    """What a piece reads (*key* "reads"), changes ("writes") or either is named by *patterns*.
+
+    Of a rule that allows and *has_command* a command may write without naming any file.
+    """
 
     key: str
     patterns: tuple[PathPattern, ...]
+    has_command: bool = False
+    is_fixed = False
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
@@ -99,7 +113,7 @@ class TouchedFiles(NamedTuple):
         return self._all_within(piece, uses, facts) if every else self._any_of(piece, uses, facts)
 
     def _uses(self, piece: Piece) -> Iterator[PathUse]:
-        kinds = _READING if self.key == "reads" else _CHANGES
+        kinds = _KINDS[self.key]
         return (use for use in piece.paths if use.kind in kinds)
 
     def _any_of(self, piece: Piece, uses: list[PathUse], facts: CallFacts) -> Holds:
@@ -115,8 +129,12 @@ class TouchedFiles(NamedTuple):
     def _all_within(self, piece: Piece, uses: list[PathUse], facts: CallFacts) -> Holds:
         if piece.unknown:
             return _unknown(piece)
-        if self.key == "writes" and not uses and piece.effects & _CHANGES:
-            return Holds("no", "which files it writes is not known")
+        changes = any(use.kind in _CHANGES for use in uses)
+        if self.key != "reads" and not changes and piece.effects & _CHANGES:
+            if not self.has_command or piece.command is None:
+                return Holds("no", "which files it writes is not known")
+            # A command that the rule names, as `git commit`, writes where it runs.
+            uses.append(PathUse(Word("."), "write", piece.command.folder))
         for use in uses:
             touch = stays_within(use, self.patterns, facts.resolver, settled=piece.settled)
             if touch.answer != "yes":
@@ -129,6 +147,7 @@ class ReachedHosts(NamedTuple):
     """The hosts that a piece names are of *patterns*."""
 
     patterns: tuple[HostPattern, ...]
+    is_fixed = True
 
     @property
     def key(self) -> str:

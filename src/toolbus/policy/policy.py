@@ -62,12 +62,11 @@ from toolbus.errors import LoadError, RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import read_policy, read_table
-from toolbus.policy.judging import judge
+from toolbus.policy.judging import Judge
 from toolbus.policy.wording import notes, question, refusal
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.judging import Judgement
     from toolbus.policy.rules import PolicyRules
@@ -109,16 +108,17 @@ class Policy(AgentComponent):
     ) -> None:
         super().__init__(enabled=enabled)
         self._memory = LineMemory()
-        self._rules: PolicyRules | UnusablePolicy
+        rules: PolicyRules | UnusablePolicy
         if file is None:
             table = {"default": default, "rule": rule, "tools": tools or {}}
-            self._rules = read_table({**table, "trust_annotations": trust_annotations})
+            rules = read_table({**table, "trust_annotations": trust_annotations})
         elif rule or tools or trust_annotations or default != "ask":
             raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
         else:
-            self._rules = _read(file)
-        if folder is not None and not isinstance(self._rules, UnusablePolicy):
-            self._rules = self._rules._replace(folder=os.path.abspath(folder))  # noqa: PTH100 - links stay
+            rules = _read(file)
+        if folder is not None and not isinstance(rules, UnusablePolicy):
+            rules = rules._replace(folder=os.path.abspath(folder))  # noqa: PTH100 - links stay
+        self.put_in_force(rules)
 
     @classmethod
     def read(cls, file: Path | str, *, folder: Path | str | None = None) -> Self:
@@ -128,20 +128,29 @@ class Policy(AgentComponent):
     @property
     def rules(self) -> PolicyRules | UnusablePolicy:
         """The rules in force, or why there are none."""
-        return self._rules
+        return (
+            self._in_force if isinstance(self._in_force, UnusablePolicy) else self._in_force.rules
+        )
+
+    def put_in_force(self, rules: PolicyRules | UnusablePolicy) -> None:
+        """Judge by *rules* from now on; a call that is being judged has those it began with."""
+        self._in_force: Judge | UnusablePolicy = (
+            rules if isinstance(rules, UnusablePolicy) else Judge(rules)
+        )
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
         """Judge a call as it would run."""
-        rules = self._rules
-        if isinstance(rules, UnusablePolicy):
-            return Deny(rules.reason)
-        reader = CallReader(rules, self._memory)
-        work = partial(_judge, rules, reader, ctx.value, ctx.tool, ctx.scope)
-        # A process or a walk through folders would hold up the loop.
-        is_quick = reader.is_quick(ctx.value, ctx.tool)
-        judgement = work() if is_quick else await asyncio.to_thread(work)
-        ctx.note(notes(rules.rules, judgement))
+        judge = self._in_force
+        if isinstance(judge, UnusablePolicy):
+            return Deny(judge.reason)
+        reader = CallReader(judge.rules, self._memory)
+        if reader.is_quick(ctx.value, ctx.tool):
+            judgement = judge.judge(reader.facts(ctx.value, ctx.tool, ctx.scope))
+        else:
+            # A process or a walk through folders would hold up the loop.
+            judgement = await asyncio.to_thread(_judge, judge, reader, ctx)
+        ctx.note(partial(notes, judge.rules.rules, judgement))
         match judgement.verdict:
             case "deny":
                 return Deny(refusal(judgement))
@@ -150,10 +159,8 @@ class Policy(AgentComponent):
         return None
 
 
-def _judge(
-    rules: PolicyRules, reader: CallReader, call: ToolCall, tool: ToolSpec | None, scope: Scope
-) -> Judgement:
-    return judge(rules, reader.facts(call, tool, scope))
+def _judge(judge: Judge, reader: CallReader, ctx: EventContext[ToolCall]) -> Judgement:
+    return judge.judge(reader.facts(ctx.value, ctx.tool, ctx.scope))
 
 
 def _read(file: Path) -> PolicyRules | UnusablePolicy:

@@ -9,7 +9,7 @@
 | `when` | what CEL says of the call: see `toolbus.policy.expressions` |
 | `command` | commands: see `toolbus.policy.command_patterns` |
 | `effects` | some of read, write, network, destroy, run-code |
-| `reads`, `writes` | files, as patterns like those of a `.gitignore` |
+| `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
 | `hosts` | hosts, as globs: see `toolbus.policy.addresses` |
 | `reason`, `hint` | what the model is told: why, and what to do instead |
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _VALUES = ("arguments", "annotations", "context")
 _TEXTS = ("name", "verdict", "reason", "hint")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
-PIECE_KEYS = ("command", "effects", "reads", "writes", "hosts")
+PIECE_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts")
 KEYS = (*_TEXTS, *CALL_KEYS, *PIECE_KEYS)
 
 
@@ -58,7 +58,8 @@ def read_rule(table: Mapping[str, Any], index: int, project: str) -> Rule:
     if verdict not in VERDICTS:
         raise MisfitError(f"unknown verdict {verdict!r}{hint(verdict, VERDICTS)}", "verdict")
     conditions = _at(_call_condition, table, CALL_KEYS)
-    of_pieces = dict(_at(_reader_of_pieces(project), table, PIECE_KEYS))
+    read = _reader_of_pieces(project, has_command="command" in table)
+    of_pieces = dict(_at(read, table, PIECE_KEYS))
     command = of_pieces.get("command")
     commands = command if isinstance(command, CommandNames) else None
     if verdict == "allow" and of_pieces and "effects" not in of_pieces:
@@ -111,7 +112,7 @@ def _tests(value: Any) -> Iterator[Any]:
             raise MisfitError(f"{name}: {error.reason}", name, *error.path) from None
 
 
-def _reader_of_pieces(project: str) -> Callable[[str, Any], PieceCondition]:
+def _reader_of_pieces(project: str, *, has_command: bool) -> Callable[[str, Any], PieceCondition]:
     def read(key: str, value: Any) -> PieceCondition:
         names = _names(value)
         if key == "command":
@@ -124,7 +125,7 @@ def _reader_of_pieces(project: str) -> Callable[[str, Any], PieceCondition]:
         if key == "hosts":
             return ReachedHosts(tuple([read_host_pattern(name) for name in names]))
         try:
-            return TouchedFiles(key, path_patterns(names, project))
+            return TouchedFiles(key, path_patterns(names, project), has_command)
         except ValueError as error:
             raise MisfitError(str(error)) from None
 

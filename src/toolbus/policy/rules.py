@@ -42,6 +42,10 @@ class CallCondition(Protocol):
     def key(self) -> str:
         """Its name in the file."""
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it depends on nothing but the tool's name and the speaker's ids."""
+
     def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
 
@@ -56,6 +60,10 @@ class PieceCondition(Protocol):
     @property
     def key(self) -> str:
         """Its name in the file."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it depends on nothing but the piece: on no file, no folder, no argument."""
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
@@ -92,6 +100,11 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     def allows(self) -> bool:
         """Whether it lets calls pass, so that it must hold for all that they do."""
         return self.verdict == "allow"
+
+    @cached_property
+    def file_conditions(self) -> tuple[PieceCondition, ...]:
+        """Those of its conditions of pieces that depend on files."""
+        return tuple([each for each in self.piece_conditions if not each.is_fixed])
 
     @cached_property
     def label(self) -> str:

@@ -25,7 +25,7 @@ from toolbus.errors import ConfigurationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.judging import judge
+from toolbus.policy.judging import Judge
 from toolbus.policy.rules import DEFAULTS
 from toolbus.policy.wording import because, failure, named
 from toolbus.settings.hints import hint
@@ -83,10 +83,10 @@ def read_rows(file: Path) -> list[TableRow]:
 
 def check_rows(rules: PolicyRules, rows: Sequence[TableRow]) -> Iterator[RowResult]:
     """Yield what *rules* say of each of *rows*."""
-    reader = CallReader(rules, LineMemory())
+    reader, judge = CallReader(rules, LineMemory()), Judge(rules)
     for row in rows:
         scope = Scope(agent_id=row.agent, context=row.context)
-        judgement = judge(rules, reader.facts(row.call, None, scope))
+        judgement = judge.judge(reader.facts(row.call, None, scope))
         yield _result(row, judgement)
 
 

@@ -167,16 +167,16 @@ class EventContext(Generic[V_co]):
             self._assigned = self._assigned or STEPPED
         self._check_step(step, inner)
 
-    def note(self, notes: Iterable[PartNote]) -> None:
+    def note(self, notes: Callable[[], Iterable[PartNote]]) -> None:
         """Say what parts of this handler did, such as the rules of a policy, in this turn.
 
-        The ledger gets an entry for each, before the handler's own; nothing else is changed by
-        it, and a second time replaces the first. After the handler's turn, and in an observer,
-        nothing happens.
+        The ledger gets an entry for each that *notes* returns, before the handler's own; it is
+        called if somebody reads the ledger. Nothing else is changed by it, and a second time
+        replaces the first. After the handler's turn, and in an observer, nothing happens.
         """
         if self._assigned is OVER or isinstance(self._event, ObserveEvent):
             return
-        self._details = replace(self._details or NO_DETAILS, notes=tuple(notes))
+        self._details = replace(self._details or NO_DETAILS, notes=notes)
         self._assigned = self._assigned or STEPPED
 
     def _check_step(self, step: HandlerStep, inner: ToolSpec | None) -> None:

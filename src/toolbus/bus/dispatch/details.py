@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -64,8 +64,8 @@ class Details(Struct, frozen=True):
     """What few dispatches have: a tool, a check, an answer, verdicts, steps.
 
     *asks* are the questions of guards so far, *steps* those of the handlers before, *turn_steps*
-    those of the handler that has its turn: a list of its own, from the first step on; *notes* are
-    what it said of its parts. A *window* is there in mid-answer.
+    those of the handler that has its turn: a list of its own, from the first step on; *notes* tell
+    what its parts did. A *window* is there in mid-answer.
     """
 
     tool: ToolSpec | None = None
@@ -77,7 +77,7 @@ class Details(Struct, frozen=True):
     rejected: Rejected | None = None
     steps: tuple[HandlerStep, ...] = ()
     turn_steps: list[HandlerStep] | None = None
-    notes: tuple[PartNote, ...] = ()
+    notes: Callable[[], Iterable[PartNote]] | None = None
     window: AnswerWindow | None = None
 
     @property

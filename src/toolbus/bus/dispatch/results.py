@@ -59,7 +59,14 @@ class HandlerTurn(NamedTuple):
         if self.trace is not None:
             why = Why(reason, detail) if reason or detail else NO_WHY
             steps, notes = self.details.turn_steps or (), self.details.notes
-            self.trace.add(self.binding, status, why=why, change=change, steps=steps, notes=notes)
+            self.trace.add(
+                self.binding,
+                status,
+                why=why,
+                change=change,
+                steps=steps,
+                notes=notes() if notes else (),
+            )
 
     def keep(
         self, status: HandlerStatus, result: object = None, *, answer: object = None
@@ -72,7 +79,7 @@ class HandlerTurn(NamedTuple):
         if answer is not None or details.turn_steps or details.notes:
             answer = details.answer if answer is None else answer
             steps = (*details.steps, *(details.turn_steps or ()))
-            details = replace(details, answer=answer, steps=steps, turn_steps=None, notes=())
+            details = replace(details, answer=answer, steps=steps, turn_steps=None, notes=None)
         return next_context(context, context._value if result is None else result, details)
 
     def drop(
@@ -94,7 +101,7 @@ class HandlerTurn(NamedTuple):
             asks=asks,
             tool=tool,
             turn_steps=None,
-            notes=(),
+            notes=None,
         )
         return next_context(self.context, self.context._value, details)
 

@@ -14,7 +14,7 @@ from toolbus.events.subjects import ids_of
 from toolbus.messages.records import changed, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.details import HandlerStep, PartNote
@@ -94,7 +94,7 @@ class Trace:
         why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
         steps: Sequence[HandlerStep] = (),
-        notes: Sequence[PartNote] = (),
+        notes: Iterable[PartNote] = (),
     ) -> None:
         """Note what *handler* did in its turn, which ends now, and *why*.
 
