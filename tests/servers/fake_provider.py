@@ -25,6 +25,8 @@ class Reply:
     error: dict | None = None
     # Nothing more is sent, and the connection stays.
     hangs: bool = False
+    # The connection is cut after so many bytes of the body.
+    cut_at: int | None = None
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Seen:
     path: str
     headers: dict
     body: dict
+    text: str = ""
 
 
 class FakeProvider:
@@ -87,7 +90,7 @@ class FakeProvider:
             for name, _, value in (line.partition(":") for line in lines)
         }
         data = await reader.readexactly(int(headers.get("content-length", 0)))
-        seen = Seen(first.split(" ")[1], headers, json.loads(data))
+        seen = Seen(first.split(" ")[1], headers, json.loads(data), data.decode())
         self.requests.append(seen)
         answer = self._next(seen)
         if isinstance(answer, Reply):
@@ -121,9 +124,9 @@ class FakeProvider:
             "content-type: application/json",
             *[f"{name}: {value}" for name, value in reply.headers.items()],
         ]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + data)
+        writer.write("\r\n".join([*lines, "", ""]).encode() + data[: reply.cut_at])
         await writer.drain()
-        return True
+        return reply.cut_at is None
 
     async def _stream(self, writer, reply, path):
         writer.write(

@@ -453,6 +453,28 @@ async def test_a_handler_may_answer_for_the_model():
     assert agent.messages[-1] is result.message
 
 
+async def test_replies_are_observed_as_given():
+    agent = Agent(ScriptedModel(["a secret", "bad", "a secret"]))
+    given, let_in = [], []
+    agent.on(MODEL_CALL_AFTER, lambda ctx: given.append(ctx.value.message.text))
+    agent.on(MESSAGE_APPEND_AFTER, lambda ctx: let_in.append(ctx.value.text), roles="assistant")
+
+    def conceal(ctx):
+        return ctx.value.with_text(ctx.value.text.replace("secret", "[gone]"))
+
+    agent.on(MESSAGE_APPEND_BEFORE, conceal, roles="assistant")
+    agent.guard(MESSAGE_APPEND_BEFORE, lambda ctx: Deny("no") if "bad" in ctx.value.text else None)
+
+    await agent.run("go")
+    denied = await agent.run("go")
+    streamed = [item async for item in agent.stream("go")]
+
+    assert given == ["a secret", "bad", "a secret"]
+    assert let_in == ["a [gone]"] * 2
+    assert denied.status == "denied"
+    assert "secret" not in str(streamed)
+
+
 async def test_a_denied_request_ends_the_run():
     agent = agent_for(asks("1"), "done")
     agent.guard(

@@ -1,5 +1,7 @@
 """The scenarios of `specs/demo.md`."""
 
+import asyncio
+import contextlib
 import json
 import os
 import re
@@ -10,8 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.servers.fake_provider import FakeProvider
+from tests.servers.terminal import Terminal
 
+from toolbus.errors import ModelError
+from toolbus.events import ModelRequest
 from toolbus.messages import ToolMessage
+from toolbus.models import ReplayModel
 from toolbus.store.sqlite import SqliteStore
 
 HANDLERS = {
@@ -308,3 +315,88 @@ async def test_one_document_tells_the_whole_run(command):
         assert len(report["calls"]) >= 10
         assert all(check["happened"] for check in report["checks"]) == report["ok"]
         assert {"characters_read", "credentials_stored"} <= report["totals"].keys()
+
+
+BROKEN = '{"path": "a'
+
+
+def live_answers(seen):
+    """Return the answer to a request: what it finds in the folder, then two calls, then text."""
+    turns = [turn for turn in seen.body["messages"] if turn["role"] == "assistant"]
+    match len(turns):
+        case 0:
+            return [("call", "c1", "run_command", '{"command": "ls config"}')]
+        case 1:
+            file = seen.body["messages"][-1]["content"].strip()
+            reading = ("call", "c2", "read_file", json.dumps({"path": f"config/{file}"}))
+            log = ("call", "c3", "run_command", '{"command": "git log"}')
+            return [("text", "I look."), reading, log, ("call", "c4", "read_file", BROKEN)]
+    return [("text", "I leave it.")]
+
+
+async def run_live(command, server, *words):
+    options = ("--live", "--model=openai:m", f"--base-url={server.url}/v1", *words)
+    return await asyncio.to_thread(command, "demo", *options)
+
+
+async def test_a_live_model_works_in_its_place(command, tmp_path):
+    async with FakeProvider(live_answers) as server:
+        done = await run_live(command, server, "--yes", "--dir=live")
+        leaking = await run_live(command, server, "--yes", "--json", "--without=Secrets")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Redact changed" in done.stdout
+    assert re.search(r"✓  commands rewritten +GitManners +call 3", done.stdout)
+    assert "m did not bring about: a log cut (LongResults), " in " ".join(done.stdout.split())
+    played = ReplayModel.from_file(tmp_path / "here/live/session.jsonl")
+    assert len([answer async for answer in answers_of(played)]) == 3
+    report = json.loads(leaking.stdout)
+    assert (leaking.returncode, report["ok"], report["live"]) == (1, False, "m")
+    assert report["totals"]["credentials_read"] > 0
+    statuses = [call["status"] for call in report["calls"]]
+    assert statuses == ["ok", "ok", "ok", "invalid_arguments"]
+    assert "authorization" not in server.requests[0].headers
+
+
+async def answers_of(model):
+    with contextlib.suppress(ModelError):
+        while True:
+            yield await model.complete(ModelRequest(model="m", messages=()))
+
+
+async def test_a_live_model_is_asked_about(environment, tmp_path):
+    def talk(url):
+        words = ["demo", "--live", "--model=openai:m", f"--base-url={url}/v1"]
+        cwd, env = tmp_path / "here", environment | {"NO_COLOR": "1"}
+        with Terminal(words, cwd=cwd, env=env) as person:
+            question = person.expect("allow run_command? [y, n, n and a reason] ")
+            person.type("n\n")
+            return question, *person.end()
+
+    reading = ("call", "c1", "search_files", '{"pattern": "x"}')
+    asking = ("call", "c2", "run_command", '{"command": "touch ran"}')
+    async with FakeProvider([[reading, asking], [("text", "Then not.")]]) as server:
+        question, code, shown = await asyncio.to_thread(talk, server.url)
+
+    assert code == 0
+    assert question.count("the model calls") == 1
+    assert "│ touch ran" in question
+    assert "the person refused this call" in shown
+    assert not list(tmp_path.rglob("ran"))
+
+
+def test_a_live_model_needs_key_and_consent(command):
+    model = "--model=openai:m"
+    cases = {
+        ("--live",): "TOOLBUS_MODEL",
+        ("--live", model, "--yes"): "set OPENAI_API_KEY",
+        ("--live", model, "--base-url=http://127.0.0.1:1"): "--yes",
+        (model,): "--live",
+        ("--live", model, "--base-url=ftp://x"): "expected an address",
+    }
+
+    for words, way_out in cases.items():
+        done = command("demo", *words, OPENAI_API_KEY="", TOOLBUS_MODEL="")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert way_out in done.stderr
+        assert done.stderr.count("\n") == 1

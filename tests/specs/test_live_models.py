@@ -5,7 +5,7 @@ import json
 import logging
 import traceback
 from contextlib import aclosing
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 
 import pytest
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ from toolbus.events import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
     MODEL_CALL_ERROR,
+    RUN_AFTER,
     TOOL_CALL_AFTER,
     ModelDelta,
     ModelReply,
@@ -45,7 +46,7 @@ from toolbus.events import (
 )
 from toolbus.messages import ReasoningPart, Resource, ResourcePart, encode
 from toolbus.models import ScriptedModel
-from toolbus.store import SqliteStore
+from toolbus.store import MemoryStore, SqliteStore
 
 EVERY_WIRE = pytest.mark.parametrize("path", WIRES)
 SEALING_WIRES = pytest.mark.parametrize("path", [RESPONSES, MESSAGES])
@@ -139,10 +140,10 @@ def evened(seen):
     ]
 
 
-async def run_through(agent, streams):
+async def run_through(agent, streams, prompt="look"):
     if not streams:
-        return await agent.run("look")
-    return [item async for item in agent.stream("look")][-1]
+        return await agent.run(prompt)
+    return [item async for item in agent.stream(prompt)][-1]
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -265,25 +266,39 @@ async def test_changed_reasoning_stays_behind(path, change):
     check_request(server.requests[1])
 
 
+def around_messages(seen):
+    """Return the text of the request *seen* before its messages, of those, and behind them."""
+    name = '"input":' if seen.path == RESPONSES else '"messages":'
+    start = seen.text.index(name) + len(name)
+    _, end = json.JSONDecoder().raw_decode(seen.text, start)
+    return seen.text[:start], seen.text[start:end], seen.text[end:]
+
+
+@pytest.mark.parametrize("output_type", [str, dict[str, int], list[int]])
 @EVERY_WIRE
-async def test_a_request_begins_as_the_last(path):
-    async with provider(path, LOOKING, ASKING[1:], DONE, LOOKING, DONE) as (server, model):
+async def test_a_request_begins_as_the_last(path, output_type):
+    done = [("text", '{"value": [1]}' if output_type == list[int] else '{"a": 1}')]
+    answers = [LOOKING, ASKING[1:], done, LOOKING, Reply(400, {"error": {}}), LOOKING, done]
+    async with provider(path, *answers) as (server, model):
         mark = {"cache_control": {"type": "ephemeral"}}
-        agent = Agent(model, tools=[read, look, fail], system="be brief", model_settings=mark)
+        agent = Agent(
+            model,
+            tools=[read, look, fail],
+            system="be brief",
+            model_settings=mark,
+            output_type=output_type,
+        )
         await agent.run("look")
+        with pytest.raises(ModelError):
+            await agent.run("and then")
         await agent.run("again")
 
-    turns = [seen.body["input" if path == RESPONSES else "messages"] for seen in server.requests]
-    for before, after in pairwise(turns):
-        assert after[: len(before)] == before
+    heads, messages, tails = zip(*map(around_messages, server.requests), strict=True)
+    for before, after in pairwise(messages):
+        assert after.startswith(before.rstrip("]}"))
         assert len(after) > len(before)
-    others = [
-        {name: value for name, value in seen.body.items() if name not in {"input", "messages"}}
-        for seen in server.requests
-    ]
-    assert [other == others[0] and other["cache_control"] for other in others] == [
-        {"type": "ephemeral"}
-    ] * 5
+    assert (set(heads), set(tails)) == ({heads[0]}, {tails[0]})
+    assert [seen.body["cache_control"] for seen in server.requests] == [{"type": "ephemeral"}] * 7
 
 
 @pytest.mark.parametrize(("path", "other"), [(RESPONSES, MESSAGES), (MESSAGES, CHAT)])
@@ -664,6 +679,157 @@ async def test_cancelling_ends_the_request(path):
 
     assert [message.role for message in agent.messages] == ["user", "user", "assistant"]
     assert result.status == "ok"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@EVERY_WIRE
+async def test_the_server_says_how_long(path, streams, monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr("anyio.sleep", sleep)
+    busy = [
+        Reply(status, {"error": {"message": "busy"}}, {"retry-after": seconds})
+        for status, seconds in ((429, "7"), (503, "30"))
+    ]
+    async with provider(path, *busy, DONE, max_retries=2) as (_, model):
+        await run_through(Agent(model), streams)
+
+    assert pauses == [7, 30]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@EVERY_WIRE
+async def test_tries_are_in_the_ledger(path, streams, tmp_path):
+    busy = Reply(429, {"error": {"message": "busy"}}, RETRY)
+    async with (
+        SqliteStore(tmp_path / "s.db") as store,
+        provider(path, busy, busy, DONE, busy, busy, busy, DONE, max_retries=2) as (_, model),
+        Agent(model, store=store, session_id="s") as agent,
+    ):
+        answered = await run_through(agent, streams)
+        with pytest.raises(ModelError):
+            await run_through(agent, streams)
+        await run_through(agent, streams)
+        stored = [record for record in await store.records("s") if record.reason]
+
+    assert [(record.event, record.reason) for record in agent.ledger if record.reason] == [
+        ("model:call:after", "the server was asked again 2 times"),
+        ("model:call:error", "the server was asked again 2 times"),
+    ]
+    assert stored == [record for record in agent.ledger if record.reason]
+    assert [record.subject for record in stored] == [answered.message.id, ""]
+    assert [record.scope.turn for record in stored] == [1, 1]
+
+
+OVERFLOWING = {
+    CHAT: {"message": "too long", "code": "context_length_exceeded"},
+    RESPONSES: {"message": "Your input exceeds the context window", "code": "x"},
+    MESSAGES: {"message": "prompt is too long: 11 tokens > 10 maximum", "type": "x"},
+}
+FAILURES = {
+    "overflow": lambda path: Reply(400, {"error": OVERFLOWING[path]}),
+    "busy": lambda path: Reply(429, {"error": {"message": "busy"}}),
+    "down": lambda path: Reply(503, b"<html>"),
+    "timeout": lambda path: Reply(hangs=True),
+    "no answer": lambda path: Reply(events=[]),
+    "cut": lambda path: Reply(body=WIRES[path][0](ASKING), cut_at=50),
+    "cut stream": lambda path: Reply(events=WIRES[path][1](ASKING)[:-2]),
+    "error": lambda path: Reply(events=WIRES[path][1](ASKING)[:5], error=ERRORS[path]),
+}
+
+
+class FirstOf:
+    """Asks *first* once, and then *other*."""
+
+    name = "m"
+
+    def __init__(self, first, other):
+        self._models = chain([first], repeat(other))
+
+    async def complete(self, request):
+        return await next(self._models).complete(request)
+
+    def stream(self, request):
+        return next(self._models).stream(request)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("failure", FAILURES)
+@EVERY_WIRE
+async def test_after_any_failure_sessions_go_on(path, failure, streams):
+    def answer(seen):
+        prompt = json.dumps(seen.body)
+        if "go on" in prompt:
+            return DONE
+        return FAILURES[failure](path) if "file a" in prompt else ASKING
+
+    store = MemoryStore()
+    async with (
+        FakeProvider(answer) as server,
+        model_for(path, server, timeout=0.1) as impatient,
+        model_for(path, server) as model,
+    ):
+        ends, is_timeout = [], failure == "timeout"
+        first = FirstOf(impatient, model) if is_timeout else model
+        async with Agent(first, tools=[read], store=store, session_id="s") as agent:
+            agent.on(RUN_AFTER, lambda ctx: ends.append(ctx.value))
+            if is_timeout:  # So that nothing but the failure has so little time.
+                await agent.call_tool("read", path="a")
+            with pytest.raises(ContextOverflowError if failure == "overflow" else ModelError):
+                await run_through(agent, streams)
+            check_transcript(agent.messages)
+            following = await run_through(agent, streams, "go on")
+        async with Agent(model, tools=[read], store=store, session_id="s") as resumed:
+            result = await run_through(resumed, streams, "and go on")
+            check_transcript(resumed.messages)
+
+    assert [end.status for end in ends] == ["error", "ok"]
+    assert ends[0].reason.startswith(("ModelError: ", "ContextOverflowError: "))
+    assert (following.text, result.text) == ("Both are fine.",) * 2
+    for seen in server.requests:
+        check_request(seen)
+
+
+def check_transcript(messages):
+    """Fail unless each call has its message, behind the answer that asks for it."""
+    open_calls = []
+    for message in messages:
+        if message.role == "tool":
+            open_calls.remove(message.tool_call_id)
+        else:
+            assert open_calls == []
+            open_calls += [call.id for call in getattr(message, "tool_calls", ())]
+    assert open_calls == []
+
+
+@pytest.mark.full
+@EVERY_WIRE
+async def test_left_anywhere_sessions_go_on(path):
+    def answer(seen):
+        return DONE if "file a" in json.dumps(seen.body) or "go on" in str(seen.body) else ASKING
+
+    async with FakeProvider(answer) as server, model_for(path, server) as model:
+        whole = [item async for item in Agent(model, tools=[read]).stream("look")]
+        for count in range(1, len(whole)):
+            ends, agent = [], Agent(model, tools=[read])
+            agent.on(RUN_AFTER, lambda ctx, ends=ends: ends.append(ctx.value.status))
+            async with aclosing(agent.stream("look")) as stream:
+                for _ in range(count):
+                    await anext(stream)
+            check_transcript(agent.messages)
+            result = await run_through(agent, streams=True, prompt="go on")
+            check_transcript(agent.messages)
+            # All is said when the last piece is shown; who leaves then comes too late.
+            assert ends == ["cancelled", "ok"] or count >= len(whole) - 1
+            assert result.text == "Both are fine."
+
+    assert len(whole) > 20
+    for seen in server.requests:
+        check_request(seen)
 
 
 @pytest.mark.parametrize(

@@ -517,6 +517,68 @@ async def test_a_refused_increment_ends_the_stream():
     assert record.event == MESSAGE_APPEND_BEFORE.name
 
 
+HELD = 4
+
+
+def released_so_far(ctx):
+    if ctx.window:
+        ctx.window.release(ctx.window.text[: max(0, len(ctx.window.text) - HELD)])
+
+
+async def test_what_was_released_is_recorded_once():
+    class Breaking:
+        name = "breaking"
+
+        async def stream(self, request):
+            for text in said[:-1]:
+                yield ModelDelta(kind="text", text=text)
+            raise ModelError("breaking", "it broke")
+
+    def agent_with(model, *options):
+        agent = Agent(model)
+        for name in options:
+            agent.on(
+                MESSAGE_APPEND_BEFORE,
+                released_so_far,
+                name=name,
+                roles="assistant",
+                incremental=True,
+            )
+        return agent
+
+    said = ["one ", "two ", "three ", "four"]
+    whole = agent_with(ScriptedModel(["".join(said)] * 2), "a", "b")
+    await streamed(whole)
+    await whole.run("again")
+    broken, refused = (
+        agent_with(Breaking(), "a"),
+        agent_with(ScriptedModel([f"many harmless words, {WORD} bad"])),
+    )
+    with pytest.raises(ModelError):
+        await streamed(broken)
+    refuse_increments(refused)
+    await streamed(refused)
+    bare = agent_with(ScriptedModel(["words"]))
+    await streamed(bare)
+
+    def noted(agent):
+        records = [one for one in agent.ledger if one.event == MODEL_CALL_DELTA.name]
+        return [[(entry.name, entry.reason) for entry in one.entries] for one in records]
+
+    count = len("".join(said)) - HELD
+    assert noted(whole) == [
+        [("a", f"released {count} characters"), ("b", f"released {count - HELD} characters")]
+    ]
+    (record,) = [one for one in whole.ledger if one.event == MODEL_CALL_DELTA.name]
+    assert (record.subject, record.reason) == (
+        whole.messages[1].id,
+        "shown before the answer was whole",
+    )
+    assert noted(broken) == [[("a", f"released {count - len(said[-1])} characters")]]
+    assert len(noted(refused)) == 1
+    assert noted(bare) == []
+
+
 def raising(ctx):
     raise ValueError(ctx.window.text)
 

@@ -9,11 +9,11 @@ import pytest
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, Field
-from tests.servers.fake_provider import WIRES
+from tests.servers.fake_provider import WIRES, Reply
 from tests.servers.providers import MESSAGES, RESPONSES, check_request, provider
 
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, tool
-from toolbus.errors import OutputError, RegistrationError, RunStatusError
+from toolbus.errors import ModelError, OutputError, RegistrationError, RunStatusError
 from toolbus.events import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
@@ -36,6 +36,8 @@ class City(Struct):
     def __post_init__(self):
         if self.name == "Atlantis":
             raise ValueError("there is no such city")
+        if self.name == "Babel":
+            raise RuntimeError("that was\nlong ago")
 
 
 @dataclass
@@ -233,6 +235,7 @@ async def test_types_that_cannot_be_are_refused(options):
         ('{"name": 5}', r"expected `str`, got `int` - at `$.name`"),
         ("{}", "object missing required field `name` - at `$`"),
         ('{"name": "Atlantis"}', "there is no such city - at `$`"),
+        ('{"name": "Babel"}', "RuntimeError: that was long ago - at `$`"),
         (AssistantMessage(content='{"na', stop_reason="length"), "it was cut off at the limit"),
     ],
 )
@@ -492,6 +495,16 @@ async def test_servers_without_parameters_read_words(path, system):
     with pytest.raises(RegistrationError, match="structured_output 'no': there are 'native' and"):
         async with provider(path, structured_output="no"):
             pass
+
+
+@EVERY_WIRE
+async def test_a_refused_schema_names_the_way(path):
+    refused = Reply(400, {"error": {"message": "unknown parameter"}})
+    async with provider(path, refused, refused) as (_, model):
+        with pytest.raises(ModelError, match=r"unknown parameter; .*structured_output='text'"):
+            await Agent(model, output_type=City).run("hi")
+        with pytest.raises(ModelError, match=r"unknown parameter$"):
+            await Agent(model).run("hi")
 
 
 @EVERY_WIRE

@@ -115,17 +115,21 @@ async def test_a_handler_says_what_it_is_for(write, wiring):
     write("""
         bus = EventBus()
         bus.guard(events.TOOL_CALL_BEFORE, lambda ctx: None, name="judge", tools=["git_*", "run"])
+        bus.guard(events.MESSAGE_APPEND_BEFORE, lambda ctx: None, name="grow",
+            roles="assistant", incremental=True)
         bus.on(events.MESSAGE_APPEND_AFTER, lambda ctx: None, name="listen", roles="user")
     """)
 
     text, data = wiring("mine.py"), json.loads(wiring("mine.py", "--json"))
 
     assert re.search(r" judge +only git_\*, run · mine\.py:5\n", text)
-    assert re.search(r" listen +only user messages · mine\.py:6\n", text)
+    assert re.search(r" grow\s+only assistant messages · incremental ·\s+mine\.py:6\n", text)
+    assert re.search(r" listen +only user messages · mine\.py:8\n", text)
     handlers = [handler for event in data["events"] for handler in event["handlers"]]
-    assert [(each["tools"], each["roles"]) for each in handlers] == [
-        (["git_*", "run"], []),
-        ([], ["user"]),
+    assert [(each["tools"], each["roles"], each["incremental"]) for each in handlers] == [
+        (["git_*", "run"], [], False),
+        ([], ["assistant"], True),
+        ([], ["user"], False),
     ]
 
 

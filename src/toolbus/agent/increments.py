@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Literal
 
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.windows import AnswerWindow
+from toolbus.bus.ledger.records import HandlerEntry
 from toolbus.errors import MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, Deny
 from toolbus.messages.reasoning import ReasoningPart
@@ -54,6 +56,25 @@ class Increments:
                 return None
             self._released[binding, kind] = text = window.output
         return text
+
+    def entries(self) -> tuple[HandlerEntry, ...]:
+        """Return for the ledger how much each handler has released, once for both kinds."""
+        counts: Counter[Binding] = Counter()
+        for (binding, _), released in self._released.items():
+            counts[binding] += len(released)
+        return tuple(
+            [
+                HandlerEntry(
+                    name=binding.name,
+                    priority=binding.priority,
+                    kind=binding.kind,
+                    status="ran",
+                    reason=f"released {count} characters",
+                )
+                for binding, count in counts.items()
+                if count
+            ]
+        )
 
     async def _call(
         self, binding: Binding, message: AssistantMessage, window: AnswerWindow

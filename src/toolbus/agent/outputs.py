@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from toolbus.errors import DecodeError, RegistrationError
 from toolbus.messages.codec import decoder
 from toolbus.messages.immutable import freeze_object
+from toolbus.messages.records import AssistantMessage
 from toolbus.tools.pydantic_types import PydanticType, is_pydantic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.messages.records import AssistantMessage, JsonObject
+    from toolbus.events.catalogue import RunResult
+    from toolbus.messages.records import JsonObject
+
+logger = logging.getLogger("toolbus")
 
 REFUSED = "refusal"
 """The reason to stop of an answer that is none."""
@@ -49,6 +55,18 @@ class OutputType:
                 reason = "it was cut off at the limit of its length; answer with less"
                 raise DecodeError(reason) from None
             raise
+
+    def fitted(self, end: RunResult[Any]) -> RunResult[Any] | None:
+        """Return *end*, which a handler gave, as one with an output; None if that does not fit."""
+        if end.status != "ok":
+            return end
+        text = end.text if end.output_json is None else end.output_json
+        try:
+            output_json = self.json_of(AssistantMessage(content=text))
+        except DecodeError as error:
+            logger.warning("the result that a handler gave does not fit: %s", error)
+            return None
+        return replace(end, output_json=output_json).with_decoder(self.decode)
 
     def decode(self, text: str) -> Any:
         """Return the value of the JSON *text*; raises `DecodeError`."""

@@ -48,7 +48,7 @@ class Release:
         self._version: object = None
         self._disabled: tuple[AgentComponent, ...] = ()
         self._windowed: tuple[Binding, ...] = ()
-        self._increments, self._texts = Increments(bus, scope), dict[str, str]()
+        self.increments, self._texts = Increments(bus, scope), dict[str, str]()
         self._held = self._fed = False
         self.refusal: MessageDenied | None = None
         self._held_calls: set[int] = set()
@@ -82,7 +82,7 @@ class Release:
         shown = self._text(kind)
         whole = self._texts[kind] = self._texts.get(kind, shown) + text
         try:
-            released = await self._increments.judge(self._windowed, kind, whole)
+            released = await self.increments.judge(self._windowed, kind, whole)
         except MessageDenied as error:
             self.refusal = error
             raise

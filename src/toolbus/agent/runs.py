@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from toolbus.agent.call_notes import answer_notes, failure_notes, release_notes
 from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.release import Release
@@ -39,11 +40,12 @@ from toolbus.tools.calls.advertised import AdvertisedTools
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from toolbus.agent.outputs import OutputType
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.sessions import AgentSession
+    from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
     from toolbus.messages.records import JsonObject, Message
 
@@ -99,7 +101,9 @@ class AgentRun:
             failure = RunFailure(
                 start=start, error_type=type(error).__name__, error_text=str(error)
             )
-            answer = self._as_end(await self._answer(RUN_ERROR, failure))
+            answer: RunResult[Any] | None = await self._answer(RUN_ERROR, failure)
+            if answer is not None and self._output is not None:
+                answer = self._output.fitted(answer)
             if answer is None:
                 raise
             return answer
@@ -141,10 +145,12 @@ class AgentRun:
         except MessageDenied as error:
             if release is None or error is not release.refusal:
                 raise
+            self._note(release_notes(self._scope, release, error.message_id))
             return self._result("denied", error.reason)
         self._usage.update(_counts(message.usage))
         has, has_call = session.transcript.has, session.transcript.has_call
         message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
+        self._note(answer_notes(self._scope, message, release))
         judge = None if release is None else partial(release.objection, message)
         try:
             answer = await session.transcript.append(message, self._scope, judge=judge)
@@ -176,7 +182,8 @@ class AgentRun:
         try:
             return self._result("ok", output_json=self._output.json_of(answer))
         except DecodeError as error:
-            misfit = str(error)[:_LONGEST]
+            # In one line: names in it may be the model's own words, and a user says them now.
+            misfit = " ".join(str(error).split())[:_LONGEST]
         self._misfits += 1
         if self._misfits > self._config.output_retries:
             reason = f"its answer does not fit `{self._output.name}`: {misfit}"
@@ -186,18 +193,6 @@ class AgentRun:
             message = UserMessage(id=self._session.new_id(), content=text)
             await self._session.transcript.append(message, self._scope)
         return None
-
-    def _as_end(self, end: RunResult[Any] | None) -> RunResult[Any] | None:
-        """Return *end*, which a handler gave, None if it has no output where one is asked for."""
-        if end is None or self._output is None or end.status != "ok":
-            return end
-        message = AssistantMessage(content=end.text if end.output_json is None else end.output_json)
-        try:
-            output_json = self._output.json_of(message)
-        except DecodeError as error:
-            logger.warning("the result that a handler gave does not fit: %s", error)
-            return None
-        return replace(end, output_json=output_json).with_decoder(self._output.decode)
 
     def _request(self, advertised: AdvertisedTools) -> ModelRequest:
         return ModelRequest(
@@ -217,11 +212,13 @@ class AgentRun:
         except Exception as error:
             if release is not None and error is release.refusal:
                 raise
+            attempts = error.attempts if isinstance(error, ModelError) else 1
+            self._note(failure_notes(self._scope, attempts, release))
             failure = ModelFailure(
                 request=request,
                 error_type=type(error).__name__,
                 error_text=str(error),
-                attempts=error.attempts if isinstance(error, ModelError) else 1,
+                attempts=attempts,
             )
             answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
             if answer is not None and release is not None and release.has_begun:
@@ -233,6 +230,10 @@ class AgentRun:
         reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
         self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
         return message
+
+    def _note(self, records: Iterable[DispatchRecord]) -> None:
+        for record in records:
+            self._session.note(record)
 
     def _release(self, delta: ModelDelta) -> None:
         self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)

@@ -256,7 +256,7 @@ class AgentSession:
     def _tap(self) -> None:
         """Keep the records of this session's dispatches, as long as there is the session."""
         self._end_tap()
-        method = weakref.WeakMethod(self._log)
+        method = weakref.WeakMethod(self.note)
 
         def log(record: DispatchRecord) -> None:
             if (log_record := method()) is not None:
@@ -272,7 +272,8 @@ class AgentSession:
         # An agent that nobody closed shall not stay on a bus that others go on to use.
         self._end_tap = weakref.finalize(self, end)
 
-    def _log(self, record: DispatchRecord) -> None:
+    def note(self, record: DispatchRecord) -> None:
+        """Put *record* into the ledger."""
         self.records.append(record.without_values())
         if self.config.store.durable:
             self._unsaved.add(record)

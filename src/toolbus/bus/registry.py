@@ -35,7 +35,8 @@ T = TypeVar("T")
 class HandlerInfo(Struct, frozen=True, kw_only=True):
     """A subscription as `EventBus.handlers` lists it; *where* is "file:line".
 
-    *tools* and *roles* are those for which it runs; empty, it runs for all.
+    *tools* and *roles* are those for which it runs; empty, it runs for all. *incremental*: it also
+    judges answers as they grow.
     """
 
     name: str
@@ -46,6 +47,7 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
     where: str
     tools: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    incremental: bool = False
 
 
 class Registry(Subscribing):
@@ -89,6 +91,7 @@ class Registry(Subscribing):
                 where=binding.where,
                 tools=binding.tools,
                 roles=binding.roles,
+                incremental=binding.incremental,
             )
             for binding in self._channel(event).bindings
         )

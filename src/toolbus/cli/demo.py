@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.model_options import MODEL, add_model_options
 from toolbus.cli.parsing import make_parser, program, whole_number
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parsing import Command, Parser
+    from toolbus.console.side_output import SideOutput
+    from toolbus.demo.live import LiveModel
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
@@ -19,9 +24,16 @@ examples:
   toolbus demo --dir look --seed 7       keep its files in the folder look
   toolbus demo --without NoDestruction   see what happens without that handler
   toolbus demo --json | jq .checks       one JSON document
+  toolbus demo --live --model anthropic:NAME     a real model works
 
 It needs git and a POSIX shell; no key, no network, no server. It ends with 0 if
-every intervention happened, with 1 if one is missing, and names that one."""
+every intervention happened, with 1 if one is missing, and names that one.
+
+With --live a model of a provider works in place of the recording, with its key,
+as for `toolbus run`: each command and each file that it writes is asked about,
+or with --yes not. Its commands run as you, in a folder of their own that is no
+jail. What it does is its own, so it ends with 0 if it came to its end and no
+credential was read or stored."""
 
 
 def command() -> Command:
@@ -44,10 +56,21 @@ def command() -> Command:
         help="leave out a handler's component",
     )
     parser.add_argument("--json", action="store_true", help="write one JSON document")
+    parser.add_argument("--live", action="store_true", help="let a real model work")
+    parser.add_argument("--yes", action="store_true", help="do not ask about what it does")
+    add_model_options(parser)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.demo.demo import run_demo  # noqa: PLC0415 - loads the whole house
+        from toolbus.console.side_output import SideOutput  # noqa: PLC0415 - loads the whole house
+        from toolbus.demo.demo import run_demo  # noqa: PLC0415 - as above
 
+        live = None
+        if parsed.live:
+            # It waits while a person is asked, for other calls go on.
+            output = side = SideOutput(sys.stdout)
+            live = _live_model(parser, parsed, side)
+        elif parsed.model or parsed.base_url or parsed.key_env or parsed.yes:
+            parser.error("a model, its address, its key and --yes are for --live; add that")
         return run_demo(
             output,
             folder=parsed.dir,
@@ -55,6 +78,29 @@ def command() -> Command:
             without=parsed.without,
             as_json=parsed.json,
             program=program(),
+            live=live,
         )
 
     return parser, run
+
+
+def _live_model(parser: Parser, parsed: argparse.Namespace, side: SideOutput) -> LiveModel:
+    from toolbus.console.assembly import find_model  # noqa: PLC0415 - loads the whole house
+    from toolbus.console.keyboard import find_keyboard  # noqa: PLC0415
+    from toolbus.console.questions import ApprovalPrompt, AskFirst  # noqa: PLC0415
+    from toolbus.console.reports import RunReport  # noqa: PLC0415
+    from toolbus.demo.live import LiveModel  # noqa: PLC0415
+    from toolbus.terminal.output import Output  # noqa: PLC0415
+
+    name = parsed.model or os.environ.get(MODEL)
+    if not name:
+        parser.error(f"which model? give --model PROVIDER:NAME, or set {MODEL}")
+    model = find_model(name, parsed.base_url, parsed.key_env)
+    if parsed.yes:
+        return LiveModel(model)
+    direct = Output(sys.stderr)
+    keyboard = find_keyboard(direct)
+    if keyboard is None:
+        parser.error("there is no terminal to ask at; --yes lets the model do as it likes")
+    questions = ApprovalPrompt(direct, side, keyboard, RunReport(side, side))
+    return LiveModel(model, [AskFirst()], questions.decide, questions.watch)

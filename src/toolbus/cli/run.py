@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.model_options import MODEL, add_model_options
 from toolbus.cli.parsing import make_parser, positive
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from toolbus.cli.parsing import Command, Parser
     from toolbus.terminal.output import Output
-
-MODEL = "TOOLBUS_MODEL"
 
 _EPILOG = """\
 examples:
@@ -26,7 +25,8 @@ examples:
   toolbus run "what changed?" --mcp "npx -y @scope/server ." --json | jq
 
 A model is anthropic:NAME, openai:NAME or openai-responses:NAME, with the key
-in ANTHROPIC_API_KEY or OPENAI_API_KEY (and *_BASE_URL for another server), or
+in ANTHROPIC_API_KEY or OPENAI_API_KEY (for another server give --base-url, and
+--key-env with its key's variable, or set *_BASE_URL beside the key), or
 replay:FILE, the answers of a session in a store, an export or a file with a
 message a line (FILE#SESSION: of one of several); it warns where it is asked
 something else than was recorded. Without --model it is that of TOOLBUS_MODEL.
@@ -78,6 +78,8 @@ def command() -> Command:
             system=parsed.system,
             max_turns=parsed.max_turns,
             as_json=parsed.json,
+            base_url=parsed.base_url,
+            key_env=parsed.key_env,
             price=parsed.price,
             yes=parsed.yes,
             trust_hints=parsed.trust_hints,
@@ -94,7 +96,7 @@ def command() -> Command:
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what you want")
-    parser.add_argument("--model", metavar="MODEL", help="PROVIDER:NAME, or replay:FILE")
+    add_model_options(parser)
     parser.add_argument(
         "--tools",
         action="append",

@@ -41,12 +41,17 @@ _WORKSPACE = {
 """Names that no other package takes over."""
 
 
-def find_model(name: str) -> Model:
-    """Return the model *name*, or one that plays a file; raises `UsageError`."""
+def find_model(name: str, base_url: str | None = None, key_env: str | None = None) -> Model:
+    """Return the model *name*, or one that plays a file; raises `UsageError`.
+
+    One at a *base_url* gets no key but that of the variable *key_env*.
+    """
     try:
         if name.startswith(_RECORDED):
+            if base_url or key_env:
+                raise UsageError("a recording has no address and no key; leave them out")
             return _recorded(name.removeprefix(_RECORDED))
-        return model_named(name)
+        return model_named(name, base_url=base_url, key_env=key_env)
     except OSError as error:
         raise UsageError(f"--model {name!r}: {worded(error)}") from error
     except (RegistrationError, DecodeError, StoreError, ImportError) as error:

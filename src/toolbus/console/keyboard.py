@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import termios
 from typing import TYPE_CHECKING
 
@@ -58,3 +59,10 @@ class Keyboard:
         if self._line is not None and not self._line.done():
             text = data.decode(errors="replace")
             self._line.set_result(text.rstrip("\r\n") if text else None)
+
+
+def find_keyboard(output: Output) -> Keyboard | None:
+    """Return that of the terminal where *output* is, None if nobody can be asked there."""
+    if not (sys.stdin.isatty() and output.is_terminal):
+        return None
+    return Keyboard(sys.stdin.fileno(), output)

@@ -76,6 +76,10 @@ class ApprovalPrompt:
         self._keyboard, self._report = keyboard, report
         self.agent: Agent | None = None
 
+    def watch(self, agent: Agent) -> None:
+        """Show of calls of *agent* what the model wrote, and what they make of files."""
+        self.agent = agent
+
     async def decide(self, ask: Ask, call: ToolCall | None, scope: Scope) -> bool | Deny:
         """Return True if the person says yes, else why not."""
         if self._keyboard is None:

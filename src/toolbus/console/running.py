@@ -24,7 +24,7 @@ from toolbus.console.assembly import (
     find_session_id,
     open_servers,
 )
-from toolbus.console.keyboard import Keyboard
+from toolbus.console.keyboard import find_keyboard
 from toolbus.console.questions import ApprovalPrompt, AskFirst
 from toolbus.console.reports import JsonRunReport, RunReport
 from toolbus.console.side_output import SideLog, SideOutput
@@ -37,6 +37,8 @@ from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from toolbus.console.keyboard import Keyboard
 
 INTERRUPTED = 130
 _KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
@@ -57,6 +59,8 @@ class RunOptions(NamedTuple):
     resume: str | None = None
     system: str | None = None
     max_turns: int = 50
+    base_url: str | None = None
+    key_env: str | None = None
     price: str | None = None
     as_json: bool = False
     yes: bool = False
@@ -155,12 +159,11 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
     """Open all that *options* name, in an order in which nothing runs if something is missing."""
     direct, side = Output(sys.stderr), SideOutput(sys.stderr)
     logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING, format="%(message)s")
-    is_interactive = sys.stdin.isatty() and direct.is_terminal
-    keyboard = Keyboard(sys.stdin.fileno(), direct) if is_interactive else None
+    keyboard = find_keyboard(direct)
     report = (JsonRunReport if options.as_json else RunReport)(output, side)
     questions = ApprovalPrompt(direct, side, keyboard, report)
     async with AsyncExitStack() as opened:
-        model = find_model(options.model)
+        model = find_model(options.model, options.base_url, options.key_env)
         opened.push_async_callback(close_model, model)
         config = find_configuration(options.config)
         components = find_components(options.tools, config)
@@ -187,7 +190,7 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
             )
         except RegistrationError as error:
             raise UsageError(str(error)) from error
-        questions.agent = await opened.enter_async_context(agent)
+        questions.watch(await opened.enter_async_context(agent))
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)
         yield Conversation(agent, report, side, keyboard, stored_id, model.name)

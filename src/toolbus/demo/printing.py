@@ -54,7 +54,7 @@ class DemoPrinter:
         if change.reason:
             self._screen.prose(change.reason, indent=_INDENT + 2)
         if change.did == "asked":
-            yes = Span("yes, said the approver (the demo's script)", "good")
+            yes = Span("yes, said the approver", "good")
             no = Span("no, said the approver", "bad")
             self._screen.line(yes if call.approved else no, indent=_INDENT + 2)
         self._screen.compare(change.rows, indent=_INDENT + 2)
@@ -95,7 +95,13 @@ def show_report(report: dict[str, Any], screen: Screen) -> None:
     if any(leaks):
         text = f"{leaks[0]} credentials reached the model, {leaks[1]} the transcript's file"
         screen.prose(text, style="bad")
-    if report["missing"]:
+    if report["live"] is not None:
+        if report["status"] != "ok":
+            screen.prose(f"the run ended as {report['status']}", style="bad")
+        if report["missing"]:
+            text = f"{report['live']} did not bring about: {', '.join(report['missing'])}"
+            screen.prose(text, style="dim")
+    elif report["missing"]:
         screen.prose(f"missing: {', '.join(report['missing'])}", style="bad")
     else:
         screen.line(Span("every intervention happened", "good"))

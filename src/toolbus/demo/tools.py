@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_MATCHES = 100
 _SECONDS = 20
+_READS = {"readOnlyHint": True}
 
 
 class Workspace(AgentComponent):
@@ -24,7 +25,7 @@ class Workspace(AgentComponent):
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
 
-    @tool
+    @tool(annotations=_READS)
     def read_file(self, path: str) -> str:
         """Return the text of a file.
 
@@ -36,7 +37,7 @@ class Workspace(AgentComponent):
             raise FileNotFoundError(f"there is no file {path!r}")
         return file.read_text("utf-8", "replace")
 
-    @tool
+    @tool(annotations=_READS)
     def search_files(self, pattern: str, path: str = ".") -> str:
         """Return the lines that match, with file and number.
 

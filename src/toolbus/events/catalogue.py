@@ -98,9 +98,11 @@ MODEL_CALL_ERROR: TransformEvent[ModelFailure, ModelFailure | AssistantMessage |
 )
 """The model failed. Denied, or a handler fails: the error stands."""
 MODEL_CALL_DELTA: ObserveEvent[ModelDelta] = ObserveEvent("model:call:delta", ModelDelta)
-"""A piece of a streamed answer."""
+"""A piece of a streamed answer, shown when nobody can change or refuse it any more."""
 MODEL_CALL_AFTER: ObserveEvent[ModelReply] = ObserveEvent("model:call:after", ModelReply)
-"""The model has answered."""
+"""The model has answered: the answer is as the model gave it, before any handler has judged it.
+
+What was let in is seen at `MESSAGE_APPEND_AFTER`; who writes answers down does it there."""
 TOOL_CALL_BEFORE: TransformEvent[ToolCall, ToolCall | ToolResponse | Deny] = TransformEvent(
     "tool:call:before", ToolCall, answer=ToolResponse, asks=True, strict=True
 )

@@ -218,7 +218,8 @@ def _show_event(event: EventWiring, screen: Screen, *, with_sender: bool) -> Non
         heard = f"hears {_speaker(handler.sender)} · " if with_sender else ""
         chosen = [*handler.tools, *[f"{role} messages" for role in handler.roles]]
         only = f"only {', '.join(chosen)} · " if chosen else ""
-        notes.append(f"{only}{heard}{short_place(handler.where)}")
+        grows = "incremental · " if handler.incremental else ""
+        notes.append(f"{only}{grows}{heard}{short_place(handler.where)}")
     for receiver in event.receivers:
         rows.append(("   -", "receiver   ", "open  ", receiver.name))
         notes.append(short_place(receiver.where))

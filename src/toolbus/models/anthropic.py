@@ -24,7 +24,9 @@ except ImportError as error:
 class AnthropicModel(RemoteModel):
     """The model *model* of Anthropic, or of a compatible server at *base_url*.
 
-    Raises `RegistrationError` for what could never work. Nothing prints the key.
+    Raises `RegistrationError` for what could never work. Nothing prints the key. An agent's prompts
+    are cached with `model_settings={"cache_control": {"type": "ephemeral"}}`: the API then marks
+    the end of each request, and each begins as the one before.
 
     Args:
         model: the provider's name of it; handlers may write another one into a request.

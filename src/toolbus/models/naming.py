@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from toolbus.errors import RegistrationError
 from toolbus.settings.hints import hint
@@ -14,8 +14,10 @@ PROVIDERS = ("anthropic", "openai", "openai-responses")
 """What may stand before the colon."""
 
 
-def model_named(name: str) -> Model:
+def model_named(name: str, *, base_url: str | None = None, key_env: str | None = None) -> Model:
     """Return the model *name*, with its provider before a colon; its key is the environment's.
+
+    One at a *base_url* gets no key but that of the variable *key_env*.
 
     Raises `RegistrationError` for another name and without a key, `ImportError` without the extra.
     """
@@ -27,7 +29,8 @@ def model_named(name: str) -> Model:
     if provider == "anthropic":
         from toolbus.models.anthropic import AnthropicModel  # noqa: PLC0415
 
-        return AnthropicModel(model)
+        return AnthropicModel(model, base_url=base_url, key_env=key_env)
     from toolbus.models.openai import OpenAIModel  # noqa: PLC0415
 
-    return OpenAIModel(model, api="chat" if provider == "openai" else "responses")
+    api: Literal["chat", "responses"] = "chat" if provider == "openai" else "responses"
+    return OpenAIModel(model, api=api, base_url=base_url, key_env=key_env)

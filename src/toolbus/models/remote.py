@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from toolbus.models.wires import ModelWire
 
 
+_REFUSED_PARAMETER = frozenset({400, 422})
+"""The statuses with which servers refuse parameters that they do not know."""
+
+
 class RemoteModel:
     """A model that is asked over *wire*; a subclass knows the SDK.
 
@@ -70,7 +74,7 @@ class RemoteModel:
             raw = await self._create(self._client(), body, streamed=False)
             return self._message(parse(await self._read(raw), mend), request, raw)
         except Exception as error:  # noqa: BLE001 - what an SDK and its libraries raise
-            failure = failure_of(request.model, error, self._secrets())
+            failure = self._failure(request, error)
         # Here, so that it has no context: the request of the SDK's error has the key.
         raise failure
 
@@ -95,7 +99,7 @@ class RemoteModel:
                         yield delta if known is None else replace(delta, name=known)
             whole = self._message(assembler.answer(), request, raw) if assembler.is_whole else None
         except Exception as error:  # noqa: BLE001 - as above
-            failure = failure_of(request.model, error, self._secrets())
+            failure = self._failure(request, error)
         else:
             if whole is None:
                 raise ModelError(request.model, "the stream ended before the answer did")
@@ -114,9 +118,15 @@ class RemoteModel:
                 raise RefusedAnswerError(answer)
         return self._wire.message_of(answer, request, retries_of(raw))
 
-    def _secrets(self) -> list[str]:
+    def _failure(self, request: ModelRequest, error: Exception) -> ModelError:
+        """Return what *error* says, without a key; of a schema that was refused, the way out."""
         keys = [] if self._key is None else [self._key.reveal()]
-        return [*keys, *self._headers.values()]
+        failure = failure_of(request.model, error, [*keys, *self._headers.values()])
+        is_native = request.output_schema is not None and not self._says_schema_in_words
+        if is_native and getattr(error, "status_code", None) in _REFUSED_PARAMETER:
+            hint = "if it takes no schema, give the model structured_output='text'"
+            return type(failure)(failure.model, f"{failure.reason}; {hint}", failure.attempts)
+        return failure
 
     def _unless_given(self, *headers: str) -> list[str]:
         """Return those of *headers*, in lower case, that the maker of the model did not give."""

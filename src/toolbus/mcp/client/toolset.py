@@ -88,7 +88,9 @@ class McpTools(Toolset):
                 self._make(tool, made)
         with self._lock:
             others = {key: entry for key, entry in self._tools.items() if key not in self._listed}
-            self._tools = others | {name: (tool, lambda: True) for name, tool in made.items()}
+            # In their former order, if they were there: what a model was told stays in its cache.
+            order = dict.fromkeys([*[name for name in self._tools if name in made], *made])
+            self._tools = others | {name: (made[name], lambda: True) for name in order}
             self._listed = frozenset(made)
 
     def _warn_of_unmatched(self, names: list[str]) -> None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from toolbus.policy.paths.call_folders import FolderChoice, find_folders
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -53,12 +55,12 @@ class ResolvedPath(NamedTuple):
 class Targets(NamedTuple):
     """What one use of a path may mean; *doubt* says why it may mean something else, too.
 
-    *glob*, if there is one, is from the root on, with a real path before its first wildcard.
+    The *globs* are from the root on, with a real path before the first wildcard.
     """
 
     paths: tuple[ResolvedPath, ...]
     doubt: str = ""
-    glob: str = ""
+    globs: tuple[str, ...] = ()
 
 
 class PathResolver:
@@ -73,13 +75,13 @@ class PathResolver:
         """What `find_targets` returned before."""
         self._links: dict[str, str | None] = {}
         self._resolved: dict[tuple[str, str | None], ResolvedPath] = {}
-        self._folders: dict[str | None, tuple[str | None, str]] = {}
+        self._folders: dict[str | None, FolderChoice] = {}
         self._folding: dict[str, bool] = {}
 
-    def folder(self, folder: str | None) -> tuple[str | None, str]:
-        """Return the absolute path of *folder*, a command's, and a doubt; None is unknown."""
+    def folders(self, folder: str | None) -> FolderChoice:
+        """Return where *folder*, that of a command, may be."""
         if folder not in self._folders:
-            self._folders[folder] = self._folder(folder)
+            self._folders[folder] = find_folders(folder, self)
         return self._folders[folder]
 
     def resolve(self, path: str, folder: str | None = ".") -> ResolvedPath:
@@ -110,21 +112,6 @@ class PathResolver:
                 return self._folding[path]
             path = posixpath.dirname(path)
         return False
-
-    def _folder(self, folder: str | None) -> tuple[str | None, str]:
-        start = self.place.folder
-        if folder is None or (start is None and not folder.startswith(("/", "~"))):
-            return None, "the folder it runs in is unknown"
-        if folder == "~" or folder.startswith("~/"):
-            folder = f"{self.home()}{folder[1:]}"
-        written = posixpath.join(start or "/", folder)
-        plain = posixpath.normpath(written)
-        if ".." not in written.split("/"):
-            return plain, ""
-        # A shell's `cd x/..` undoes `cd x`, the kernel's goes up from where x leads to.
-        if self.resolve(plain).path == self.resolve(written).path:
-            return plain, ""
-        return None, f"{folder!r} leads behind a link and up again"
 
     def home(self) -> str:
         """Return what ``~`` is."""
@@ -208,8 +195,11 @@ class _PathWalk:
     def _enter_process(self, part: str) -> None:
         match part:
             case "cwd":
-                folder, self._doubt = self._resolver.folder(self._folder)
-                self._path = "/" if folder is None else self._resolver.resolve(folder).path
+                choice = self._resolver.folders(self._folder)
+                self._doubt = choice.doubt or (
+                    "" if len(choice.paths) == 1 else "it may be elsewhere"
+                )
+                self._path = self._resolver.resolve(choice.paths[0]).path if choice.paths else "/"
             case "root":
                 self._path = "/"
             case "task":

@@ -40,24 +40,33 @@ def _find(use: PathUse, resolver: PathResolver) -> Targets:
         text = _without_tilde(text, resolver)
         if not text:
             return Targets((), f"what {word.text!r} is, is known only when it runs")
-    if not text.startswith("/"):
-        start, doubt = resolver.folder(use.folder)
-        if start is None:
-            return Targets((), f"{text!r}: {doubt}")
-        text = f"{glob_quoted(start) if word.pattern else start}/{text}"
-    if not word.pattern:
-        return _of([text], use, resolver)
-    if (literal := _literal(text)) is not None:
-        return _of([literal], use, resolver)
-    expansion = expand(text, resolver, use.folder)
-    targets = _of(expansion.paths, use, resolver)
-    glob = with_real_start(text, resolver, use.folder)
-    if not (expansion.is_complete or targets.doubt):
-        return Targets(targets.paths, f"{word.text!r} may stand for too many files", glob)
-    return Targets(targets.paths, targets.doubt, glob)
+    if text.startswith("/"):
+        return _from_root([text], use, resolver)
+    choice = resolver.folders(use.folder)
+    starts = [glob_quoted(path) if word.pattern else path for path in choice.paths]
+    targets = _from_root([f"{start}/{text}" for start in starts], use, resolver)
+    return targets._replace(doubt=f"{text!r}: {choice.doubt}") if choice.doubt else targets
 
 
-def _of(paths: list[str] | tuple[str, ...], use: PathUse, resolver: PathResolver) -> Targets:
+def _from_root(texts: list[str], use: PathUse, resolver: PathResolver) -> Targets:
+    """Return what the absolute *texts* mean, globs if the word of *use* is one."""
+    if not use.word.pattern:
+        return _of(texts, use, resolver)
+    paths, globs, doubt = list[str](), list[str](), ""
+    for text in texts:
+        if (literal := _literal(text)) is not None:
+            paths.append(literal)
+            continue
+        expansion = expand(text, resolver, use.folder)
+        paths.extend(expansion.paths)
+        globs.append(with_real_start(text, resolver, use.folder))
+        if not expansion.is_complete:
+            doubt = f"{use.word.text!r} may stand for too many files"
+    targets = _of(paths, use, resolver)
+    return Targets(targets.paths, targets.doubt or doubt, tuple(globs))
+
+
+def _of(paths: list[str], use: PathUse, resolver: PathResolver) -> Targets:
     resolved = tuple([resolver.resolve(path, use.folder) for path in paths])
     return Targets(resolved, next((each.doubt for each in resolved if each.doubt), ""))
 
@@ -73,7 +82,7 @@ def _without_tilde(text: str, resolver: PathResolver) -> str:
     if name == "~":
         home = resolver.home()
     elif name == "~+":
-        home = resolver.folder(".")[0] or ""
+        home = next(iter(resolver.folders(".").paths), "")
     else:
         home = posixpath.expanduser(name.replace("\\", ""))
         # `~-`, `~1`: earlier folders of the shell.

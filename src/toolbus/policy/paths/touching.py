@@ -81,9 +81,8 @@ def touches(
             doubt = doubt or (below.doubt if below else "")
     if use.kind == "write" and (touch := _fills(targets, patterns, resolver)) is not None:
         return touch
-    if (aimed := _aimed(targets, patterns, resolver)) is not None:
-        return Touch("maybe", targets.glob, aimed.text, f"{use.word.text!r} may match such a file")
-    return _unsettled(use, doubt, settled=settled) or Touch("no")
+    aimed = _aimed(use, targets, patterns, resolver)
+    return aimed or _unsettled(use, doubt, settled=settled) or Touch("no")
 
 
 def stays_within(
@@ -126,10 +125,10 @@ def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
     revision, _, text = use.word.text.partition(":")
     if not (revision and text and use.word.known) or text.startswith("/"):
         return []
-    folder, _ = resolver.folder(use.folder)
-    if folder is None:
+    folders = list(resolver.folders(use.folder).paths)
+    if not folders:
         return []
-    folders = [folder]
+    folder = folders[0]
     while folder != "/" and not text.startswith(("./", "../")):
         folder = posixpath.dirname(folder)
         if posixpath.lexists(posixpath.join(folder, ".git")):
@@ -151,12 +150,15 @@ def _fills(
 
 
 def _aimed(
-    targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
-) -> PathPattern | None:
-    if not targets.glob:
-        return None
-    aimed = [each for each in patterns if is_aimed(targets.glob, each, starts_of(each, resolver))]
-    return aimed[0] if aimed else None
+    use: PathUse, targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
+) -> Touch | None:
+    for glob in targets.globs:
+        for pattern in patterns:
+            if is_aimed(glob, pattern, starts_of(pattern, resolver)):
+                return Touch(
+                    "maybe", glob, pattern.text, f"{use.word.text!r} may match such a file"
+                )
+    return None
 
 
 def _unsettled(use: PathUse, doubt: str, *, settled: bool) -> Touch | None:

@@ -77,17 +77,6 @@ def test_what_no_file_system_takes_is_a_doubt(path):
     assert PathResolver(CallPlace("/")).resolve(path).doubt
 
 
-def test_a_folder_goes_up_as_a_shell_does(tangle):
-    resolver = PathResolver(CallPlace(str(tangle)))
-
-    assert resolver.folder("a/b/..") == (f"{tangle}/a", "")
-    assert resolver.folder("a/up/..")[0] is None
-    assert resolver.folder(None)[0] is None
-    assert resolver.folder("/etc") == ("/etc", "")
-    assert PathResolver(CallPlace(None)).folder("x")[0] is None
-    assert PathResolver(CallPlace(None, "/home/ada")).folder("~/x") == ("/home/ada/x", "")
-
-
 def test_a_file_system_that_takes_other_spellings_for_the_same(tmp_path, monkeypatch):
     folder = tmp_path / "shop"
     folder.mkdir()

@@ -1,0 +1,56 @@
+"""Whether a command may change where paths lead: then others of its line are not judged by today.
+
+``ln``, ``mv``, archives and what runs code do so. What fills files, makes folders or removes does
+not: no name leads to another file then. But a list of what a search leaves out is such a file.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.policy.commands import Command, CommandEffects
+
+_PLAIN_WRITERS = """
+[ awk base64 basename cat cd chgrp chmod chown cmp column comm curl cut date dd df diff dirname du
+echo env export expand expr false file find fmt fold gawk grep head hexdump id jq join less ls mawk
+md5sum mkdir mkfifo more nl od paste printf pwd read realpath rg rm rmdir sed seq set sha256sum
+shasum shred sleep sort split stat strings tac tail tee test touch tr tree true truncate tsort umask
+uname uniq unlink unset wc wget which xxd yes yq
+"""
+_FILL = frozenset(_PLAIN_WRITERS.split())
+_GIT_FILLS = frozenset({"add", "branch", "commit", "config", "fetch", "init", "push", "tag"})
+_COPIES_LINKS = frozenset(
+    {"-a", "--archive", "-d", "-P", "--no-dereference", "--preserve=links", "-l", "--link"}
+    | {"-R", "-r", "--recursive", "-s", "--symbolic-link"}
+)
+_LISTS = frozenset({".gitignore", ".ignore", ".rgignore", ".git"})
+
+
+def are_settled(commands: Sequence[Command], effects: Sequence[CommandEffects]) -> tuple[bool, ...]:
+    """Return for each of *commands*, all of one text, whether its paths lead where they do now.
+
+    *effects* are those of each.
+    """
+    changes = any(may_relink(each) for each in effects)
+    return tuple([command.settled or not changes for command in commands])
+
+
+def may_relink(effects: CommandEffects) -> bool:
+    """Tell whether a command with these *effects* may make a path lead to another file."""
+    if effects.unknown or "run-code" in effects.effects or not effects.action:
+        return True
+    if not effects.effects & {"write", "destroy"}:
+        return False
+    written = [use.word for use in effects.paths if use.kind in {"write", "destroy"}]
+    if any(not word.known or posixpath.basename(word.text) in _LISTS for word in written):
+        return True
+    program, *subcommand = effects.action
+    if program == "git":
+        return not subcommand or subcommand[0] not in _GIT_FILLS
+    if program in {"cp", "install"}:
+        return bool(effects.options & _COPIES_LINKS)
+    return program not in _FILL
