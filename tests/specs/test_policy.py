@@ -318,7 +318,8 @@ def test_only_its_rules_load_cel(tmp_path):
             rule = {"name": "r", "verdict": "allow", "arguments": {"a": {"glob": "x"}}}
             async with Policy(rule=[rule]).installed(EventBus()) as policy:
                 bus = policy.host.bus
-                context = await bus.apply(TOOL_CALL_BEFORE, ToolCall(name="t", arguments={"a": "x"}))
+                call = ToolCall(name="t", arguments={"a": "x"})
+                context = await bus.apply(TOOL_CALL_BEFORE, call)
                 assert context.asked is None
         asyncio.run(main())
         print([name for name in ("cel_expr_python", "re2") if name in sys.modules])
@@ -437,7 +438,7 @@ async def test_other_arguments_of_a_shell_are_asked_about():
     harmless = {
         "timeout": 5,
         "description": "List it.",
-        "run_in_background": False,
+        "background": False,
         "shell": "bash",
     }
     assert await judge.line("ls", **harmless) == "allow"
@@ -662,7 +663,10 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
             "policy.toml:4: rule 'r': key 'command': expected one command",
         ),
         (f"{RULE}reads = 'a/*/../b'", "policy.toml:4: rule 'r': key 'reads': no pattern goes up"),
-        (f"{RULE}hosts = 'https://x'", "policy.toml:4: rule 'r': key 'hosts': expected a host"),
+        (
+            f"{RULE}hosts = 'https://x'",
+            "policy.toml:4: rule 'r': key 'hosts': 'https://x' is no host",
+        ),
         (f"{RULE}when = 'a +'", "policy.toml:4: rule 'r': key 'when': CEL cannot read it: "),
         (f"{RULE}when = '1 + 1'", "policy.toml:4: rule 'r': key 'when': it gives INT and not true"),
         (
@@ -731,7 +735,7 @@ def test_a_misspelt_word_is_told(tmp_path):
         ),
         (
             f"{RULE}arguments = {{ x = {{ patern = 'x' }} }}",
-            "policy.toml:4: rule 'r': key 'arguments': x: unknown test 'patern'; did you mean 'pattern'?",
+            "rule 'r': key 'arguments': x: unknown test 'patern'; did you mean 'pattern'?",
         ),
         (
             "[tools.a]\nread = ['x']",
@@ -817,7 +821,7 @@ async def test_a_policy_judges_wherever_calls_are(tmp_path):
     messages = [{"role": "assistant", "content": None, "tool_calls": calls}]
     store.write_text(json.dumps({"messages": messages}) + "\n")
     command = [sys.executable, "-m", "toolbus", "replay", str(store), "--format", "openai"]
-    replayed = subprocess.run(
+    replayed = subprocess.run(  # noqa: PLW1510 - its text tells
         [*command, "--with", str(tmp_path / "toolbus.toml")], capture_output=True, text=True
     )
     assert "rule 'r'" in replayed.stdout
@@ -829,7 +833,7 @@ async def test_a_policy_judges_wherever_calls_are(tmp_path):
         "method": "tools/call",
         "params": {"name": "deploy", "arguments": {"where": "x"}},
     }
-    relayed = subprocess.run(
+    relayed = subprocess.run(  # noqa: PLW1510 - as above
         [*proxy, "--", sys.executable, "-c", server],
         input=json.dumps(frame) + "\n",
         capture_output=True,

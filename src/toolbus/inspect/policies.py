@@ -99,7 +99,8 @@ def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = Fal
     rules = read_policy(file)
     reader = CallReader(rules, LineMemory())
     folder = None if asked.folder is None else os.path.abspath(asked.folder)  # noqa: PTH100 - links stay
-    facts = reader.facts(_call(asked), None, Scope(agent_id=asked.agent), folder)
+    pending = reader.read(_call(asked), None, Scope(agent_id=asked.agent))
+    facts = reader.facts(pending, folder)
     explanation = explaining.explain(rules, facts)
     if as_json:
         output.write(f"{encode(explanation).decode()}\n")

@@ -22,12 +22,16 @@ class ToolNames(NamedTuple):
     """The tool's name matches one of *patterns*."""
 
     patterns: tuple[str, ...]
-    is_fixed = True
 
     @property
     def key(self) -> str:
         """Its name in the file."""
         return "tools"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it depends on the tool's name and the speaker's ids alone."""
+        return True
 
     def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
@@ -41,7 +45,11 @@ class SpeakerNames(NamedTuple):
 
     key: str
     patterns: tuple[str, ...]
-    is_fixed = True
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it depends on the tool's name and the speaker's ids alone."""
+        return True
 
     def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - any above
         """Tell whether it holds."""
@@ -60,7 +68,11 @@ class ValuesAt(NamedTuple):
 
     key: str
     tests: tuple[tuple[str, tuple[str, ...], tuple[ValueTest, ...]], ...]
-    is_fixed = False
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it depends on the tool's name and the speaker's ids alone."""
+        return False
 
     def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds; raises `ConditionError`."""

@@ -9,13 +9,16 @@ taken for an effect that rules may deny, `readOnlyHint` for nothing.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, Piece
+from toolbus.policy.paths.hosts import read_host
+from toolbus.policy.paths.relinking import are_settled
+from toolbus.policy.paths.targets import argument_word
 from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.shell.reading import read_command
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
@@ -26,18 +29,38 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
-    from toolbus.policy.commands import Command, CommandReading
+    from toolbus.policy.commands import Command, CommandEffects, CommandReading
     from toolbus.policy.rules import PolicyRules, ToolFacts
+    from toolbus.policy.tool_arguments import ShellCall
 
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 1_000, 10_000
+_FILES = frozenset({"read", "write"})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:", re.IGNORECASE)
 _ONLY_READS = frozenset({"read", "network"})
 
 
 class ReadLine(NamedTuple):
-    """A command line that was read: what it runs, and the pieces of that."""
+    """A command line that was read: what it runs, and the pieces of that.
+
+    It *is_quick* to judge if no folder has to be walked through.
+    """
 
     reading: CommandReading
     pieces: tuple[Piece, ...]
+    is_quick: bool
+
+
+class PendingCall(NamedTuple):
+    """A call of which nothing was read yet but what the policy has *said* of its tool.
+
+    *shell* is what the shell that it is one of shall run, None if it is no shell.
+    """
+
+    call: ToolCall
+    tool: ToolSpec | None
+    scope: Scope
+    said: ToolFacts
+    shell: ShellCall | None
 
 
 class LineMemory:
@@ -68,46 +91,43 @@ class CallReader:
     """Tells what calls do, as *rules* say of their tools; lines are remembered in *memory*."""
 
     def __init__(self, rules: PolicyRules, memory: LineMemory) -> None:
-        self._rules, self.memory = rules, memory
+        self._rules, self._memory = rules, memory
 
-    def is_quick(self, call: ToolCall, tool: ToolSpec | None) -> bool:
-        """Tell whether neither a process nor a walk through folders is needed to judge *call*."""
-        shell = shell_call(call, tool, self._rules.facts_of(call.name))
+    def read(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> PendingCall:
+        """Return what of *call* can be told at once."""
+        said = self._rules.facts_of(call.name)
+        return PendingCall(call, tool, scope, said, shell_call(call, tool, said))
+
+    def is_quick(self, pending: PendingCall) -> bool:
+        """Tell whether neither a process nor a walk through folders is needed to judge a call."""
+        shell = pending.shell
         if shell is None:
-            names_folder = any(kind == "path" for kind, _ in named_values(call.arguments))
-            return not names_folder
-        known = None if shell.line is None else self.memory.get(shell.line)
-        return known is not None and not any(
-            use.kind == "read-tree" or use.word.pattern
-            for piece in known.pieces
-            for use in piece.paths
-        )
+            return all(kind != "path" for kind, _ in named_values(pending.call.arguments))
+        known = None if shell.line is None else self._memory.get(shell.line)
+        return known is not None and known.is_quick
 
-    def facts(
-        self, call: ToolCall, tool: ToolSpec | None, scope: Scope, folder: str | None = None
-    ) -> CallFacts:
-        """Return what *call* does; of a line that is not remembered it starts a process.
+    def facts(self, pending: PendingCall, folder: str | None = None) -> CallFacts:
+        """Return what a call does; of a line that is not remembered it starts a process.
 
         *folder* is where the tool works as far as its host knows, an absolute path.
         """
-        said = self._rules.facts_of(call.name)
+        call, tool, scope, said, shell = pending
         folder = said.folder or folder or self._rules.folder
-        shell = shell_call(call, tool, said)
         if shell is None:
             pieces: tuple[Piece, ...] = (self._tool_piece(call, tool, said),)
             return CallFacts(call=call, scope=scope, tool=tool, folder=folder, pieces=pieces)
         if shell.folder is not None:
-            folder = None if folder is None else os.path.join(folder, shell.folder)  # noqa: PTH118
-            folder = shell.folder if shell.folder.startswith("/") else folder
-        lines = [] if shell.line is None else [self.memory.read(shell.line)]
-        pieces = tuple([piece for line in lines for piece in line.pieces])
+            start = shell.folder if shell.folder.startswith("/") else folder
+            folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
+        line = None if shell.line is None else self._memory.read(shell.line)
+        pieces = () if line is None else line.pieces
         pieces += tuple([_unknown_piece(each) for each in shell.reasons])
         return CallFacts(
             call=call,
             scope=scope,
             tool=tool,
             folder=folder,
-            reading=lines[0].reading if lines else None,
+            reading=None if line is None else line.reading,
             pieces=pieces or (Piece(source=shell.line or "", effects=frozenset({"read"})),),
         )
 
@@ -179,35 +199,28 @@ def _touched(
     for kind, text in texts:
         if isinstance(text, Unreadable):
             continue
-        file = _file_of(text)
-        if (kind == "host" and file is None) or (kind != "host" and "://" in text and file is None):
-            hosts.append(Word(text))
-        else:
+        is_address = kind == "host" or _SCHEME.match(text)
+        file = read_host(text).path if is_address else text
+        if file:
             use: Any = "read-tree" if kind == "host" else kind
-            paths.append(PathUse(Word(text if file is None else file), use, "."))
+            paths.append(PathUse(argument_word(file), use, "."))
+        else:
+            hosts.append(Word(text))
     return paths, hosts, [text for _, text in texts if isinstance(text, Unreadable)]
-
-
-def _file_of(text: str) -> str | None:
-    """Return the path of a `file:` URL (RFC 8089), None if *text* is none."""
-    if text[:5].lower() != "file:":
-        return None
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return text[5:]
-    return unquote(parts.path) or "/"
 
 
 def _read_line(line: str) -> ReadLine:
     reading = read_command(line)
-    pieces = [_piece(command) for command in reading.commands]
+    effects = [effects_of(command) for command in reading.commands]
+    settled = are_settled(reading.commands, effects)
+    pieces = list(map(_piece, reading.commands, effects, settled))
     pieces += [_unknown_piece(each) for each in reading.unreadable]
-    return ReadLine(reading, tuple(pieces))
+    uses = [use for piece in pieces for use in piece.paths]
+    is_quick = not any(use.kind not in _FILES or use.word.pattern for use in uses)
+    return ReadLine(reading, tuple(pieces), is_quick)
 
 
-def _piece(command: Command) -> Piece:
-    known = effects_of(command)
+def _piece(command: Command, known: CommandEffects, settled: bool) -> Piece:  # noqa: FBT001 - one of three sequences
     return Piece(
         source=command.source,
         command=command,
@@ -217,6 +230,7 @@ def _piece(command: Command) -> Piece:
         paths=known.paths,
         hosts=known.hosts,
         unknown=known.unknown,
+        settled=settled,
     )
 
 

@@ -147,11 +147,14 @@ class CommandNames:
     """One of *patterns* is the command that a piece runs."""
 
     key = "command"
-    is_fixed = True
 
     def __init__(self, patterns: tuple[CommandPattern, ...]) -> None:
         self.patterns = patterns
         self.programs = frozenset([pattern.program for pattern in patterns])
+
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Return False: a command is known by its words."""
+        return False
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether *piece* is one of the commands, surely so if *every*."""

@@ -34,6 +34,8 @@ class Piece(Struct, frozen=True, kw_only=True, dict=True):
     paths: tuple[PathUse, ...] = ()
     hosts: tuple[Word, ...] = ()
     unknown: tuple[Unreadable, ...] = ()
+    settled: bool = True
+    """Whether its paths lead where they lead now."""
     is_tool: bool = False
     """Whether it is a call of a tool that is no shell."""
 
@@ -49,11 +51,6 @@ class Piece(Struct, frozen=True, kw_only=True, dict=True):
     def remembered(self) -> dict[object, Any]:
         """What judges know of it."""
         return {}
-
-    @property
-    def settled(self) -> bool:
-        """Whether its paths lead where they lead now."""
-        return self.command is None or self.command.settled
 
 
 class CallFacts(Struct, frozen=True, kw_only=True, dict=True):

@@ -10,8 +10,10 @@ default; what cannot be known is never allowed but by rules that name a tool whi
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from toolbus.policy.piece_conditions import TouchedFiles
 from toolbus.policy.rules import ConditionError, Holds
 
 if TYPE_CHECKING:
@@ -89,10 +91,33 @@ class RuleError(Exception):
 
 
 class _Standing(NamedTuple):
-    """What a piece is to a rule, whatever the files are: *doubt* is why that is not sure."""
+    """What a piece is to a rule, whatever the files are: *doubt* is why that is not sure.
+
+    The *conditions* are those that need a look at files.
+    """
 
     whys: tuple[str, ...]
     doubt: str
+    conditions: tuple[PieceCondition, ...] = ()
+
+
+class _Standings(NamedTuple):
+    """The rules that may speak of a piece, by their numbers, and what *unions* of them look for.
+
+    A union has the patterns of all rules of one kind that do not allow: if none of them is met,
+    none of these rules speaks, and the files were looked at once.
+    """
+
+    by_number: dict[int, _Standing]
+    unions: tuple[TouchedFiles, ...]
+
+
+class _Addressed(NamedTuple):
+    """A *rule* for a tool and speaker, its other *conditions*, and an argument that it needs."""
+
+    rule: Rule
+    conditions: tuple[CallCondition, ...]
+    argument: str | None
 
 
 class Judge:
@@ -100,15 +125,18 @@ class Judge:
 
     def __init__(self, rules: PolicyRules) -> None:
         self.rules = rules
-        self._addressed: dict[object, list[tuple[Rule, tuple[CallCondition, ...]]]] = {}
+        self._addressed: dict[object, list[_Addressed]] = {}
 
     def judge(self, facts: CallFacts) -> Judgement:
         """Return the verdict on a call."""
         try:
+            given = facts.call.arguments
             live = [
                 rule
-                for rule, conditions in self._rules_for(facts)
-                if not conditions or not _first_refusal(rule, conditions, facts)[0]
+                for rule, conditions, argument in self._rules_for(facts)
+                # As most rules about an argument are about one that is not there.
+                if (argument is None or argument in given)
+                and (not conditions or not _first_refusal(rule, conditions, facts)[0])
             ]
         except RuleError as error:
             failed = RuleFinding(error.rule, "failed", error.reason, error.key)
@@ -117,8 +145,8 @@ class Judge:
         verdict = max([piece.verdict for piece in pieces], key=_RANKS.__getitem__)
         return Judgement(facts, verdict, pieces)
 
-    def _rules_for(self, facts: CallFacts) -> list[tuple[Rule, tuple[CallCondition, ...]]]:
-        """Return the rules for this tool and speaker, each with its other conditions."""
+    def _rules_for(self, facts: CallFacts) -> list[_Addressed]:
+        """Return the rules for this tool and speaker."""
         key = facts.call.name, facts.scope.agent_id, facts.scope.lineage
         known = self._addressed.get(key)
         if known is None:
@@ -127,18 +155,24 @@ class Judge:
                 fixed = [each for each in rule.call_conditions if each.is_fixed]
                 if not _first_refusal(rule, fixed, facts)[0]:
                     others = [each for each in rule.call_conditions if not each.is_fixed]
-                    known.append((rule, tuple(others)))
+                    known.append(_Addressed(rule, tuple(others), rule.argument))
             if len(self._addressed) >= _MOST_SPEAKERS:
                 self._addressed = {}
             self._addressed[key] = known
         return known
 
     def _judge_piece(self, piece: Piece, live: Iterable[Rule], facts: CallFacts) -> PieceVerdict:
-        standings = self._standings(piece, facts)
+        standings, unions = self._standings(piece, facts)
+        idle = {
+            union.key
+            for union in unions
+            if union.holds_for(piece, facts, every=False).answer == "no"
+        }
         findings = [
             _with_files(rule, standing, piece, facts)
             for rule in live
             if (standing := standings.get(rule.number)) is not None
+            and not (idle and not rule.allows and any(each.key in idle for each in standing[2]))
         ]
         spoken = tuple([finding for finding in findings if finding.status != "not run"])
         for status in _VERDICTS_BY_RANK:
@@ -148,21 +182,39 @@ class Judge:
         decided = _by_default(piece, self.rules.default)
         return PieceVerdict(piece, _VERDICTS[decided.status], decided, spoken)
 
-    def _standings(self, piece: Piece, facts: CallFacts) -> dict[int, _Standing]:
+    def _standings(self, piece: Piece, facts: CallFacts) -> _Standings:
         """Return the rules that may speak of *piece*, as far as it does not depend on files."""
-        known = piece.remembered.get(self)
+        known: _Standings | None = piece.remembered.get(self)
         if known is None:
-            known = {}
+            by_number: dict[int, _Standing] = {}
             for rule in self.rules.rules:
                 # As most rules of a command are about another one.
                 if rule.programs is None or not rule.programs.isdisjoint(piece.programs):
                     standing = _standing(rule, piece, facts)
                     if isinstance(standing, _Standing):
-                        known[rule.number] = standing
+                        by_number[rule.number] = standing
+            known = _Standings(by_number, self._unions(by_number))
             # A policy has one judge at a time, and pieces outlive him.
             piece.remembered.clear()
             piece.remembered[self] = known
         return known
+
+    def _unions(self, standings: dict[int, _Standing]) -> tuple[TouchedFiles, ...]:
+        """Return the union of each kind of conditions that more than one rule has."""
+        by_key: dict[str, list[TouchedFiles]] = {}
+        for number, standing in standings.items():
+            for condition in standing.conditions:
+                if isinstance(condition, TouchedFiles) and not self.rules.rules[number].allows:
+                    by_key.setdefault(condition.key, []).append(condition)
+        return tuple(
+            [
+                TouchedFiles(
+                    key, tuple(chain.from_iterable([each.patterns for each in conditions]))
+                )
+                for key, conditions in by_key.items()
+                if len(conditions) > 1
+            ]
+        )
 
 
 def examine(rule: Rule, facts: CallFacts, piece: Piece) -> RuleFinding:
@@ -206,15 +258,22 @@ def _standing(rule: Rule, piece: Piece, facts: CallFacts) -> _Standing | RuleFin
     if rule.allows and piece.unknown and not piece.is_tool and not rule.piece_conditions:
         first = piece.unknown[0]
         return RuleFinding(rule, "not run", f"{first.reason}: {first.source}", "unknown")
-    conditions = [each for each in rule.piece_conditions if each.is_fixed]
-    return _asked(rule, conditions, piece, facts)
+    later: list[PieceCondition] = []
+    now: list[PieceCondition] = []
+    for condition in rule.piece_conditions:
+        needs_files = condition.needs_files(piece, every=rule.allows)
+        (later if needs_files else now).append(condition)
+    standing = _asked(rule, now, piece, facts)
+    if isinstance(standing, RuleFinding):
+        return standing
+    return standing._replace(conditions=tuple(later))
 
 
 def _with_files(rule: Rule, standing: _Standing, piece: Piece, facts: CallFacts) -> RuleFinding:
     """Return what *rule* says of *piece* after a look at the files that it touches."""
-    whys, doubt = standing
-    if rule.file_conditions:
-        answer = _asked(rule, rule.file_conditions, piece, facts)
+    whys, doubt, conditions = standing
+    if conditions:
+        answer = _asked(rule, conditions, piece, facts)
         if isinstance(answer, RuleFinding):
             return answer
         whys, doubt = (*whys, *answer.whys), doubt or answer.doubt

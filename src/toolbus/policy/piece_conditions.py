@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.policy.addresses import address_of
 from toolbus.policy.commands import PathUse, Word
+from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.touching import stays_within, touches
 from toolbus.policy.rules import Holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.policy.addresses import HostPattern
     from toolbus.policy.command_patterns import CommandNames
     from toolbus.policy.facts import CallFacts, Piece
+    from toolbus.policy.paths.hosts import HostRange
     from toolbus.policy.paths.path_patterns import PathPattern
 
-_YES, _MAYBE = Holds("yes"), "maybe"
+_YES = Holds("yes")
 _READING = frozenset({"read", "read-tree"})
 _CHANGES = frozenset({"write", "destroy"})
 _KINDS = {"reads": _READING, "writes": _CHANGES, "touches": _READING | _CHANGES}
@@ -38,12 +38,15 @@ class Effects(NamedTuple):
     """What a piece does is one of *names*; for a rule that allows, all of it is."""
 
     names: frozenset[str]
-    is_fixed = True
 
     @property
     def key(self) -> str:
         """Its name in the file."""
         return "effects"
+
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Return False: effects are what they are."""
+        return False
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
@@ -67,12 +70,15 @@ class CoveredEffects(NamedTuple):
 
     others: frozenset[str]
     commands: CommandNames | None = None
-    is_fixed = True
 
     @property
     def key(self) -> str:
         """Its name in the file."""
         return "effects"
+
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Return False: effects are what they are."""
+        return False
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
@@ -105,7 +111,10 @@ class TouchedFiles(NamedTuple):
     key: str
     patterns: tuple[PathPattern, ...]
     has_command: bool = False
-    is_fixed = False
+
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:
+        """Tell whether *piece* has a path that it is about."""
+        return every or next(self._uses(piece), None) is not None
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
@@ -146,40 +155,41 @@ class TouchedFiles(NamedTuple):
 class ReachedHosts(NamedTuple):
     """The hosts that a piece names are of *patterns*."""
 
-    patterns: tuple[HostPattern, ...]
-    is_fixed = True
+    patterns: tuple[HostRange, ...]
 
     @property
     def key(self) -> str:
         """Its name in the file."""
         return "hosts"
 
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Return False: a host is known by its name."""
+        return False
+
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
-        answers = [self._answer(host) for host in piece.hosts]
-        if every:
-            if piece.unknown:
-                return _unknown(piece)
-            if not answers and "network" in piece.effects:
-                return Holds("no", "which hosts it reaches is not known")
-            others = [answer for answer in answers if answer.answer != "yes"]
-            return Holds("no", others[0].why) if others else _YES
-        for wanted in ("yes", _MAYBE):
-            for answer in answers:
-                if answer.answer == wanted:
-                    return answer
-        if not answers and "network" in piece.effects | piece.claimed:
-            return Holds("maybe", "which hosts it reaches is not known")
-        return Holds("no", "it reaches none of them")
+        return self._all_among(piece) if every else self._any_of(piece)
 
-    def _answer(self, word: Word) -> Holds:
-        address = address_of(word.text) if word.known and not word.pattern else None
-        if address is None:
-            return Holds("maybe", f"which host {word.text!r} is, is not known")
-        for pattern in self.patterns:
-            if pattern.matches(address):
-                return Holds("yes", f"it reaches {address.host}, one of {pattern.text}")
-        return Holds("no", f"it reaches {address.host}")
+    def _any_of(self, piece: Piece) -> Holds:
+        doubt = ""
+        for match in [reaches(word, self.patterns) for word in piece.hosts]:
+            if match.answer == "yes":
+                return Holds("yes", f"it reaches {match.host}, one of {match.pattern}")
+            doubt = doubt or match.reason
+        if not piece.hosts and "network" in piece.effects | piece.claimed:
+            doubt = "which hosts it reaches is not known"
+        return Holds("maybe", doubt) if doubt else Holds("no", "it reaches none of them")
+
+    def _all_among(self, piece: Piece) -> Holds:
+        if piece.unknown:
+            return _unknown(piece)
+        if not piece.hosts and "network" in piece.effects:
+            return Holds("no", "which hosts it reaches is not known")
+        for word in piece.hosts:
+            match = stays_among(word, self.patterns)
+            if match.answer != "yes":
+                return Holds("no", match.reason or f"it reaches {match.host or word.text}")
+        return _YES
 
 
 def _unknown(piece: Piece) -> Holds:

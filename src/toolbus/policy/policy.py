@@ -68,6 +68,7 @@ from toolbus.policy.wording import notes, question, refusal
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.messages.records import ToolCall
+    from toolbus.policy.call_reading import PendingCall
     from toolbus.policy.judging import Judgement
     from toolbus.policy.rules import PolicyRules
 
@@ -145,11 +146,12 @@ class Policy(AgentComponent):
         if isinstance(judge, UnusablePolicy):
             return Deny(judge.reason)
         reader = CallReader(judge.rules, self._memory)
-        if reader.is_quick(ctx.value, ctx.tool):
-            judgement = judge.judge(reader.facts(ctx.value, ctx.tool, ctx.scope))
+        pending = reader.read(ctx.value, ctx.tool, ctx.scope)
+        if reader.is_quick(pending):
+            judgement = judge.judge(reader.facts(pending))
         else:
             # A process or a walk through folders would hold up the loop.
-            judgement = await asyncio.to_thread(_judge, judge, reader, ctx)
+            judgement = await asyncio.to_thread(_judge, judge, reader, pending)
         ctx.note(partial(notes, judge.rules.rules, judgement))
         match judgement.verdict:
             case "deny":
@@ -159,8 +161,8 @@ class Policy(AgentComponent):
         return None
 
 
-def _judge(judge: Judge, reader: CallReader, ctx: EventContext[ToolCall]) -> Judgement:
-    return judge.judge(reader.facts(ctx.value, ctx.tool, ctx.scope))
+def _judge(judge: Judge, reader: CallReader, pending: PendingCall) -> Judgement:
+    return judge.judge(reader.facts(pending))
 
 
 def _read(file: Path) -> PolicyRules | UnusablePolicy:

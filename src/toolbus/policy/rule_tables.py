@@ -10,19 +10,20 @@
 | `command` | commands: see `toolbus.policy.command_patterns` |
 | `effects` | some of read, write, network, destroy, run-code |
 | `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
-| `hosts` | hosts, as globs: see `toolbus.policy.addresses` |
+| `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
 | `reason`, `hint` | what the model is told: why, and what to do instead |
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.policy.addresses import read_host_pattern
-from toolbus.policy.argument_paths import read_path
+from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.call_conditions import SpeakerNames, ToolNames, ValuesAt
 from toolbus.policy.command_patterns import CommandNames, CommandPattern
+from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.piece_conditions import CoveredEffects, Effects, ReachedHosts, TouchedFiles
 from toolbus.policy.rules import EFFECTS, VERDICTS, Rule
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.rules import CallCondition, PieceCondition
 
+T = TypeVar("T")
 _VALUES = ("arguments", "annotations", "context")
 _TEXTS = ("name", "verdict", "reason", "hint")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
@@ -73,7 +75,14 @@ def read_rule(table: Mapping[str, Any], index: int, project: str) -> Rule:
         reason=texts.get("reason", ""),
         hint=texts.get("hint", ""),
         programs=None if commands is None else commands.programs,
+        argument=_needed_argument(table.get("arguments")),
     )
+
+
+def _needed_argument(tests: Any) -> str | None:
+    """Return an argument without which *tests* never hold, None if there is none."""
+    first = [read_path(path)[0] for path in tests or ()]
+    return next((key for key in first if EVERY not in key), None)
 
 
 def _at(
@@ -123,13 +132,18 @@ def _reader_of_pieces(project: str, *, has_command: bool) -> Callable[[str, Any]
                     raise MisfitError(f"unknown effect {name!r}{hint(name, EFFECTS)}")
             return Effects(frozenset(names))
         if key == "hosts":
-            return ReachedHosts(tuple([read_host_pattern(name) for name in names]))
-        try:
-            return TouchedFiles(key, path_patterns(names, project), has_command)
-        except ValueError as error:
-            raise MisfitError(str(error)) from None
+            return ReachedHosts(_patterns(host_patterns, names))
+        patterns = _patterns(partial(path_patterns, project=project), names)
+        return TouchedFiles(key, patterns, has_command)
 
     return read
+
+
+def _patterns(read: Callable[[tuple[str, ...]], T], names: tuple[str, ...]) -> T:
+    try:
+        return read(names)
+    except ValueError as error:
+        raise MisfitError(str(error)) from None
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from toolbus.bus.dispatch.details import PartNote
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -61,9 +63,8 @@ class PieceCondition(Protocol):
     def key(self) -> str:
         """Its name in the file."""
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it depends on nothing but the piece: on no file, no folder, no argument."""
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:
+        """Tell whether files must be looked at; else it depends on the piece alone."""
 
     def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
@@ -84,7 +85,8 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     """A rule, ready to judge; *number* is its place in the file, from 0.
 
     *reason* is for the model and for who is asked, *hint* says what to do instead. *programs* are
-    those that its `command` names, None if it has none: other commands it never speaks of.
+    those that its `command` names, None if it has none: other commands it never speaks of. Nor does
+    it of calls without its *argument*, if there is one.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     reason: str = ""
     hint: str = ""
     programs: frozenset[str] | None = None
+    argument: str | None = None
 
     @cached_property
     def allows(self) -> bool:
@@ -102,9 +105,9 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
         return self.verdict == "allow"
 
     @cached_property
-    def file_conditions(self) -> tuple[PieceCondition, ...]:
-        """Those of its conditions of pieces that depend on files."""
-        return tuple([each for each in self.piece_conditions if not each.is_fixed])
+    def idle_note(self) -> PartNote:
+        """What the ledger is told of it where it does not speak."""
+        return PartNote(self.label, "not_run", "it did not apply")
 
     @cached_property
     def label(self) -> str:

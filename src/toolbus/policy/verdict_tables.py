@@ -86,7 +86,7 @@ def check_rows(rules: PolicyRules, rows: Sequence[TableRow]) -> Iterator[RowResu
     reader, judge = CallReader(rules, LineMemory()), Judge(rules)
     for row in rows:
         scope = Scope(agent_id=row.agent, context=row.context)
-        judgement = judge.judge(reader.facts(row.call, None, scope))
+        judgement = judge.judge(reader.facts(reader.read(row.call, None, scope)))
         yield _result(row, judgement)
 
 

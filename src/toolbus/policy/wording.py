@@ -66,7 +66,7 @@ def shortened(source: str) -> str:
 
 def notes(rules: Sequence[Rule], judgement: Judgement) -> list[PartNote]:
     """Return what each of *rules* did, for the ledger: those that did not apply did not run."""
-    told = [PartNote(rule.label, "not_run", "it did not apply") for rule in rules]
+    told = [rule.idle_note for rule in rules]
     for finding in judgement.spoken:
         if finding.rule is not None:
             why = f"{finding.status}: {finding.why}" if finding.why else finding.status
