@@ -76,7 +76,8 @@ def _of_rules(file: PolicyFile) -> Iterator[Remark]:
         allows = rule["verdict"] == "allow"
         conditions = [key for key in (*CALL_KEYS, *PIECE_KEYS) if key in rule]
         if not conditions and rule["verdict"] in {"allow", "deny"}:
-            text = f"rule {name!r} has no condition, so it {rule['verdict']}s every call"
+            does = "allows" if allows else "denies"
+            text = f"rule {name!r} has no condition, so it {does} every call"
             yield Remark(line, "warning", text)
         effects = _texts(rule.get("effects"))
         if allows and effects and "read" not in effects:
