@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "live_models"]
 
 LEVEL = os.environ.get("TOOLBUS_TESTS", "quick")
 
@@ -47,8 +47,8 @@ def thorough() -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a level that there is not: a typo would run less than was asked for."""
-    if LEVEL not in {"quick", "full", "long"}:
-        raise pytest.UsageError(f"TOOLBUS_TESTS is quick, full or long, not {LEVEL!r}")
+    if LEVEL not in {"quick", "full", "long", "live"}:
+        raise pytest.UsageError(f"TOOLBUS_TESTS is quick, full, long or live, not {LEVEL!r}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -251,7 +251,9 @@ async def test_what_does_not_fit_is_named(said, words):
     first, second = agent._config.model.requests
     asked = second.messages[-1]
     assert second.messages == (*first.messages, agent.messages[1], asked)
-    assert words in asked.text
+    reason, _, schema = asked.text.partition("\n")
+    assert words in reason
+    assert json.loads(schema) == json.loads(encode(first.output_schema))
     assert (result.output.name, result.turns, result.usage["input_tokens"]) == ("Rome", 2, 4)
 
 

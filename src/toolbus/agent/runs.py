@@ -33,7 +33,7 @@ from toolbus.events.catalogue import (
     RunStart,
     TurnEnd,
 )
-from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
+from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage, encode
 from toolbus.models.answers import ask, with_own_ids
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
@@ -53,7 +53,7 @@ V = TypeVar("V")
 Piece: TypeAlias = ModelDelta | ToolMessage | TurnEnd
 logger = logging.getLogger("toolbus")
 
-_AGAIN = "Answer again, with JSON alone."
+_AGAIN = "Answer again, with JSON alone that fits this schema:"
 _LONGEST = 500
 
 
@@ -189,7 +189,9 @@ class AgentRun:
             reason = f"its answer does not fit `{self._output.name}`: {misfit}"
             raise OutputError(self._config.model.name, reason, self._misfits)
         if self._scope.turn < self._config.max_turns:
-            text = f"This answer does not fit what was asked for: {misfit}. {_AGAIN}"
+            # With the schema: some servers take the parameter for it, and pass it over.
+            schema = encode(self._output.schema).decode()
+            text = f"This answer does not fit what was asked for: {misfit}. {_AGAIN}\n{schema}"
             message = UserMessage(id=self._session.new_id(), content=text)
             await self._session.transcript.append(message, self._scope)
         return None

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class Model(Protocol):
     """Answers requests; whatever it raises reaches `MODEL_CALL_ERROR`.
 
+    A request with an `output_schema` asks for JSON. Where a server has no parameter for it,
+    `toolbus.formats.output_schemas.with_words` puts it into the messages.
+
     `toolbus.models.answers.given_call` makes a call of what a model gave, whatever that is, and
     `toolbus.messages.immutable.mend_text` a text that every reader takes.
     """

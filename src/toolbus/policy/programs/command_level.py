@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.program_data import CommandData
 
 _HELP = frozenset({"read"})
+_HELPING = frozenset({"--help", "-h", "-help"})
 
 
 class Option(Struct, frozen=True):
@@ -47,6 +48,10 @@ class CommandLevel:
 
     def __init__(self, data: CommandData, outer: CommandLevel | None = None) -> None:
         self.data = data
+        self.words: bool = data.words or (outer is not None and outer.words)
+        self.file_prefixes: tuple[str, ...] = data.file_prefixes or (
+            outer.file_prefixes if outer else ()
+        )
         self.effects = frozenset(data.effects)
         self.operands = data.operands or ("text",)
         self.options = dict(_options(data, is_program=outer is None))
@@ -67,8 +72,12 @@ class CommandLevel:
         self._levels: dict[str, tuple[str, CommandLevel]] = {}
 
     def inheritable(self) -> dict[str, Option]:
-        """Return the options that subcommands know as well."""
-        return {k: v for k, v in self.options.items() if k not in {"-*", "-NUM"}}
+        """Return the options that subcommands know as well: of what only prints, only help."""
+        return {
+            name: option
+            for name, option in self.options.items()
+            if name not in {"-*", "-NUM"} and (option.instead is not _HELP or name in _HELPING)
+        }
 
     def leads_on(self, groups: tuple[str, ...], word: str) -> bool:
         """Tell whether *word* behind *groups* leads on to a subcommand of this same level."""

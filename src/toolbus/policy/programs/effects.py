@@ -125,7 +125,7 @@ def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
         if final and final != "none" and 0 < index == len(operands) - 1:
             kind = final
         uses.take(word, kind)
-        uses.prefixed(word, level.data.file_prefixes)
+        uses.prefixed(word, level.file_prefixes)
         files += kind in _FILES
     default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
     if default and not files and not (level.data.input and _has_input(parsed.command)):

@@ -40,6 +40,7 @@ class ParsedCommand:
         self.kinds: tuple[Kind, ...] | None = None
         self.final: Kind | None = None
         self.ended = False
+        self._takes_next = self._may_be_value = False
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
         self._parse()
@@ -64,6 +65,7 @@ class ParsedCommand:
             self._bundle()
         while self._rest:
             word = self._rest.pop()
+            self._may_be_value, self._takes_next = self._takes_next, False
             if self.ended:
                 self._operand(word)
             elif not word.known:
@@ -145,7 +147,7 @@ class ParsedCommand:
             self._operand(word)
             return
         name, equals, value = text.partition("=")
-        if text.startswith("--") or level.data.words or (len(name) > 2 and name in level.options):  # noqa: PLR2004 - a long one
+        if text.startswith("--") or level.words or (len(name) > 2 and name in level.options):  # noqa: PLR2004 - a long one
             self._long(name, Word(value) if equals else None, word)
         elif level.numbers and _NUMBER.fullmatch(text):
             self.options.add(text)
@@ -186,8 +188,12 @@ class ParsedCommand:
     def _unlisted(self, name: str, value: Word | None, word: Word) -> None:
         self.options.add(name)
         if value is not None:
-            self.uses.prefixed(value, self.level.data.file_prefixes)
+            self.uses.prefixed(value, self.level.file_prefixes)
         if self.level.any_flag:
+            self._takes_next = value is None
+            alike = self.level.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
+            if not all(option.is_harmless for option in alike):
+                self.note(f"{name} may stand for an option that does more", word)
             return
         # Programs may know an option that is not listed here and begins alike.
         for option in self.level.abbreviated(name) if name.startswith("--") else ():
@@ -206,7 +212,8 @@ class ParsedCommand:
             self.uses.effects |= option.effects
         if option.asks:
             self.note(option.asks)
-        if option.instead is not None and _holds(option, value, text):
+        # Behind an option that nobody listed it may be the value of that.
+        if option.instead is not None and _holds(option, value, text) and not self._may_be_value:
             self.instead = option.instead | (self.instead or frozenset())
         self.kinds = option.operands or self.kinds
         self.final = option.final or self.final
@@ -216,7 +223,7 @@ class ParsedCommand:
         if option.takes is not None and value is not None:
             self.values.append((option, value))
             self.uses.take(value, option.takes, of_option=True)
-            self.uses.prefixed(value, self.level.data.file_prefixes)
+            self.uses.prefixed(value, self.level.file_prefixes)
 
 
 def _holds(option: Option, value: Word | None, text: str | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.policy.programs.languages import small_readers
+from toolbus.policy.programs.languages import cloud_readers, small_readers
 from toolbus.policy.programs.languages.awk_programs import read_awk
 from toolbus.policy.programs.languages.find_expressions import read_find
 from toolbus.policy.programs.languages.sed_scripts import read_sed
@@ -20,12 +20,18 @@ ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
 """Adds to `ParsedCommand.uses`; returns the operands that are still to be judged by their kinds."""
 
 READERS: Mapping[str, ArgumentReader] = {
+    "auth0-api": cloud_readers.read_auth0_api,
     "awk": read_awk,
     "checkout": small_readers.read_checkout,
     "curl": small_readers.read_curl,
+    "docker-exec": cloud_readers.read_docker_exec,
     "dd": small_readers.read_dd,
     "find": read_find,
     "fzf": small_readers.read_fzf,
+    "github-api": cloud_readers.read_github_api,
+    "kubectl-exec": cloud_readers.read_kubectl_exec,
+    "kubectl-get": cloud_readers.read_kubectl_get,
+    "pacman": cloud_readers.read_pacman,
     "push": small_readers.read_push,
     "remote-copy": small_readers.read_ssh_target,
     "sed": read_sed,
