@@ -1,4 +1,4 @@
-"""Why a call gets its verdict: its pieces with what they do, and rule by rule what it said."""
+"""Why a call gets its verdict: its parts with what they do, and rule by rule what it declared."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.policy.judging import Judge, examine
+from toolbus.policy.judging import CallJudge, examine
 from toolbus.policy.wording import because, failure, named, shortened
 from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
-    from toolbus.policy.facts import CallFacts, Piece
-    from toolbus.policy.judging import Judgement, PieceVerdict, RuleStatus
+    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.judging import CallVerdict, PartVerdict, RuleStatus
     from toolbus.policy.rules import PolicyRules
     from toolbus.terminal.screen import Screen
 
@@ -28,7 +28,7 @@ _SIGNS: dict[str, Span] = {
 
 
 class RuleExplanation(Struct, frozen=True, kw_only=True):
-    """What a rule said of a piece; *key* is the condition that did not hold, or failed."""
+    """What a rule declared of a part; *key* is the condition that did not hold, or failed."""
 
     rule: str
     verdict: str
@@ -38,15 +38,15 @@ class RuleExplanation(Struct, frozen=True, kw_only=True):
 
 
 class PathExplanation(Struct, frozen=True, kw_only=True):
-    """A file or folder that a piece names, and what is done to it."""
+    """A file or folder that a part names, and what is done to it."""
 
     path: str
     kind: str
     folder: str | None = None
 
 
-class PieceExplanation(Struct, frozen=True, kw_only=True):
-    """A piece of a call: what it does, and the verdict on it."""
+class PartExplanation(Struct, frozen=True, kw_only=True):
+    """A part of a call: what it does, and the verdict on it."""
 
     source: str
     verdict: str
@@ -62,53 +62,50 @@ class PieceExplanation(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """The verdict on a call and on each of its pieces; *failure* is a rule that cannot judge it."""
+    """The verdict on a call and on each of its parts; *failure* is a rule that cannot judge it."""
 
     tool: str
     verdict: str
     folder: str | None = None
     failure: str = ""
-    pieces: tuple[PieceExplanation, ...] = ()
+    parts: tuple[PartExplanation, ...] = ()
 
 
 def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     """Return why a call gets its verdict."""
-    judgement = Judge(rules).judge(facts)
+    judgement = CallJudge(rules).judge(facts)
     return Explanation(
         tool=facts.call.name,
         verdict=judgement.verdict,
         folder=facts.folder,
         failure="" if judgement.failed is None else failure(judgement.failed),
-        pieces=tuple(
-            [
-                _piece(rules, facts, piece, index, judgement)
-                for index, piece in enumerate(facts.pieces)
-            ]
+        parts=tuple(
+            [_part(rules, facts, part, index, judgement) for index, part in enumerate(facts.parts)]
         ),
     )
 
 
-def _piece(
-    rules: PolicyRules, facts: CallFacts, piece: Piece, index: int, judgement: Judgement
-) -> PieceExplanation:
-    verdict: PieceVerdict | None = judgement.pieces[index] if judgement.pieces else None
-    findings = [(rule, examine(rule, facts, piece)) for rule in rules.rules]
-    return PieceExplanation(
-        source=shortened(piece.source),
+def _part(
+    rules: PolicyRules, facts: CallFacts, part: CallPart, index: int, judgement: CallVerdict
+) -> PartExplanation:
+    verdict: PartVerdict | None = judgement.parts[index] if judgement.parts else None
+    findings = [(rule, examine(rule, facts, part)) for rule in rules.rules]
+    return PartExplanation(
+        source=shortened(part.source),
         verdict="deny" if verdict is None else verdict.verdict,
         decided_by="a failed rule" if verdict is None else named(verdict.decided),
         why="" if verdict is None else because(verdict.decided),
-        action=piece.action,
-        inside=() if piece.command is None else piece.command.inside,
-        effects=tuple(sorted(piece.effects | piece.claimed)),
+        action=part.action,
+        inside=() if part.command is None else part.command.inside,
+        effects=tuple(sorted(part.effects | part.claimed)),
         paths=tuple(
             [
                 PathExplanation(path=use.word.text, kind=use.kind, folder=use.folder)
-                for use in piece.paths
+                for use in part.paths
             ]
         ),
-        hosts=tuple([host.text for host in piece.hosts]),
-        unknown=tuple([f"{each.reason}: {shortened(each.source)}" for each in piece.unknown]),
+        hosts=tuple([host.text for host in part.hosts]),
+        unknown=tuple([f"{each.reason}: {shortened(each.source)}" for each in part.unknown]),
         rules=tuple(
             [
                 RuleExplanation(
@@ -126,8 +123,8 @@ def _piece(
 
 def show(explanation: Explanation, screen: Screen) -> None:
     """Write *explanation* for a person."""
-    for piece in explanation.pieces:
-        _show_piece(piece, screen)
+    for part in explanation.parts:
+        _show_part(part, screen)
         screen.line()
     if explanation.failure:
         screen.prose(explanation.failure, style="bad")
@@ -138,20 +135,20 @@ def show(explanation: Explanation, screen: Screen) -> None:
     )
 
 
-def _show_piece(piece: PieceExplanation, screen: Screen) -> None:
-    screen.whole(piece.source or "(nothing)", style="strong")
-    if piece.inside:
-        screen.whole(f"run by {' > '.join(piece.inside)}", indent=2, style="dim")
-    does = ", ".join(piece.effects) or "nothing known"
+def _show_part(part: PartExplanation, screen: Screen) -> None:
+    screen.whole(part.source or "(nothing)", style="strong")
+    if part.inside:
+        screen.whole(f"run by {' > '.join(part.inside)}", indent=2, style="dim")
+    does = ", ".join(part.effects) or "nothing known"
     screen.whole(f"does: {does}", indent=2)
-    for path in piece.paths:
+    for path in part.paths:
         where = "" if path.folder in {".", None} else f" from {path.folder} on"
         screen.whole(f"{path.kind}: {path.path}{where}", indent=2)
-    for host in piece.hosts:
+    for host in part.hosts:
         screen.whole(f"reaches: {host}", indent=2)
-    for unknown in piece.unknown:
+    for unknown in part.unknown:
         screen.whole(f"not known: {unknown}", indent=2, style="asked")
-    for rule in piece.rules:
+    for rule in part.rules:
         status: RuleStatus | str = rule.status
         key = f" ({rule.key})" if rule.key else ""
         why = f": {rule.why}" if rule.why else ""
@@ -159,7 +156,7 @@ def _show_piece(piece: PieceExplanation, screen: Screen) -> None:
         text = f" {rule.rule}  {status}{key}{why}"
         screen.line(_SIGNS[status], Span(text, style), indent=2)
     screen.whole(
-        f"{piece.verdict}, by {piece.decided_by}: {piece.why}".removesuffix(": "),
+        f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": "),
         indent=2,
-        style=_STYLES[piece.verdict],
+        style=_STYLES[part.verdict],
     )

@@ -20,15 +20,15 @@ settings = { file = "policy.toml" }     # or the rules themselves: [[component.s
 ```
 
 **How a call is judged.** A shell's command line is parsed and taken apart: each command of it, at
-any depth, is a piece. The call of another tool is one piece. A rule speaks of a piece if all of its
+any depth, is a part. The call of another tool is one part. A rule speaks of a part if all of its
 conditions hold. Deny beats ask, ask beats allow, and what no rule speaks of gets the default. The
-call is allowed only if every piece is; one denied piece denies it.
+call is allowed only if every part is; one denied part denies it.
 
-**Rules that deny, ask or audit** speak of a piece if anything of it fits: one of its effects, one
+**Rules that deny, ask or audit** speak of a part if anything of it fits: one of its effects, one
 of its files, one of its hosts. Where that cannot be known (a variable for a path), a rule that
 denies asks.
 
-**Rules that allow** speak of a piece only if all of it surely fits: every effect is in `effects`,
+**Rules that allow** speak of a part only if all of it surely fits: every effect is in `effects`,
 every file in `reads` or `writes`, every host in `hosts`, and nothing about it is unknown. Without
 `effects` such a rule allows no more than what its other conditions speak of: `command = "git log"`
 allows no `git log --output=x`, and `reads = ["docs/**"]` no writing.
@@ -62,14 +62,14 @@ from toolbus.errors import LoadError, RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import read_policy, read_table
-from toolbus.policy.judging import Judge
+from toolbus.policy.judging import CallJudge
 from toolbus.policy.wording import notes, question, refusal
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.messages.records import ToolCall
-    from toolbus.policy.call_reading import PendingCall
-    from toolbus.policy.judging import Judgement
+    from toolbus.policy.call_reading import UnjudgedCall
+    from toolbus.policy.judging import CallVerdict
     from toolbus.policy.rules import PolicyRules
 
 logger = logging.getLogger("toolbus")
@@ -134,24 +134,24 @@ class Policy(AgentComponent):
         )
 
     def put_in_force(self, rules: PolicyRules | UnusablePolicy) -> None:
-        """Judge by *rules* from now on; a call that is being judged has those it began with."""
-        self._in_force: Judge | UnusablePolicy = (
-            rules if isinstance(rules, UnusablePolicy) else Judge(rules)
+        """CallJudge by *rules* from now on; a call that is being judged has those it began with."""
+        self._in_force: CallJudge | UnusablePolicy = (
+            rules if isinstance(rules, UnusablePolicy) else CallJudge(rules)
         )
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
-        """Judge a call as it would run."""
+        """CallJudge a call as it would run."""
         judge = self._in_force
         if isinstance(judge, UnusablePolicy):
             return Deny(judge.reason)
         reader = CallReader(judge.rules, self._memory)
-        pending = reader.read(ctx.value, ctx.tool, ctx.scope)
-        if reader.is_quick(pending):
-            judgement = judge.judge(reader.facts(pending))
+        unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
+        if reader.is_quick(unjudged):
+            judgement = judge.judge(reader.facts(unjudged))
         else:
             # A process or a walk through folders would hold up the loop.
-            judgement = await asyncio.to_thread(_judge, judge, reader, pending)
+            judgement = await asyncio.to_thread(_judge, judge, reader, unjudged)
         ctx.note(partial(notes, judge.rules.rules, judgement))
         match judgement.verdict:
             case "deny":
@@ -161,8 +161,8 @@ class Policy(AgentComponent):
         return None
 
 
-def _judge(judge: Judge, reader: CallReader, pending: PendingCall) -> Judgement:
-    return judge.judge(reader.facts(pending))
+def _judge(judge: CallJudge, reader: CallReader, unjudged: UnjudgedCall) -> CallVerdict:
+    return judge.judge(reader.facts(unjudged))
 
 
 def _read(file: Path) -> PolicyRules | UnusablePolicy:
