@@ -187,12 +187,12 @@ def _touched(
         named = [value for kind, value in named_values(arguments) if kind == "path"]
         texts += [(kind, value) for value in named for kind in kinds]
     else:
-        declared = (
+        lists = (
             ("read", declared.reads),
             ("write", declared.writes),
             ("read-tree", declared.trees),
         )
-        for kind, names in declared:
+        for kind, names in lists:
             texts += [(kind, value) for value in texts_at(arguments, names or ())]
     if declared.urls is None:
         texts += [("host", value) for kind, value in named_values(arguments) if kind == "host"]

@@ -1,4 +1,4 @@
-"""Why a call gets its verdict: its parts with what they do, and rule by rule what it declared."""
+"""Why a call gets its verdict: its parts with what they do, and rule by rule what it said."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.judging import CallVerdict, PartVerdict, RuleStatus
+    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleStatus
     from toolbus.policy.rules import PolicyRules
     from toolbus.terminal.screen import Screen
 
@@ -28,7 +28,7 @@ _SIGNS: dict[str, Span] = {
 
 
 class RuleExplanation(Struct, frozen=True, kw_only=True):
-    """What a rule declared of a part; *key* is the condition that did not hold, or failed."""
+    """What a rule said of a part; *key* is the condition that did not hold, or failed."""
 
     rule: str
     verdict: str

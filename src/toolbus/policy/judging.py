@@ -11,18 +11,19 @@ default; what cannot be known is never allowed but by rules that name a tool whi
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding
 from toolbus.policy.part_conditions import TouchedFiles
 from toolbus.policy.rules import ConditionError, Holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.findings import RuleStatus
     from toolbus.policy.rules import CallCondition, Default, PartCondition, PolicyRule, PolicyRules
 
-RuleStatus: TypeAlias = Literal["allowed", "asked", "denied", "audited", "failed", "not run"]
 _SPOKEN: dict[str, RuleStatus] = {
     "allow": "allowed",
     "ask": "asked",
@@ -34,52 +35,6 @@ _VERDICTS_BY_RANK: tuple[RuleStatus, ...] = ("denied", "asked", "allowed")
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _YES = Holds("yes")
 _MOST_SPEAKERS = 1_000
-
-
-class RuleFinding(NamedTuple):
-    """What a *rule* (None: the default) declared of a part: its *status*, and *why*.
-
-    *key* is the condition that did not hold, or that could not be judged.
-    """
-
-    rule: PolicyRule | None
-    status: RuleStatus
-    why: str = ""
-    key: str = ""
-
-
-class PartVerdict(NamedTuple):
-    """The *verdict* on a *part*: which rule *decided*, and what all that spoke declared."""
-
-    part: CallPart
-    verdict: Default
-    decided: RuleFinding
-    spoken: tuple[RuleFinding, ...]
-
-
-class CallVerdict(NamedTuple):
-    """The *verdict* on a call and on each of its *parts*; *failed* is a rule that cannot judge."""
-
-    facts: CallFacts
-    verdict: Default
-    parts: tuple[PartVerdict, ...]
-    failed: RuleFinding | None = None
-
-    @property
-    def spoken(self) -> Iterator[RuleFinding]:
-        """What rules declared, each once: the failed one, or those that spoke of a part."""
-        if self.failed is not None:
-            yield self.failed
-        seen: set[int] = set()
-        for finding in [finding for part in self.parts for finding in part.spoken]:
-            if finding.rule is not None and finding.rule.number not in seen:
-                seen.add(finding.rule.number)
-                yield finding
-
-    @property
-    def decided(self) -> Iterator[PartVerdict]:
-        """The parts that have the verdict of the call."""
-        return (part for part in self.parts if part.verdict == self.verdict)
 
 
 class RuleError(Exception):

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.messages.records import ToolCall
     from toolbus.policy.call_reading import UnjudgedCall
-    from toolbus.policy.judging import CallVerdict
+    from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
 
 logger = logging.getLogger("toolbus")

@@ -93,9 +93,7 @@ class WithinBounds(NamedTuple):
         if self.greatest == inf:
             return f"at least {self.least}"
         return (
-            f"at greatest {self.greatest}"
-            if self.least == -inf
-            else f"{self.least} to {self.greatest}"
+            f"at most {self.greatest}" if self.least == -inf else f"{self.least} to {self.greatest}"
         )
 
 
@@ -129,7 +127,7 @@ def _read_table(raw: dict[str, Any]) -> Iterator[ValueTest]:
     if bounds:
         least, greatest = bounds.get("min", -inf), bounds.get("max", inf)
         if least > greatest:
-            raise MisfitError(f"no number is at least {least} and at greatest {greatest}", "min")
+            raise MisfitError(f"no number is at least {least} and at most {greatest}", "min")
         yield WithinBounds(least, greatest)
 
 

@@ -35,7 +35,7 @@ from toolbus.settings.values import MisfitError, fit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.judging import CallVerdict
+    from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
 
 _TABLES = "call"
@@ -63,7 +63,7 @@ class TableRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RowResult(NamedTuple):
-    """What a policy declared of a *row*: *difference* says how it is not what was expected, or ""."""
+    """What a policy said of a *row*: *difference* says how it is not what was expected, or ""."""
 
     row: TableRow
     verdict: str

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.policy.judging import CallVerdict, PartVerdict, RuleFinding, RuleStatus
+    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding, RuleStatus
     from toolbus.policy.rules import PolicyRule
 
 _STATUSES: dict[RuleStatus, HandlerStatus] = {
@@ -41,7 +41,7 @@ def question(judgement: CallVerdict) -> str:
 
 
 def failure(finding: RuleFinding) -> str:
-    """Return what is declared of a rule that cannot judge a call."""
+    """Return what is said of a rule that cannot judge a call."""
     return f"{named(finding)} cannot judge this call: {finding.key}: {finding.why}"
 
 
