@@ -44,6 +44,11 @@ class ParsedCommand:
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
         self._parse()
+        if self._groups and not self.operands:
+            self.action += self._groups
+            # Nobody said of a word among the groups that it is none of the commands, too.
+            if self.instead is None and self._groups[-1] in self.level.data.groups:
+                self.note(f"what `{' '.join(self.action)}` does by itself is not known")
 
     def note(self, reason: str, word: Word | None = None) -> None:
         """Say that something of it is not known, at *word* or all of it, and why."""

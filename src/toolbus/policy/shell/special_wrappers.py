@@ -16,6 +16,7 @@ from toolbus.policy.shell.item_runners import (
     read_xargs,
 )
 from toolbus.policy.shell.nested_shells import read_string
+from toolbus.policy.shell.project_runners import RUNNERS, read_rtk, read_runner
 from toolbus.policy.shell.wrappers import WRAPPERS, Wrapper, joined, parse_words, read_wrapper
 
 if TYPE_CHECKING:
@@ -167,11 +168,14 @@ SPECIAL: dict[str, Special] = {
     "gxargs": read_xargs,
     "jobs": _jobs,
     "parallel": read_parallel,
+    "rtk": read_rtk,
     "script": _texted,
     "ssh": _ssh,
     "su": _texted,
     "sudo": _sudo,
     "toybox": _applet,
     "xargs": read_xargs,
+    **dict.fromkeys(RUNNERS, read_runner),
 }
-WRAPPER_NAMES = frozenset(WRAPPERS) | frozenset(SPECIAL)
+# A project runner does more than run another program: it may install first.
+WRAPPER_NAMES = (frozenset(WRAPPERS) | frozenset(SPECIAL)) - frozenset(RUNNERS)

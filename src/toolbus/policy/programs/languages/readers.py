@@ -22,6 +22,7 @@ ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
 READERS: Mapping[str, ArgumentReader] = {
     "auth0-api": cloud_readers.read_auth0_api,
     "awk": read_awk,
+    "azure": cloud_readers.read_azure,
     "checkout": small_readers.read_checkout,
     "curl": small_readers.read_curl,
     "docker-exec": cloud_readers.read_docker_exec,
