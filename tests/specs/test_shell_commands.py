@@ -418,7 +418,7 @@ def test_no_text_is_too_bad(text):
     assert reading.unreadable
 
 
-def test_without_shfmt_nothing_is_known(monkeypatch, tmp_path):
+def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
     trap = tmp_path / "shfmt"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     trap.chmod(0o755)
@@ -430,7 +430,7 @@ def test_without_shfmt_nothing_is_known(monkeypatch, tmp_path):
     monkeypatch.setattr(syntax, "distribution", missing)
     monkeypatch.setattr(syntax, "_shfmt", syntax._shfmt.__wrapped__)
 
-    reading = read_command("ls for the first time")
+    reading = read_command("ls; echo for the first time")
 
     assert reading.commands == ()
     assert "toolbus[policy]" in reading.unreadable[0].reason

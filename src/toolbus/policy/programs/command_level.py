@@ -134,7 +134,7 @@ def _by_name(data: CommandData) -> dict[str, CommandData]:
     for alike in data.alike:
         named.update(dict.fromkeys(alike.names, alike))
     for name, command in data.commands.items():
-        named.update(dict.fromkeys((name, *command.aliases), command))
+        named.update(dict.fromkeys((name, *command.aliases, *command.also), command))
     return named
 
 

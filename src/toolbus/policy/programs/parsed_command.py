@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 _RUN = frozenset({"code", "command", "script", "wrapped"})
 _TRUE = frozenset({"true", "1", "yes", "True"})
 _NUMBER = re.compile(r"-\d+")
-# Quoted as a whole, and beginning with something that is no option: one word, and an operand.
-_SURE_OPERAND = re.compile(r'"[^-$`"\\][^"`]*"')
-_MANY = re.compile(r"\$[@*]|\[[@*]\]")
-_PLAIN_NAME = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class ParsedCommand:
@@ -137,12 +133,11 @@ class ParsedCommand:
 
     def _unknown_word(self, word: Word) -> None:
         """Take a word that cannot be known: an operand, or perhaps an option."""
-        name, equals, value = word.text.partition("=")
-        if equals and name[:1] == "-" and _PLAIN_NAME.fullmatch(name):
-            self._long(name, Word(value, known=False), word)
+        name, equals, _ = word.start.partition("=")
+        if equals and name[:1] == "-" and not word.several:
+            self._long(name, Word(word.text.partition("=")[2], known=False), word)
             return
-        sure = _SURE_OPERAND.fullmatch(word.text) and not _MANY.search(word.text)
-        if not sure and not self.level.takes_any_option:
+        if (word.several or word.start[:1] in {"", "-"}) and not self.level.takes_any_option:
             self.note(f"it is not known whether {word.text} is an option", word)
         self._operand(word)
 

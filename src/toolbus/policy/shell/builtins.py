@@ -86,14 +86,13 @@ def _set(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
             state.globs = state.splits = False
             walk.refuse(run.source, "what set changes is known only when it runs")
             return
-        if word.text == "--" or not word.text.startswith(("-", "+")):
-            if position and words[position - 1].text.endswith("o") and word.text in _SETTABLE:
-                continue
+        named = position > 0 and re.fullmatch(r"[-+][a-z]*o", words[position - 1].text)
+        if not named and (word.text == "--" or not word.text.startswith(("-", "+"))):
             rest = words[position + (word.text == "--") :]
             usual = all(item.known and not item.pattern for item in rest)
             state.positional = rest if usual else None
             return
-        if word.text in {"-f", "+f"}:
+        if word.text in {"-f", "+f", "noglob"}:
             state.globs = False
         elif word.text not in _SETTABLE:
             walk.refuse(run.source, f"set {word.text} changes what commands mean")

@@ -37,6 +37,8 @@ _SPECIAL = re.compile(r"[\\*?\[{~]")
 _TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
 _TILDE_BEHIND_COLON = re.compile(r"~[A-Za-z0-9_.-]*(?=[/:]|\Z)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=(?=~)")
+# Where bash expands a tilde behind each colon, too: not known here.
+_SET_LIKE = re.compile(r"[A-Za-z_]\w*\+?=")
 _UNQUOTED = re.compile(r"\\(?s:(.))|[^\\]+|\\\Z")
 _IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
 _IN_DOCUMENT = re.compile(r"\\([$`\\])|\\\n")
@@ -119,21 +121,23 @@ class WordExpander:
         single: bool = False,
         assigned: bool = False,
     ) -> None:
+        first = parts[0] if parts else None
+        set_like = isinstance(first, Literal) and _SET_LIKE.match(first.value)
         for index, part in enumerate(parts):
             if isinstance(part, Literal):
-                ends = index == len(parts) - 1
-                self._unquoted(
-                    part.value, fields, first=not index, ends=ends, single=single, assigned=assigned
-                )
+                text = part.value
+                if not index:
+                    ends = len(parts) == 1
+                    text = self._leading_tilde(text, fields, ends=ends, assigned=assigned)
+                if (assigned or set_like) and re.search(
+                    "[:=]~" if index == 0 else "[:=]~|^~", text
+                ):
+                    fields.unknown(several=False)
+                self._unquoted(text, fields, single=single)
             elif isinstance(part, SingleQuoted):
                 self._single_quoted(part, fields)
             elif isinstance(part, DoubleQuoted):
-                fields.quoted("")
-                for inner in part.parts:
-                    if isinstance(inner, Literal):
-                        fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
-                    else:
-                        self._quoted_part(inner, fields)
+                self._double_quoted(part, fields)
             elif isinstance(part, ExtendedGlob):
                 if not single or re.search(r"[$`<>]", self.walk.source(part)):
                     self.walk.refuse(part, "an extended pattern, which shells read differently")
@@ -141,13 +145,15 @@ class WordExpander:
             else:
                 self._dynamic(part, fields, quoted=single)
 
-    def _unquoted(
-        self, text: str, fields: Fields, *, first: bool, ends: bool, single: bool, assigned: bool
-    ) -> None:
-        if first:
-            text = self._leading_tilde(text, fields, ends=ends, assigned=assigned)
-        if assigned and re.search(r":~", text):
-            fields.unknown(several=False)
+    def _double_quoted(self, part: DoubleQuoted, fields: Fields) -> None:
+        fields.quoted("")
+        for inner in part.parts:
+            if isinstance(inner, Literal):
+                fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
+            else:
+                self._quoted_part(inner, fields)
+
+    def _unquoted(self, text: str, fields: Fields, *, single: bool) -> None:
         for match in _UNQUOTED.finditer(text):
             if match[1] is not None:
                 # shfmt leaves a continued line in what has other backslashes.
