@@ -38,6 +38,7 @@ FILES = (
     "personal",
     "shortening",
     "store_calls",
+    "streaming",
 )
 """The files `bench_*.py`, in the order of their tables."""
 
