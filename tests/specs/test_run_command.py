@@ -198,8 +198,8 @@ BEGUN = {
     ("model", "option"),
     [
         ("openai:m", ""),
-        ("openai-responses:m", "--json"),
-        ("anthropic:m", "terminal"),
+        pytest.param("openai-responses:m", "--json", marks=pytest.mark.full),
+        pytest.param("anthropic:m", "terminal", marks=pytest.mark.full),
     ],
 )
 async def test_text_is_shown_as_it_comes(here, environment, terminal, model, option):
@@ -254,6 +254,7 @@ def interrupt_piped(words, folder, env):
     return process.returncode, shown.decode()
 
 
+@pytest.mark.full
 async def test_held_text_comes_when_released(here, command, config):
     answers = [[("text", f"one {word} three")] for word in ("two", "bad", "odd")]
 
@@ -305,6 +306,7 @@ def talk_of_a_call(terminal, option, variables):
     return code, before, shown
 
 
+@pytest.mark.full
 async def test_a_cost_needs_a_price(here, command):
     table = '[[price]]\nmodel = "openai:*"\ninput = 2\noutput = 10.0\n'
     (here / "some.toml").write_text(table)
@@ -641,6 +643,7 @@ def wait_for(path):
         time.sleep(0.01)
 
 
+@pytest.mark.full
 def test_a_stored_session_is_played(here, command, tape):
     command("run", "what is it?", tape("Fine."), "--store=s.db")
     asyncio.run(write_below(here / "s.db"))

@@ -1,0 +1,162 @@
+"""Why a call gets its verdict: its parts with what they do, and rule by rule what it said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolbus.policy.judging import CallJudge, examine
+from toolbus.policy.wording import because, failure, named, shortened
+from toolbus.terminal.spans import Span, Style
+
+if TYPE_CHECKING:
+    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleStatus
+    from toolbus.policy.rules import PolicyRules
+    from toolbus.terminal.screen import Screen
+
+_STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}
+_SIGNS: dict[str, Span] = {
+    "allowed": Span("✓", "good"),
+    "asked": Span("?", "asked"),
+    "denied": Span("✗", "bad"),
+    "failed": Span("!", "bad"),
+    "audited": Span("·", "changed"),
+    "not run": Span("·", "dim"),
+}
+
+
+class RuleExplanation(Struct, frozen=True, kw_only=True):
+    """What a rule said of a part; *key* is the condition that did not hold, or failed."""
+
+    rule: str
+    verdict: str
+    status: str
+    why: str = ""
+    key: str = ""
+
+
+class PathExplanation(Struct, frozen=True, kw_only=True):
+    """A file or folder that a part names, and what is done to it."""
+
+    path: str
+    kind: str
+    folder: str | None = None
+
+
+class PartExplanation(Struct, frozen=True, kw_only=True):
+    """A part of a call: what it does, and the verdict on it."""
+
+    source: str
+    verdict: str
+    decided_by: str
+    why: str
+    action: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
+    paths: tuple[PathExplanation, ...] = ()
+    hosts: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    rules: tuple[RuleExplanation, ...] = ()
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """The verdict on a call and on each of its parts; *failure* is a rule that cannot judge it."""
+
+    tool: str
+    verdict: str
+    folder: str | None = None
+    failure: str = ""
+    parts: tuple[PartExplanation, ...] = ()
+
+
+def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
+    """Return why a call gets its verdict."""
+    judgement = CallJudge(rules).judge(facts)
+    return Explanation(
+        tool=facts.call.name,
+        verdict=judgement.verdict,
+        folder=facts.folder,
+        failure="" if judgement.failed is None else failure(judgement.failed),
+        parts=tuple(
+            [_part(rules, facts, part, index, judgement) for index, part in enumerate(facts.parts)]
+        ),
+    )
+
+
+def _part(
+    rules: PolicyRules, facts: CallFacts, part: CallPart, index: int, judgement: CallVerdict
+) -> PartExplanation:
+    verdict: PartVerdict | None = judgement.parts[index] if judgement.parts else None
+    findings = [(rule, examine(rule, facts, part)) for rule in rules.rules]
+    return PartExplanation(
+        source=shortened(part.source),
+        verdict="deny" if verdict is None else verdict.verdict,
+        decided_by="a failed rule" if verdict is None else named(verdict.decided),
+        why="" if verdict is None else because(verdict.decided),
+        action=part.action,
+        inside=() if part.command is None else part.command.inside,
+        effects=tuple(sorted(part.effects | part.claimed)),
+        paths=tuple(
+            [
+                PathExplanation(path=use.word.text, kind=use.kind, folder=use.folder)
+                for use in part.paths
+            ]
+        ),
+        hosts=tuple([host.text for host in part.hosts]),
+        unknown=tuple([f"{each.reason}: {shortened(each.source)}" for each in part.unknown]),
+        rules=tuple(
+            [
+                RuleExplanation(
+                    rule=rule.name,
+                    verdict=rule.verdict,
+                    status=finding.status,
+                    why=finding.why,
+                    key=finding.key,
+                )
+                for rule, finding in findings
+            ]
+        ),
+    )
+
+
+def show(explanation: Explanation, screen: Screen) -> None:
+    """Write *explanation* for a person."""
+    for part in explanation.parts:
+        _show_part(part, screen)
+        screen.line()
+    if explanation.failure:
+        screen.prose(explanation.failure, style="bad")
+    where = explanation.folder or "an unknown folder"
+    screen.line(
+        Span(explanation.verdict, _STYLES[explanation.verdict]),
+        f"  {explanation.tool} in {where}",
+    )
+
+
+def _show_part(part: PartExplanation, screen: Screen) -> None:
+    screen.whole(part.source or "(nothing)", style="strong")
+    if part.inside:
+        screen.whole(f"run by {' > '.join(part.inside)}", indent=2, style="dim")
+    does = ", ".join(part.effects) or "nothing known"
+    screen.whole(f"does: {does}", indent=2)
+    for path in part.paths:
+        where = "" if path.folder in {".", None} else f" from {path.folder} on"
+        screen.whole(f"{path.kind}: {path.path}{where}", indent=2)
+    for host in part.hosts:
+        screen.whole(f"reaches: {host}", indent=2)
+    for unknown in part.unknown:
+        screen.whole(f"not known: {unknown}", indent=2, style="asked")
+    for rule in part.rules:
+        status: RuleStatus | str = rule.status
+        key = f" ({rule.key})" if rule.key else ""
+        why = f": {rule.why}" if rule.why else ""
+        style: Style = "dim" if status == "not run" else ""
+        text = f" {rule.rule}  {status}{key}{why}"
+        screen.line(_SIGNS[status], Span(text, style), indent=2)
+    screen.whole(
+        f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": "),
+        indent=2,
+        style=_STYLES[part.verdict],
+    )

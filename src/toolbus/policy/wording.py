@@ -1,0 +1,89 @@
+"""What a verdict says: to the model that called, to who is asked, to the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.bus.dispatch.details import PartNote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.bus.ledger.records import HandlerStatus
+    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding, RuleStatus
+    from toolbus.policy.rules import PolicyRule
+
+_STATUSES: dict[RuleStatus, HandlerStatus] = {
+    "allowed": "ran",
+    "audited": "ran",
+    "asked": "asked",
+    "denied": "denied",
+    "failed": "failed",
+}
+_MOST_PARTS, _LONGEST = 8, 300
+
+
+def refusal(judgement: CallVerdict) -> str:
+    """Return why a call is denied, for the model: each part, its rule and what to do instead."""
+    if judgement.failed is not None:
+        return f"denied by the policy: {failure(judgement.failed)}"
+    parts = list(judgement.decided)
+    hints = dict.fromkeys([finding.rule.hint for _, _, finding, _ in parts if finding.rule])
+    reasons = _headed("denied by the policy", list(_lines(parts)))
+    return "\n".join([reasons, *[f"instead: {text}" for text in hints if text]])
+
+
+def question(judgement: CallVerdict) -> str:
+    """Return what is asked of a person: which parts, and why."""
+    parts, others = list(judgement.decided), len(judgement.parts)
+    share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
+    return _headed(f"the policy asks{share}", list(_lines(parts)))
+
+
+def failure(finding: RuleFinding) -> str:
+    """Return what is said of a rule that cannot judge a call."""
+    return f"{named(finding)} cannot judge this call: {finding.key}: {finding.why}"
+
+
+def named(finding: RuleFinding) -> str:
+    """Return what decided, such as "rule 'no force-push'"."""
+    return "the default" if finding.rule is None else finding.rule.label
+
+
+def because(finding: RuleFinding) -> str:
+    """Return why a rule spoke: its reason, and which of its conditions fitted how."""
+    reason = "" if finding.rule is None else finding.rule.reason
+    if reason and finding.why:
+        return f"{reason} ({finding.why})"
+    return reason or finding.why or "all its conditions hold"
+
+
+def shortened(source: str) -> str:
+    """Return a part of a line in one line that is not too long."""
+    text = " ".join(source.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def notes(rules: Sequence[PolicyRule], judgement: CallVerdict) -> list[PartNote]:
+    """Return what each of *rules* did, for the ledger: those that did not apply did not run."""
+    all_notes = [rule.idle_note for rule in rules]
+    for finding in judgement.spoken:
+        if finding.rule is not None:
+            why = f"{finding.status}: {finding.why}" if finding.why else finding.status
+            all_notes[finding.rule.number] = PartNote(
+                finding.rule.label, _STATUSES[finding.status], why
+            )
+    return all_notes
+
+
+def _headed(head: str, lines: list[str]) -> str:
+    return f"{head}: {lines[0]}" if len(lines) == 1 else "\n".join([f"{head}:", *lines])
+
+
+def _lines(parts: list[PartVerdict]) -> Iterator[str]:
+    for part, _, finding, _ in parts[:_MOST_PARTS]:
+        source = "" if part.is_tool else f"`{shortened(part.source)}`: "
+        rule = "" if finding.rule is None else f"{named(finding)}: "
+        yield f"{source}{rule}{because(finding)}"
+    if len(parts) > _MOST_PARTS:
+        yield f"and {len(parts) - _MOST_PARTS} more"
