@@ -190,6 +190,7 @@ lines = { glob = "3" }
 
     code, out, _ = run("check", "policy.toml", "--tools", "agent.py")
     assert code == 1
+    mismatch = "has 'lines' of type integer, and the test is for a text"
     for line, told in zip(
         out.splitlines(),
         (
