@@ -198,8 +198,7 @@ lines = { glob = "3" }
             "4: error: no tool is called 'red_file'; did you mean 'read_file'?",
             "14: error: rule 'wrong': no tool is called 'wite_file'; did you mean 'read_file'?",
             "16: error: rule 'wrong': tool 'read_file' has no argument 'pat'; did you mean 'path'?",
-            "17: error: rule 'wrong': tool 'read_file' has 'lines' of type integer, and the test is"
-            " for a text",
+            f"17: error: rule 'wrong': tool 'read_file' {mismatch}",
         ),
         strict=True,
     ):
