@@ -58,6 +58,7 @@ class ParsedCommand:
     def _tree_rules(self) -> None:
         self.uses.tree_hidden = self.level.data.hidden
         self.uses.tree_ignored = self.level.data.ignored
+        self.uses.reads_files = self.level.reads_files
 
     def _parse(self) -> None:
         if self.level.data.raw:
@@ -137,8 +138,11 @@ class ParsedCommand:
         if equals and name[:1] == "-" and not word.several:
             self._long(name, Word(word.text.partition("=")[2], known=False), word)
             return
-        if (word.several or word.start[:1] in {"", "-"}) and not self.level.takes_any_option:
-            self.note(f"it is not known whether {word.text} is an option", word)
+        if word.several or word.start[:1] in {"", "-"}:
+            if self.level.takes_any_option:
+                self.uses.may_read(word)
+            else:
+                self.note(f"it is not known whether {word.text} is an option", word)
         self._operand(word)
 
     def _option(self, word: Word) -> None:

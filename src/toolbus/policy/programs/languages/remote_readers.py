@@ -105,7 +105,7 @@ def read_openssl(parsed: ParsedCommand) -> Sequence[Word]:
 
     Without ``-noout`` it also prints the thing itself, which may be a key.
     """
-    if not parsed.option("-noout", "-text", "-subject", "-issuer", "-dates", "-pubout", "-info"):
+    if not parsed.option("-noout", "-info", "-print_certs"):
         parsed.note("it prints what the file holds, or makes something new")
     elif parsed.option("-new", "-newkey") and parsed.instead is None:
         parsed.uses.effects.add("write")

@@ -40,6 +40,8 @@ def read_alias(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_env(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the variables that `env` sets; what it runs is a command of its own."""
+    if all("=" in word.text for word in parsed.operands):
+        return ()  # It prints what the variables are.
     for word in parsed.operands:
         name, sign, value = word.text.partition("=")
         if not sign:
