@@ -93,7 +93,11 @@ def _texted(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState
 
 def _ssh(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
     parsed = parse_words(name, _SSH, words, run, walk)
-    if parsed is None or len(parsed.rest) < 2:  # noqa: PLR2004 - the host, and a command
+    if parsed is None:
+        return
+    if len(parsed.rest) < 2:  # noqa: PLR2004 - the host, and a command
+        if run.has_stdin or run.scope.piped:
+            walk.refuse(run.source, "a shell elsewhere runs what comes to its standard input")
         return
     there = state.copy()
     there.folder = None

@@ -77,6 +77,8 @@ class WordExpander:
         if node is None:
             return ""
         parts = node.parts
+        if not _is_read_alike(parts, verbatim=verbatim):
+            self.walk.refuse(node, "a here-document whose end or text shfmt misreads")
         fields = Fields("", splits=True, globs=True)
         for part in parts:
             if isinstance(part, Literal):
@@ -147,6 +149,8 @@ class WordExpander:
 
     def _double_quoted(self, part: DoubleQuoted, fields: Fields) -> None:
         fields.quoted("")
+        if part.dollar and any(name.startswith("TEXTDOMAIN") for name in self.state.variables):
+            fields.unknown(several=False)  # The translation may be anything.
         for inner in part.parts:
             if isinstance(inner, Literal):
                 fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
@@ -227,6 +231,14 @@ class WordExpander:
             fields.quoted(printed.rstrip("\n"))
         else:
             fields.expanded(printed.rstrip("\n"))
+
+
+def _is_read_alike(parts: tuple[Part, ...], *, verbatim: bool) -> bool:
+    """Return whether shfmt sees in a here-document what bash sees, expansions or none."""
+    if verbatim:
+        return all(isinstance(part, Literal) for part in parts)
+    texts = [re.sub(r"\\(?s:.)", "", part.value) for part in parts if isinstance(part, Literal)]
+    return not any(re.search(r"`|\$[({\[A-Za-z_]", text) for text in texts)
 
 
 def _joined(tokens: list[str | Part]) -> tuple[Part, ...]:
