@@ -50,6 +50,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         return _of_module(command, parsed, programs)
     uses = parsed.uses
     effects = _of_arguments(parsed)
+    folder = uses.folder
     _redirect(command, uses)
     effects |= uses.effects
     _judge_settings(command, uses, runs_code="run-code" in effects)
@@ -60,6 +61,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         tuple(uses.unknown),
         tuple(parsed.action),
         frozenset(parsed.options),
+        folder,
     )
 
 
