@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding
 from toolbus.policy.part_conditions import TouchedFiles
+from toolbus.policy.protection import Protection
 from toolbus.policy.rules import ConditionError, Holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.findings import RuleStatus
@@ -32,7 +34,7 @@ _SPOKEN: dict[str, RuleStatus] = {
 }
 _VERDICTS: dict[RuleStatus, Default] = {"allowed": "allow", "asked": "ask", "denied": "deny"}
 _VERDICTS_BY_RANK: tuple[RuleStatus, ...] = ("denied", "asked", "allowed")
-_RANKS = {"allow": 0, "ask": 1, "deny": 2}
+RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _YES = Holds("yes")
 _MOST_SPEAKERS = 1_000
 
@@ -76,10 +78,14 @@ class _Addressed(NamedTuple):
 
 
 class CallJudge:
-    """Judges calls by *rules*; what does not depend on files or arguments it finds out once."""
+    """Judges calls by *rules*; what does not depend on files or arguments it finds out once.
 
-    def __init__(self, rules: PolicyRules) -> None:
+    Beside what is protected in every installation no call may write the files *protected*.
+    """
+
+    def __init__(self, rules: PolicyRules, protected: Sequence[Path] = ()) -> None:
         self.rules = rules
+        self._protection = Protection((*protected, *([rules.file] if rules.file else [])))
         self._addressed: dict[object, list[_Addressed]] = {}
 
     def judge(self, facts: CallFacts) -> CallVerdict:
@@ -96,8 +102,9 @@ class CallJudge:
         except RuleError as error:
             failed = RuleFinding(error.rule, "failed", error.reason, error.key)
             return CallVerdict(facts, "deny", (), failed)
-        parts = tuple([self._judge_part(part, live, facts) for part in facts.parts])
-        verdict = max([part.verdict for part in parts], key=_RANKS.__getitem__)
+        by_rules = [self._judge_part(part, live, facts) for part in facts.parts]
+        parts = tuple([self._protection.tighten(part, facts) for part in by_rules])
+        verdict = max([part.verdict for part in parts], key=RANKS.__getitem__)
         return CallVerdict(facts, verdict, parts)
 
     def _rules_for(self, facts: CallFacts) -> list[_Addressed]:
