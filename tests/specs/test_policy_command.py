@@ -55,8 +55,9 @@ def rows(name):
 def project(tmp_path, run):
     """Return a judge by the policy to start with, in a project."""
     run("init")
-    (tmp_path / "src").mkdir()
-    for name in (".env", "README.md", "src/main.py"):
+    for name in ("src", "vendor"):
+        (tmp_path / name).mkdir()
+    for name in (".env", "README.md", "src/main.py", "vendor/lib.tar.gz"):
         (tmp_path / name).write_text("text\n")
     return CallJudge(read_policy(tmp_path / "policy.toml"))
 
