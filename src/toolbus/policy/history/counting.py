@@ -1,0 +1,164 @@
+"""The verdict on a call by what its session did before, and what the call adds to that.
+
+A rule with limits speaks of a call that breaks one of them; one that allows, of a call that breaks
+none. Verdict and count are one change of the session's state, so that three calls at once don't
+each pass alone.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from toolbus.messages.immutable import thaw
+from toolbus.policy.history.limits import LimitedCall, Quota
+from toolbus.policy.history.named_calls import is_alone
+from toolbus.policy.history.session_record import CallTime, SessionRecord
+from toolbus.policy.judging import RuleFinding, decide_again, examine
+from toolbus.policy.rules import ConditionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import ToolMessage
+    from toolbus.policy.facts import CallFacts
+    from toolbus.policy.judging import Judgement
+    from toolbus.policy.rules import PolicyRules, Rule
+
+_FEW = 1e-9  # Seconds in a nanosecond.
+
+
+class CountedCall(NamedTuple):
+    """A call whose verdict depends on what was before: the *judgement* as if all limits broke.
+
+    *named* are the names that rules know it by, and whether it surely is that call.
+    """
+
+    judgement: Judgement
+    named: Mapping[str, bool]
+    digest: str
+    key: str
+    run_id: str
+    session_id: str
+
+    def decide(self, record: SessionRecord, now: float) -> Judgement:
+        """Return the verdict; unless it is a denial, *record* has counted the call afterwards."""
+        when = CallTime(now, self.run_id, self.session_id, self.key)
+        limited = {rule: self._use(rule, when) for rule in self._limited()}
+        try:
+            broken = {rule.number: _broken(rule, use, record) for rule, use in limited.items()}
+        except _LimitError as error:
+            failed = RuleFinding(error.rule, "failed", error.reason, error.key)
+            return self.judgement._replace(verdict="deny", pieces=(), failed=failed)
+        judgement = decide_again(self.judgement, broken)
+        if judgement.verdict != "deny":
+            meters: dict[str, Any] = {}
+            for rule, use in limited.items():
+                for limit in rule.limits:
+                    limit.count(use, rule.name, record)
+                    if isinstance(limit, Quota) and limit.counts_at_end:
+                        meters[limit.meter(rule.name)] = [
+                            limit.measure,
+                            limit.seconds,
+                            limit.by_run,
+                        ]
+            record.begin(when, meters, self.named)
+        return judgement
+
+    def _limited(self) -> list[Rule]:
+        rules = {
+            finding.rule.number: finding.rule
+            for piece in self.judgement.pieces
+            for finding in piece.spoken
+            if finding.rule is not None and finding.rule.limits
+        }
+        return [rules[number] for number in sorted(rules)]
+
+    def _use(self, rule: Rule, when: CallTime) -> LimitedCall:
+        times = sum(
+            finding.rule is not None and finding.rule.number == rule.number
+            for piece in self.judgement.pieces
+            for finding in piece.spoken
+        )
+        return LimitedCall(when, self.digest, self.judgement.facts.call.arguments, times)
+
+
+class _LimitError(Exception):
+    def __init__(self, rule: Rule, error: ConditionError) -> None:
+        self.rule, self.key, self.reason = rule, error.key, error.reason
+        super().__init__(rule.name, error.reason)
+
+
+def counted(judgement: Judgement, rules: PolicyRules, scope: Scope) -> CountedCall:
+    """Return the call of *judgement* as one that is counted; files may be looked at."""
+    facts = judgement.facts
+    call = facts.call
+    return CountedCall(
+        judgement,
+        _named(facts, rules),
+        _digest(call.name, call.arguments),
+        call_key(scope, call.id),
+        scope.run_id,
+        scope.session_id,
+    )
+
+
+def end_call(rules: PolicyRules, record: SessionRecord, key: str, message: ToolMessage, now: float) -> None:
+    """Add to *record* what is known of a call now that it has ended with *message*."""
+    call = record.running(key)
+    if call is None:
+        return
+    when = CallTime(now, call["run"], "", key)
+    for meter, (measure, seconds, by_run) in call["meters"].items():
+        record.add(meter, _amount(measure, message), when, seconds, by_run=by_run)
+    happened: dict[str, bool] = {}
+    for each in rules.calls:
+        ended = each.ended(message)
+        if _ran(message) and ended is not False:
+            happened[each.name] = ended is True
+    record.end(key, happened)
+
+
+def call_key(scope: Scope, call_id: str) -> str:
+    """Return what a call of a session is called in its record."""
+    return f"{scope.session_id}/{call_id}"
+
+
+def _named(facts: CallFacts, rules: PolicyRules) -> dict[str, bool]:
+    named: dict[str, bool] = {}
+    for each in rules.calls:
+        statuses = [examine(each.rule, facts, piece).status for piece in facts.pieces]
+        if any(status != "not run" for status in statuses):
+            named[each.name] = statuses[-1] == "denied" and is_alone(facts)
+    return named
+
+
+def _broken(rule: Rule, use: LimitedCall, record: SessionRecord) -> str:
+    for limit in rule.limits:
+        try:
+            reason = limit.broken_by(use, rule.name, record)
+        except ConditionError as error:
+            raise _LimitError(rule, error) from None
+        if reason:
+            return reason
+    return ""
+
+
+def _amount(measure: str, message: ToolMessage) -> float:
+    if measure == "bytes":
+        return len(message.text.encode())
+    response = message.tool_response
+    return 0 if response is None or response.duration_ns is None else response.duration_ns * _FEW
+
+
+def _ran(message: ToolMessage) -> bool:
+    """Tell whether the tool ran: what was refused or answered for it has no duration."""
+    return message.tool_response is not None and message.tool_response.duration_ns is not None
+
+
+def _digest(name: str, arguments: Any) -> str:
+    body = msgspec.json.encode([name, thaw(arguments)], order="deterministic")
+    return blake2b(body, digest_size=12).hexdigest()
