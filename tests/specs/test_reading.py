@@ -499,6 +499,29 @@ async def test_operators_are_told_why(path, run):
     assert "rule 17" not in bare
 
 
+async def test_retries_and_early_releases_are_told(path, run):
+    answer = AssistantMessage(id="a-1", content="All is well.", metadata={"retries": 2})
+    async with (
+        SqliteStore(path) as store,
+        Agent(ScriptedModel([answer]), store=store, session_id="s") as agent,
+    ):
+
+        @agent.on(events.MESSAGE_APPEND_BEFORE, roles="assistant", incremental=True)
+        def all_but_a_word(ctx):
+            if ctx.window:
+                ctx.window.release(ctx.window.text.rpartition(" ")[0])
+
+        [item async for item in agent.stream("hi")]
+
+    life = told(run("explain", "agent.db", "a-1"))
+
+    assert life["model:call:after: observed"] == ["the server was asked again 2 times"]
+    note, handler, released = life["model:call:delta: observed"]
+    assert note == "shown before the answer was whole"
+    assert "all_but_a_word" in handler
+    assert released == "released 6 characters"
+
+
 async def test_store_and_model_may_differ(path, run):
     await talk(path, keep_originals=True)
 

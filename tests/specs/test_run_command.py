@@ -443,21 +443,24 @@ def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
     assert (here / "a.txt").read_bytes() == before.replace("old ", "new\r\n+ ").encode()
 
 
-def test_a_file_that_changed_is_not_written(here, tape, terminal):
+def test_a_file_that_changed_is_another_question(here, tape, terminal):
     file = here / "a.txt"
     file.write_text("one\ntwo\n")
     editing = calling("edit_file", path="a.txt", old_text="two", new_text="2")
 
-    with terminal("go", tape(editing, "Done."), "--tools=files", "--store=s.db") as person:
-        person.expect("edit_file? [y, n, n and a reason] ")
+    with terminal("go", tape(editing, "Done."), "--tools=files") as person:
+        first = person.expect("edit_file? [y, n, n and a reason] ")
         file.write_text("one, secretly\ntwo\n")
         person.type("y\n")
-        code, _ = person.end()
+        again = person.expect("edit_file? [y, n, n and a reason] ")
+        person.type("y\n")
+        code, shown = person.end()
 
-    assert code == 0
-    assert file.read_text() == "one, secretly\ntwo\n"
-    (messages,) = stored(here / "s.db")
-    assert "a.txt has changed since a person was asked" in messages[2].text
+    assert "│  one\n" in first
+    assert "the file has changed meanwhile" in again
+    assert "│  one, secretly\n" in again
+    assert (code, file.read_text()) == (0, "one, secretly\n2\n")
+    assert "Done." in shown
 
 
 def test_what_is_typed_before_is_no_answer(here, tape, terminal):

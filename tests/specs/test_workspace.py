@@ -3,14 +3,17 @@
 import asyncio
 import os
 import re
-from contextlib import asynccontextmanager
+import threading
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from toolbus import EventBus, ToolCall, ToolRunner
+from toolbus.workspace import file_tools
 from toolbus.workspace.file_tools import FileTools
 from toolbus.workspace.shell_tool import ShellTool
+from toolbus.workspace.text_files import read_text
 
 
 @asynccontextmanager
@@ -164,6 +167,27 @@ async def test_what_was_previewed_is_written(tmp_path):
 
     other = FileTools(root=tmp_path)
     assert other.preview(ToolCall(name="edit_file", arguments=EDIT), files.edit_file) is None
+
+
+async def test_edits_at_once_are_all_made(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n")
+    both = threading.Barrier(2)
+
+    def read_together(target):
+        text = read_text(target)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=0.1)  # It breaks, unless both are here.
+        return text
+
+    monkeypatch.setattr(file_tools, "read_text", read_together)
+    async with working(FileTools(root=tmp_path)) as call:
+        await asyncio.gather(
+            call("edit_file", path="a.txt", old_text="one", new_text="1"),
+            call("edit_file", path="a.txt", old_text="two", new_text="2"),
+        )
+
+    assert path.read_text() == "1\n2\n"
 
 
 async def test_an_ambiguous_edit_changes_nothing(tmp_path):

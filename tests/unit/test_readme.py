@@ -1,14 +1,18 @@
+import asyncio
 import importlib
 import io
 import json
 import re
 import shlex
 import sys
+import threading
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from tests.servers.fake_provider import FakeProvider
 
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, events
 from toolbus.cli import proxy
@@ -21,7 +25,27 @@ from toolbus.testing.fakes import counting_ids
 
 ACME = Path(__file__).parents[1] / "distributions/acme-guards"
 README = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+CODE = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+BLOCKS = [block for block in CODE if "anthropic:NAME" not in block]
+
+# What the README shows of a real model; taken from there, if it has one.
+LIVE = next(
+    (block for block in CODE if "anthropic:NAME" in block),
+    """\
+from toolbus import Agent, Deny, events
+
+def delete(path: str) -> str:
+    return f"deleted {path}"
+
+agent = Agent("anthropic:NAME", tools=[delete])  # the key is in ANTHROPIC_API_KEY
+
+@agent.guard(events.TOOL_CALL_BEFORE)
+def inside_only(ctx):
+    return Deny("only inside the project") if ctx.value.arguments["path"].startswith("/") else None
+
+print(agent.run_sync("delete /etc/passwd").text)
+""",
+)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=["first handler", "first adapter"])
@@ -32,6 +56,37 @@ def test_a_code_block_prints_what_it_says(block: str, capsys):
 
     said = re.findall(r"# (.+)$", block, re.MULTILINE)[-1]
     assert capsys.readouterr().out.strip() == said
+
+
+@contextmanager
+def provided(answers):
+    """Run a provider of *answers* on a loop of its own, for code that has none."""
+    with asyncio.Runner() as runner:
+        server = FakeProvider(answers)
+        runner.run(server.__aenter__())
+        thread = threading.Thread(target=runner.get_loop().run_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            runner.get_loop().call_soon_threadsafe(runner.get_loop().stop)
+            thread.join()
+            runner.run(server.__aexit__())
+
+
+def test_a_real_model_works_in_ten_lines(capsys, monkeypatch):
+    asking = [("call", "c1", "delete", '{"path": "/etc/passwd"}')]
+    lines = [line for line in LIVE.splitlines() if line.strip()]
+
+    with provided([asking, [("text", "I may not.")]]) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "k-" + "1" * 9)
+        exec(compile(LIVE, "README.md", "exec"), {"__name__": "readme"})
+
+    assert len(lines) <= 10
+    assert capsys.readouterr().out == "I may not.\n"
+    assert "only inside the project" in json.dumps(server.requests[1].body)
+    assert server.requests[0].body["model"] == "NAME"
 
 
 def test_the_first_handler_has_at_most_fifteen_lines():

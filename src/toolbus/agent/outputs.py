@@ -78,12 +78,11 @@ class OutputType:
             raise DecodeError(f"{type(error).__name__}: {error}", "$") from None
 
     def _json_in(self, text: str) -> str:
-        if not _is_json(text) and _is_json(block := _fenced(text)):
-            text = block
+        text = _without_fence(text)
         if self._is_wrapped:
             try:
-                text = bytes(_VALUE.decode(text).value).decode()
-            except msgspec.MsgspecError:
+                text = bytes(_read_value(text).value).decode()
+            except DecodeError:
                 pass  # Many models give the value alone.
             else:
                 return self._checked(text, "$.value")
@@ -103,7 +102,7 @@ class _Value(msgspec.Struct, forbid_unknown_fields=True):
     value: msgspec.Raw
 
 
-_VALUE = msgspec.json.Decoder(_Value)
+_read_value = decoder(_Value)
 
 
 def output_of(kind: Any) -> OutputType | None:
@@ -168,15 +167,15 @@ def _wrapped(schema: JsonObject) -> JsonObject:
     return freeze_object({**root, **definitions}, "$")
 
 
-def _is_json(text: str) -> bool:
+def _without_fence(text: str) -> str:
+    """Return *text* if it is JSON, or else the JSON in its block of code; raises `DecodeError`."""
     try:
         _read_json(text)
     except DecodeError:
-        return False
-    return True
-
-
-def _fenced(text: str) -> str:
-    """Return what stands in the block of code in *text*, behind its language; else nothing."""
-    start, end = text.find("```"), text.rfind("```")
-    return text[start + 3 : end].partition("\n")[2].strip() if start < end else ""
+        start, end = text.find("```"), text.rfind("```")
+        if start == end:
+            raise
+        # Behind its language.
+        text = text[start + 3 : end].partition("\n")[2].strip()
+        _read_json(text)
+    return text

@@ -29,9 +29,10 @@ from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker
 from toolbus.config.prices import read_prices
 from toolbus.config.servers import read_servers
-from toolbus.config.trust import PERSONAL_SETTINGS, in_force, judge, own_folder
+from toolbus.config.trust import PERSONAL_SETTINGS, in_force, judge
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
 from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.user_folders import config_folder
 from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def read_changed(file: Path | str) -> Configuration:
 
     As it is now nobody has named it: it is the user's own, or trusted. Raises as `read` does.
     """
-    path, folder = Path(os.path.realpath(Path(file).expanduser())), own_folder()
+    path, folder = Path(os.path.realpath(Path(file).expanduser())), config_folder()
     if folder is not None and path.parent == folder and foreign_hand(path) is None:
         return read(path)
     snapshot = judge(path).snapshot

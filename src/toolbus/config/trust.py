@@ -27,6 +27,7 @@ from toolbus.config.documents import NAME, find, read_document
 from toolbus.config.entries import named_uses
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.output import Output
 from toolbus.terminal.spans import sanitize
 
@@ -129,27 +130,14 @@ def revoke(file: Path | str) -> bool:
 
 def read_trusted() -> dict[str, _Digests]:
     """Return the digests of all that is trusted, by the real path of the configuration."""
-    folder = own_folder()
+    folder = config_folder()
     if folder is None:
         return {}
     return _read(folder / TRUSTED) if folder.is_dir() else {}
 
 
-def own_folder() -> Path | None:
-    """Return the folder of the user's own configuration, by its real path, there or not.
-
-    A relative `$XDG_CONFIG_HOME` does not count, as the XDG Base Directory Specification says.
-    """
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    try:
-        path = Path(base) if base.startswith("/") else Path.home() / ".config"
-    except RuntimeError:
-        return None
-    return Path(os.path.realpath(path)) / "toolbus"
-
-
 def _own_document() -> Document | None:
-    folder = own_folder()
+    folder = config_folder()
     if folder is None or not (folder / NAME).is_file():
         return None
     file = Path(os.path.realpath(folder / NAME))
@@ -170,7 +158,7 @@ def _own_document() -> Document | None:
 @contextmanager
 def _changing() -> Iterator[dict[str, _Digests]]:
     """Give what is trusted, and write it, changed, in one step; others wait so long."""
-    folder = own_folder()
+    folder = config_folder()
     if folder is None:
         raise LoadError("there is no home folder to keep trust in; set XDG_CONFIG_HOME")
     for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:

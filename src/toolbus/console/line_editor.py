@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.settings.extras import needs_extra
+from toolbus.settings.user_folders import state_folder
 from toolbus.terminal.screen import UsageError
 
 try:
@@ -55,10 +56,9 @@ def open_history() -> Path:
     It is in `$XDG_STATE_HOME`, else in `~/.local/state`, as the XDG Base Directory Specification
     says: a relative one does not count.
     """
-    base = os.environ.get("XDG_STATE_HOME", "")
     file = Path("toolbus", "history")
     try:
-        file = (Path(base) if base.startswith("/") else Path.home() / ".local/state") / file
+        file = state_folder() / "history"
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         number = os.open(file, flags, 0o600)

@@ -86,12 +86,25 @@ class ApprovalPrompt:
             refusal: Deny | None = Deny(NOBODY, ask.prompt)
         else:
             with self._side.held():
-                edit = await self._edit_of(call, scope)
-                refusal = await self._answer(self._keyboard, ask, call, edit)
-            if refusal is None and edit is not None:
-                edit.confirm()
+                refusal = await self._settle(self._keyboard, ask, call, scope)
         self._report.question(ask, call, refusal)
         return True if refusal is None else refusal
+
+    async def _settle(
+        self, keyboard: Keyboard, ask: Ask, call: ToolCall | None, scope: Scope
+    ) -> Deny | None:
+        """Ask until the answer is about the file as it is."""
+        edit = await self._edit_of(call, scope)
+        while True:
+            refusal = await self._answer(keyboard, ask, call, edit)
+            if refusal is not None or edit is None:
+                return refusal
+            latest = await self._edit_of(call, scope)
+            if latest == edit:
+                edit.confirm()
+                return None
+            edit = latest
+            self._output.write("\nthe file has changed meanwhile, so this is another question\n")
 
     async def _edit_of(self, call: ToolCall | None, scope: Scope) -> FileEdit | None:
         """Return what *call* makes of a file; of an agent below this one nobody knows the files."""

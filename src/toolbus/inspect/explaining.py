@@ -117,11 +117,13 @@ class _HistoryWriter:
         self._screen.line(*describe_call(call), right=right, indent=2)
 
     def _dispatch(self, dispatch: DispatchView) -> None:
-        if not dispatch.handlers:
+        is_note = dispatch.outcome == "observed" and dispatch.reason is not None
+        if not (dispatch.handlers or is_note):
             return
-        self._section(
-            f"{dispatch.event}: {dispatch.outcome}", f"all {duration_of(dispatch.duration_ns)}"
-        )
+        took = "" if is_note else f"all {duration_of(dispatch.duration_ns)}"
+        self._section(f"{dispatch.event}: {dispatch.outcome}", took)
+        if is_note:
+            self._screen.line(dispatch.reason or "", indent=2)
         width = max([len(handler.name) for handler in dispatch.handlers], default=0)
         for handler in dispatch.handlers:
             self._handler(handler, width)

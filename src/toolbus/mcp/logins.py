@@ -21,6 +21,7 @@ import msgspec
 
 from toolbus.errors import LoadError
 from toolbus.mcp.proxy.addresses import is_loopback
+from toolbus.settings.user_folders import state_folder
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Logins:
     """The logins of one person, in *folder*, which is the default one if it is None."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or _default_folder()
+        self.folder = folder or state_folder() / "logins"
 
     def read(self, address: str) -> Login | None:
         """Return the login at *address*, None without one; raises `LoadError`."""
@@ -223,10 +224,3 @@ def _try_lock(lock: int) -> bool:
 
 def _digest(address: str) -> str:
     return hashlib.sha256(address.encode()).hexdigest()[:32]
-
-
-def _default_folder() -> Path:
-    state = os.environ.get("XDG_STATE_HOME", "")
-    # XDG Base Directory Specification: what is not absolute does not count.
-    base = Path(state) if os.path.isabs(state) else Path.home() / ".local/state"  # noqa: PTH117
-    return base / "toolbus/logins"

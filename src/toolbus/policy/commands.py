@@ -51,8 +51,10 @@ class Command(Struct, frozen=True):
     """Whether its input is another command's output."""
     folder: str | None = "."
     """Where it runs: absolute, or relative to where the shell began (``./~`` is a folder of that
-    name there, ``~/x`` one in the home folder); None if that is unknown. It takes for granted that
-    each ``cd`` before it worked: where no such folder exists, it may run elsewhere."""
+    name there, ``~/x`` one in the home folder); None if that is unknown."""
+    assumed: tuple[str, ...] = ()
+    """Folders like *folder* that must exist already, or it may run elsewhere: of each ``cd`` before
+    it that need not have worked, as in ``cd x; ls`` (and not in ``cd x && ls``)."""
     settled: bool = True
     """False if an earlier or parallel part of the text may have changed files or links."""
     inside: tuple[str, ...] = ()

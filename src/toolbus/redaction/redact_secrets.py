@@ -65,7 +65,12 @@ Its limits:
 - Short passwords and words are taken out where they are found, and not where they stand alone.
 - Who sees a result before it is cleaned (`TOOL_CALL_ERROR`, `_AFTER`, a tap or a recorder that
   keeps values, `keep_originals=True`), and a tool's own logs and progress, see what the tool says.
-  Pieces of a streamed answer, and a call until it is stored, are as the model says them.
+  Without a vault a streamed answer, and a call until it is stored, are as the model says them.
+- With a vault an answer is released piece by piece, streamed or not: up to a blank within a line
+  that nothing goes on behind. So a line is held behind a name such as "token", a key up to its end,
+  and a text without blanks altogether. What is found in one piece is not taken out of those before,
+  but of the stored copy. Halves of a secret in what a model thinks and says, or in two answers, are
+  as in two results: the first has gone. A rule of your own that goes across lines holds them.
 - A result is examined where it is appended, in the event loop: of clean text at some 40 MB/s of a
   processor's time, of what is made to be slow for `max_seconds` at most.
 - What is known lives in memory, ends with the process, and is shared by the components of a bus, in
@@ -100,8 +105,10 @@ from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.messages.text_walker import rewrite_message
 from toolbus.redaction.limits import UnexaminedError
+from toolbus.redaction.secrets.boundaries import boundaries_of
 from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
+from toolbus.redaction.secrets.growing import AnswerContext, GrowingAnswers, rewrite_calls
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
@@ -176,7 +183,9 @@ class RedactSecrets(AgentComponent):
         for name, limit in (("max_chars", max_chars), ("max_seconds", max_seconds)):
             if limit <= 0:
                 raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
-        engine = engine_for(choose(only, without, rules or {}))
+        chosen = choose(only, without, rules or {})
+        engine = engine_for(chosen)
+        self._answers, self._boundaries = GrowingAnswers(), boundaries_of(chosen)
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
         self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.numbers)
         self.register_tool_adapter(self._results)
@@ -197,12 +206,23 @@ class RedactSecrets(AgentComponent):
         return await self._cleaned(ctx)
 
     async def clean_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
-        """Take what the vault gave out of what the model says."""
-        message = ctx.value
-        cleaned = await self._cleaned(ctx)
-        if ctx.scope.lineage and isinstance(message, AssistantMessage):
-            self._note_answer(ctx.scope, message if cleaned is None else cleaned)
-        return cleaned
+        """Take what the vault gave out of what the model says, also while it says it."""
+        message, scope = ctx.value, ctx.scope
+        if not isinstance(message, AssistantMessage):
+            return await self._cleaned(ctx)
+        speaker, key = self._speaker(scope), _key_of(scope)
+        try:
+            if ctx.window is not None:
+                answer = self._answers.of(key, speaker)
+                ctx.window.release(await answer.grow(ctx.window.kind, ctx.window.text))
+                return None
+            cleaned = await self._answers.pop(key, speaker).end(message)
+            cleaned = await self._clean(scope, cleaned, rewrite_calls)
+        except UnexaminedError as error:  # In mid-answer nothing more is released.
+            return None if ctx.window is not None else Deny(withheld(error, "secrets"))
+        if scope.lineage:
+            self._note_answer(scope, cleaned)
+        return None if cleaned is message else cleaned
 
     @on(MESSAGE_PERSIST_BEFORE, priority=_LATEST, on_error="closed")
     async def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
@@ -234,9 +254,14 @@ class RedactSecrets(AgentComponent):
         if self._vault is not None:
             shared.vaults.add(self)
             self._undo += (partial(shared.vaults.discard, self),)
-            # Not marked: without a vault no answer is held back until it is whole.
-            options: HandlerOptions = {"priority": _LATEST, "on_error": "closed"}
-            mark = Mark(MESSAGE_APPEND_BEFORE, "on", {"roles": "assistant", **options})
+            # Not marked: without a vault no answer is looked at before it is stored.
+            options: HandlerOptions = {
+                "roles": "assistant",
+                "priority": _LATEST,
+                "on_error": "closed",
+                "incremental": True,
+            }
+            mark = Mark(MESSAGE_APPEND_BEFORE, "on", options)
             self._subscribe_marked(agent, mark, self.clean_answer)
 
     async def _cleaned(
@@ -245,9 +270,31 @@ class RedactSecrets(AgentComponent):
         walk: Callable[[Message, TextVisitor], Message] = rewrite_message,
     ) -> Message | Deny | None:
         try:
-            new = await self._redactor.clean_agreed(
-                session_of(ctx.scope), ctx.value, walk, self.numbers(ctx.scope)
-            )
+            new = await self._clean(ctx.scope, ctx.value, walk)
         except UnexaminedError as error:
             return Deny(withheld(error, "secrets"))
         return None if new is ctx.value else new
+
+    async def _clean(
+        self,
+        scope: Scope,
+        record: R,
+        walk: Callable[[R, TextVisitor], R],
+        stream: str | None = None,
+    ) -> R:
+        """Return *record* without secrets. Raises `UnexaminedError`."""
+        return await self._redactor.clean_agreed(
+            session_of(scope), record, walk, self.numbers(scope), stream=stream
+        )
+
+    def _speaker(self, scope: Scope) -> AnswerContext:
+        """Return who says the answers in the session of *scope*."""
+        registry = self._redactor.registries.of(session_of(scope))
+        # No tool has such a name, whose results are streams as well.
+        name = f"answers of {scope.session_id}"
+        return AnswerContext(name, registry, self._boundaries, partial(self._clean, scope))
+
+
+def _key_of(scope: Scope) -> tuple[str, str, int]:
+    """Return what no two answers have that are said at the same time."""
+    return scope.session_id, scope.run_id, scope.turn

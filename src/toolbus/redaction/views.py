@@ -96,6 +96,11 @@ class TextView:
         origins.append(position)
         return starts, origins
 
+    def shows_end(self, size: int) -> bool:
+        """Tell whether it is of a part of the text, of *size* bytes, that goes to its end."""
+        *_, (stop, _) = self._cuts() if self._cuts is not None else ((size, size),)
+        return stop == size
+
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
 
@@ -130,6 +135,13 @@ def views(data: bytes) -> Iterator[TextView]:
         begin = max(data.rfind(b"\n", max(0, start - _FAR), start), 0)
         folds = [fold.span() for fold in _FOLD.finditer(data, start, end)]
         yield from _part(data, (begin, end), folds)
+
+
+def views_to_end(data: bytes) -> Iterator[TextView]:
+    """Give those `views` of *data* in which its end is seen."""
+    for view in views(data):
+        if not view.differs or view.shows_end(len(data)):
+            yield view
 
 
 def joined_views(data: bytes) -> Iterator[TextView]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatch
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from toolbus.components.components import AgentComponent
@@ -61,6 +62,8 @@ class FileTools(AgentComponent):
         super().__init__(enabled=enabled)
         self._folder = WorkingFolder(root)
         self._expected: dict[str, FileChange] = {}
+        # Calls of one answer run at the same time, and two may edit one file.
+        self._lock = Lock()
 
     @guard(TOOL_CALL_BEFORE, tools=_NAMES, on_error="closed")
     def ask_outside(self, ctx: EventContext[ToolCall]) -> Ask | None:
@@ -80,7 +83,8 @@ class FileTools(AgentComponent):
     @tool(annotations=_CHANGES)
     def write_file(self, path: str, content: str, context: ToolContext) -> str:
         """Write a whole text file; a file that is there is replaced. To change a part, edit it."""
-        return self._write(self._written(path, content), context)
+        with self._lock:
+            return self._write(self._written(path, content), context)
 
     @tool(annotations=_CHANGES)
     def edit_file(
@@ -92,8 +96,9 @@ class FileTools(AgentComponent):
         replace_all: bool = False,  # noqa: FBT001, FBT002 - a model gives it by name
     ) -> str:
         """Put *new_text* in place of *old_text*, which stands in the file exactly once."""
-        change = self._edited(path, old_text, new_text, replace_all=replace_all)
-        return self._write(change, context)
+        with self._lock:
+            change = self._edited(path, old_text, new_text, replace_all=replace_all)
+            return self._write(change, context)
 
     def preview(self, call: ToolCall, offered: Tool | None) -> FileChange | None:
         """Return what *call* of the tool *offered* would change, None if that is no tool of ours.

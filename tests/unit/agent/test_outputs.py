@@ -41,7 +41,22 @@ def test_paths_are_those_of_what_was_said(said, path):
     assert caught.value.path == path
 
 
-def test_deep_and_huge_answers_are_misfits():
-    for said in ("[" * 10_000 + "]" * 10_000, '{"value": 1e999}', "9" * 5_000, "\0"):
-        with pytest.raises(DecodeError):
-            OutputType(Node).json_of(AssistantMessage(content=said))
+@pytest.mark.parametrize("kind", [Node, int, list[int], dict[str, int]])
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("[" * 10_000 + "]" * 10_000, "nested too deeply"),
+        ('{"value":' + "[" * 10_000 + "]" * 10_000 + "}", "nested too deeply"),
+        ('{"value":' * 10_000, "nested too deeply|truncated"),
+        ("```\n" + "[" * 10_000 + "]" * 10_000 + "\n```", "nested too deeply"),
+        ('{"value": 1e999}', "out of range"),
+        ('{"value": 1} {"value": 2}', "trailing characters - at byte 14"),
+        ("```json\n[1]", "invalid character - at byte 0"),
+        ("```", "invalid character"),
+        ("````", "truncated"),
+        ("\0", "invalid character"),
+    ],
+)
+def test_what_is_no_json_is_named_whatever_the_type(kind, said, words):
+    with pytest.raises(DecodeError, match=words):
+        OutputType(kind).json_of(AssistantMessage(content=said))

@@ -10,8 +10,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from toolbus.config.trust import TRUSTED, own_folder
+from toolbus.config.trust import TRUSTED
 from toolbus.errors import ToolbusError
+from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ async def _replace(
 
 
 def _signature_of_trust() -> Signature:
-    folder = own_folder()
+    folder = config_folder()
     return None if folder is None else _signature(folder / TRUSTED)
 
 

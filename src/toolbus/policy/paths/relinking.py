@@ -22,8 +22,8 @@ shasum shred sleep sort split stat strings tac tail tee test touch tr tree true 
 uname uniq unlink unset wc wget which xxd yes yq
 """
 _FILL = frozenset(_PLAIN_WRITERS.split())
-_GIT_FILLS = frozenset({"add", "branch", "commit", "config", "fetch", "init", "push", "tag"})
-_COPIES_LINKS = frozenset(
+GIT_FILLS = frozenset({"add", "branch", "commit", "config", "fetch", "init", "push", "tag"})
+COPIES_LINKS = frozenset(
     {"-a", "--archive", "-d", "-P", "--no-dereference", "--preserve=links", "-l", "--link"}
     | {"-R", "-r", "--recursive", "-s", "--symbolic-link"}
 )
@@ -50,7 +50,7 @@ def may_relink(effects: CommandEffects) -> bool:
         return True
     program, *subcommand = effects.action
     if program == "git":
-        return not subcommand or subcommand[0] not in _GIT_FILLS
+        return not subcommand or subcommand[0] not in GIT_FILLS
     if program in {"cp", "install"}:
-        return bool(effects.options & _COPIES_LINKS)
+        return bool(effects.options & COPIES_LINKS)
     return program not in _FILL

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.columns import Span
 
-_REACH, _LONG_REACH = 1_024, 8_192
+_REACH, LONG_REACH = 1_024, 8_192
 """Bytes behind a name in which shapes are told apart, and those that one may have."""
 
 _BEFORE = 80
 # In a name of a resource, as AWS writes them, "secret" is a type.
 _RESOURCE = rb"\barn:[\w:*/-]*\Z"
 # Nothing but short words up to the end of the line, and not too many: most names stand so.
-_WORDS = re.compile(
-    rb"(?:(?:[ \t.:=,;()/-]+[A-Za-z]{1,7}){1,24}[ \t.:,;()]*\r?\n|\r?\n(?:[^ \t\r\n]|\Z))"
-)
+BEYOND_WORDS = r"(?:(?:[ \t.:=,;()/-]+[A-Za-z]{1,7}){1,24}[ \t.:,;()]*\r?\n|\r?\n(?:[^ \t\r\n]|$))"
+"""What stands behind a name in a text of words."""
+_WORDS = re.compile(BEYOND_WORDS.replace("$", r"\Z").encode())
 # What parts the cells of a heading, behind a name or, if that is the last one, before it.
 _CELL = re.compile(rb"""["'`*)]{0,3}(?:[ \t]*(?:[|,;\t]|\xe2\x94\x82)|  )""")
 _LAST_CELL = re.compile(rb"""["'`*)]{0,3}[ \t]*\r?\n""")
@@ -46,8 +46,8 @@ def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None
     while stop > start and data[stop - 1] in b".-":
         stop -= 1
     is_among_words = bool(_WORDS.match(data, stop))
-    is_heading = _is_heading(data, start, stop)
-    if is_among_words and not is_heading:
+    may_head = is_heading(data, start, stop)
+    if is_among_words and not may_head:
         return
     whole = name_at(data, start, stop)
     if name_kind(whole) is None or ("-" in whole and placeholders_in(f"[{whole}]")):
@@ -55,11 +55,11 @@ def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None
     span = None if is_among_words else _assigned(data, whole, (start, stop))
     if span is not None:
         yield span
-    if is_heading:
+    if may_head:
         yield from table_values(data, (start, stop), stop)
 
 
-def _is_heading(data: bytes, start: int, stop: int) -> bool:
+def is_heading(data: bytes, start: int, stop: int) -> bool:
     """Tell whether the name between *start* and *stop* may be one of several in a line."""
     if _CELL.match(data, stop):
         return True
@@ -81,6 +81,11 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     return None
 
 
+def shape_patterns() -> list[str]:
+    """Return the patterns of all shapes, of what stands behind a name."""
+    return [shape.behind for shape in _shapes()[0]]
+
+
 def _shapes_at(data: bytes, position: int) -> Iterator[NamedShape]:
     """Give the shapes that may stand at *position*, the likely ones first."""
     shapes, together = _shapes()
@@ -91,7 +96,7 @@ def _shapes_at(data: bytes, position: int) -> Iterator[NamedShape]:
 def _value(shape: NamedShape, data: bytes, position: int) -> Span | None:
     """Return where the value is, if *shape* stands at *position*."""
     expression = compiled(shape.behind)
-    match = expression.match(data, position, min(len(data), position + _LONG_REACH))
+    match = expression.match(data, position, min(len(data), position + LONG_REACH))
     if match is None:
         return None
     spans: list[Span] = [match.span(group) for group in range(1, expression.groups + 1)]

@@ -1,7 +1,8 @@
 """Values that stand under or behind a list of names: tables, CSV, INSERT and COPY of SQL.
 
 No pattern can count columns, so a rule finds the list of names, and a function here reads the rows.
-All give spans of bytes, and None now and then, when others may have their turn.
+All give spans of bytes, and None now and then, when others may have their turn. In the end they
+return whether the list goes on at the end of the text, if more comes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
+    from typing import TypeAlias
+
+    Values: TypeAlias = Generator["Span | None", None, bool]
 
 Span = tuple[int, int]
 
@@ -43,24 +47,27 @@ class _TableForm(NamedTuple):
     is_framed: bool = False
 
 
-def table_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None]:
+def table_values(data: bytes, name: Span, _stop: int) -> Values:
     """Give the values of the column in whose heading *name* stands, up to the end of the table."""
     near = max(0, name[0] - _LONGEST_HEADING), name[1] + _LONGEST_HEADING
     start, stop = _line_at(data, name[0], near)
     if stop - start > _LONGEST_HEADING:
-        return
+        return False
     line = data[start:stop]
+    if stop == len(data):
+        return _may_be_heading(line)
     for sign in filter(line.__contains__, _SEPARATORS):
         form = _TableForm(sign, is_framed=sign in _BARS and line.strip().startswith(sign))
         heading = _cells(data, start, stop, form)
         column = _column(data, heading, name)
         if column is not None and 1 < len(heading) <= _MOST_COLUMNS:
             if not _is_row(data, start, form, len(heading)):
-                yield from _below(data, stop + 1, form, (column, len(heading)))
-            return
+                return (yield from _below(data, stop + 1, form, (column, len(heading))))
+            return False
+    return False
 
 
-def inserted_values(data: bytes, name: Span, stop: int) -> Iterator[Span | None]:
+def inserted_values(data: bytes, name: Span, stop: int) -> Values:
     """Give the values for the column *name* of an INSERT whose rows begin at byte *stop*."""
     begin = data.rfind(b"(", max(0, name[0] - _LONGEST_HEADING), name[0])
     column = data.count(b",", begin, name[0])
@@ -72,7 +79,7 @@ def inserted_values(data: bytes, name: Span, stop: int) -> Iterator[Span | None]
         elif index >= 0:
             match = _SQL_VALUE.match(data, position)
             if match is None:
-                return
+                return False
             if index == column and match.start("text") >= 0:
                 yield _without_quotes(data, match.span("text"))
             position, index = _next_value(data, match.end(), index)
@@ -82,20 +89,29 @@ def inserted_values(data: bytes, name: Span, stop: int) -> Iterator[Span | None]
         elif sign in b", \t\r\n":
             position += 1
         else:
-            return
+            return False
+    return True
 
 
-def copied_values(data: bytes, name: Span, stop: int) -> Iterator[Span | None]:
+def copied_values(data: bytes, name: Span, stop: int) -> Values:
     """Give the values of the column *name* of a COPY, whose lines begin at byte *stop*."""
     begin = data.rfind(b"(", max(0, name[0] - _LONGEST_HEADING), name[0])
     end = data.find(b")", name[0], name[0] + _LONGEST_HEADING)
     columns = data.count(b",", begin, end) + 1
-    yield from _below(data, stop, _TableForm(b"\t"), (data.count(b",", begin, name[0]), columns))
+    form, wanted = _TableForm(b"\t"), (data.count(b",", begin, name[0]), columns)
+    return (yield from _below(data, stop, form, wanted))
 
 
-def _below(
-    data: bytes, start: int, form: _TableForm, wanted: tuple[int, int]
-) -> Iterator[Span | None]:
+def goes_on(values: Values) -> bool:
+    """Tell whether the list that *values* are of goes on at the end of the text."""
+    try:
+        while True:
+            next(values)
+    except StopIteration as end:
+        return bool(end.value)
+
+
+def _below(data: bytes, start: int, form: _TableForm, wanted: tuple[int, int]) -> Values:
     """Give the cells of a column from byte *start*; *wanted*: which one, and of how many."""
     column, columns = wanted
     count = 0
@@ -104,11 +120,27 @@ def _below(
         if not _RULER.fullmatch(data, start, stop):
             row = _cells(data, start, stop, form)
             if len(row) != columns:
-                return
+                # What is the end of the text may be the beginning of a row.
+                return stop == len(data) and len(row) < columns
             yield row[column]
         start, count = stop + 1, count + 1
         if count % _TURN == 0:
             yield None
+    return True
+
+
+def _may_be_heading(line: bytes) -> bool:
+    """Tell whether *line*, which may go on, is the beginning of a heading."""
+    for sign in _SEPARATORS:
+        *cells, rest = [
+            line[start:stop] for start, stop in _cells(line, 0, len(line), _TableForm(sign))
+        ]
+        is_open = not rest or _HEADING_CELL.fullmatch(rest.rstrip(_PADDING)) is not None
+        # A bar may stand before the first of them.
+        first = cells[:1] if sign not in _BARS or cells[:1] != [b""] else []
+        if is_open and all(map(_HEADING_CELL.fullmatch, [*first, *cells[1:]])):
+            return True
+    return False
 
 
 def _is_row(data: bytes, start: int, form: _TableForm, columns: int) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolbus.redaction.secrets.engine import Hit, Spans
 
 # What has one is not found in a text without them.
-_BLANK = re.compile(r"[\s\\]")
+BLANK = re.compile(r"[\s\\]")
 
 
 class Place(NamedTuple):
@@ -44,17 +44,24 @@ def known_places(
     find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
     data: bytes,
     spans: Spans | None,
+    *,
+    blank: bool = False,
 ) -> Iterator[Place | None]:
-    """Do as `places`, and also give what *find* finds where lines break inside of it."""
-    count = 0
+    """Do as `places`, and also give what *find* finds where lines break inside of it.
+
+    *blank* says that some of it has blanks or backslashes inside.
+    """
+    # That is not found in what is squeezed.
+    count = -1 if blank and (b"\n" in data or b"\\n" in data) else 0
     for place in _plain_places(find, data, spans):
-        count += place is not None and _BLANK.search(place.value) is None
+        count += place is not None and BLANK.search(place.value) is None
         yield place
     yield from _places_in_views(find, data, spans, views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.
         near = data[_letter(data, start) : end + REACH]
-        for hit in find(squeezed(near), None) if b"\n" in near or b"\\n" in near else ():
+        has_breaks = count >= 0 and (b"\n" in near or b"\\n" in near)
+        for hit in find(squeezed(near), None) if has_breaks else ():
             count -= hit is not None
             yield None
     if count < 0:

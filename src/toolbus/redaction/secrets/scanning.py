@@ -207,9 +207,9 @@ class Scanner:
 
     def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text* for known secrets, in any form."""
-        # What is found in two views is one.
-        edits: dict[Edit, None] = {}
-        for place in known_places(self._registry.find, text.encode(), spans):
+        edits: dict[Edit, None] = {}  # What is found in two views is one.
+        known, blank = self._registry, self._registry.has_blank()
+        for place in known_places(known.find, text.encode(), spans, blank=blank):
             yield
             if place is not None:
                 edits[Edit(place.start, place.end, place.hit.rule.name)] = None

@@ -82,6 +82,14 @@ class SecretRegistry:
         """
         return self._search.find(data, spans)
 
+    def has_blank(self) -> bool:
+        """Tell whether any telling secret has a blank or a backslash inside."""
+        return self._search.has_blank()
+
+    def is_open(self, data: bytes) -> bool:
+        """Tell whether *data*, which may be cut there, ends amid of a telling secret."""
+        return self._search.is_open(data)
+
     def placeholder(
         self, value: str, rule: str, also: str | None = None, *, assumed: bool = False
     ) -> str:

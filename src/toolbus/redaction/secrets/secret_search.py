@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from toolbus.redaction.secrets.boundaries import PARTING, open_value
 from toolbus.redaction.secrets.engine import REACH, Engine
 from toolbus.redaction.secrets.forms import LONGEST, expression
+from toolbus.redaction.secrets.places import BLANK
 from toolbus.redaction.secrets.rules import Rule
+from toolbus.redaction.views import joined_views, views_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +31,26 @@ class SecretSearch:
         self._batches: dict[int, dict[str, Rule]] = {}
         self._engines: dict[int, Engine] = {}
         self._chunks: dict[str, tuple[str, ...]] = {}
+        self._open: dict[str, Any | None] = {}
+        self._blank: set[str] = set()
+
+    def is_open(self, data: bytes) -> bool:
+        """Tell whether *data*, cut where a growing text may be, ends amid of one that has blanks.
+
+        Others have none inside, in whatever form they stand.
+        """
+        for text in (*views_to_end(data), *joined_views(data)) if self._open else ():
+            view = text.data
+            for form, known in self._open.items():
+                # It is made when an answer is said, and then kept.
+                expression = self._open[form] = known or open_value(form)
+                if expression.search(view).start() < len(view.rstrip(b" \t")):
+                    return True
+        return False
+
+    def has_blank(self) -> bool:
+        """Tell whether any has a blank or a backslash inside."""
+        return bool(self._blank)
 
     def knows(self) -> bool:
         """Tell whether there is anything to be found."""
@@ -55,11 +78,17 @@ class SecretSearch:
         cuts = range(0, max(len(form) - _CHUNK // 2, 1), _CHUNK)
         chunks = [form[start : start + _CHUNK] for start in cuts[:-1]] + [form[cuts[-1] :]]
         self._chunks[form] = tuple(chunks)
+        if PARTING.search(form):
+            self._open[form] = None
+        if BLANK.search(form):
+            self._blank.add(form)
         for chunk in chunks:
             self._enter(chunk, placeholder)
 
     def remove(self, form: str) -> None:
         """Search for *form* no more."""
+        self._open.pop(form, None)
+        self._blank.discard(form)
         for chunk in self._chunks.pop(form, ()):
             for number, batch in tuple(self._batches.items()):
                 if batch.pop(chunk, None) is not None and not batch:

@@ -1,0 +1,256 @@
+"""What no tool that is judged may write or run, whatever the rules say.
+
+That is what policies, trust, pins and state are kept in, the settings of agents' hosts, and the
+programs that read them: this package, its interpreter's libraries, the commands of `toolbus` that
+answer, trust, pin or log in. A program that runs code may do all that its user may: this judges
+commands, it is no sandbox. Not seen are copies of whole folders onto another one where archives or
+other programs say what is in them.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from itertools import islice
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Protocol
+
+from toolbus.policy.commands import PathUse
+from toolbus.policy.paths.name_globs import fold
+from toolbus.policy.paths.protected_names import (
+    PACKAGE,
+    SETTINGS,
+    files_of_installation,
+    is_among,
+    is_setting,
+    reading_folders,
+    settings_in,
+)
+from toolbus.policy.paths.relinking import COPIES_LINKS, GIT_FILLS
+from toolbus.policy.paths.store_files import is_of_store
+from toolbus.policy.paths.targets import argument_word, find_targets
+from toolbus.policy.paths.touching import Touch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from toolbus.policy.commands import Command
+    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+
+MOST_COPIED = 2_000
+"""Files of a folder that is copied onto another one, of which the names are compared."""
+
+LONGEST_PATH = 4_096
+"""Characters of a text that may be a path (Linux's PATH_MAX)."""
+
+_LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
+_MAKES_LINKS = frozenset({"ln", "tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "pax", "rsync"})
+_PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
+_BESIDE_A_STORE = ("-wal", "-shm", "-journal")
+
+
+class PartUses(Protocol):
+    """A command of a line, or a call of a tool, as far as it matters here."""
+
+    @property
+    def command(self) -> Command | None:
+        """None for the call of a tool that is no shell."""
+
+    @property
+    def action(self) -> tuple[str, ...]:
+        """As `CommandEffects.action`."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """As `CommandEffects.options`."""
+
+    @property
+    def paths(self) -> tuple[PathUse, ...]:
+        """As `CommandEffects.paths`."""
+        ...
+
+
+class ProtectedFiles:
+    """Files and folders that no judged tool writes: those of every installation, and *files*.
+
+    *stores* are files of SQLite: what it keeps beside them counts as well.
+    """
+
+    def __init__(self, files: Iterable[Path] = (), stores: Iterable[Path] = ()) -> None:
+        beside = [f"{store}{end}" for store in stores for end in ("", *_BESIDE_A_STORE)]
+        written = [*map(str, files), *beside, *files_of_installation()]
+        paths = {each for path in written for each in (posixpath.abspath(path), _real(path))}
+        self._paths = frozenset(paths - {"/", str(Path.home())})
+        self._folded = frozenset([fold(path) for path in self._paths])
+
+    def judge(self, part: PartUses, others: Sequence[PartUses], resolver: PathResolver) -> Touch:
+        """Tell whether *part* writes, moves or removes such a file: "yes" is never allowed.
+
+        "maybe" is to be asked about: what it writes is not known, or one of the *others* of its
+        line may make a link before.
+        """
+        doubt = ""
+        uses = _changing_uses(part)
+        for use, is_gone in uses:
+            touch = self._judge_use(use, part, resolver, is_gone=is_gone)
+            if touch.answer == "yes":
+                return touch
+            doubt = doubt or touch.reason
+        if uses and not doubt and _is_unsettled(part, others, resolver):
+            doubt = "another part of the command may make a link to what only people change"
+        return Touch("maybe", "", "", doubt) if doubt else Touch("no")
+
+    def judge_text(self, text: str, resolver: PathResolver) -> Touch:
+        """Tell whether *text*, an argument of a tool that is no shell, may be such a file."""
+        if not 0 < len(text) <= LONGEST_PATH or "\n" in text or "\0" in text:
+            return Touch("no")
+        for resolved in find_targets(PathUse(argument_word(text), "write"), resolver).paths:
+            if name := self._protected_name(resolved, resolver):
+                return Touch("maybe", name, "", f"{text!r} is what only people change")
+        return Touch("no")
+
+    def _judge_use(
+        self, use: PathUse, part: PartUses, resolver: PathResolver, *, is_gone: bool
+    ) -> Touch:
+        targets = find_targets(use, resolver)
+        doubt = targets.doubt
+        for resolved in targets.paths:
+            if not resolved.path:
+                continue
+            if name := self._protected_name(resolved, resolver):
+                return Touch("yes", name)
+            if posixpath.isdir(resolved.path):
+                touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
+                if touch.answer == "yes":
+                    return touch
+                doubt = doubt or touch.reason
+        return Touch("maybe", "", "", doubt) if doubt else Touch("no")
+
+    def _judge_folder(
+        self, folder: str, part: PartUses, resolver: PathResolver, *, is_gone: bool
+    ) -> Touch:
+        """Judge what is written into the real *folder*, or removed with it."""
+        below = self._protected_below(folder, resolver)
+        if below and is_gone:
+            return Touch("yes", below)
+        for placed in _placed_names(folder, part, resolver):
+            if self._is_protected(placed, resolver, everywhere=False):
+                return Touch("yes", placed)
+        program = "".join(part.action[:1])
+        is_known = program in _LEAVES_CONTENTS or (
+            program in _PLACE_BY_NAME and all(_is_known(use, resolver) for use in part.paths)
+        )
+        if below and program and not is_known:
+            return Touch("maybe", below, "", f"it may write {below!r}")
+        return Touch("no")
+
+    def _protected_name(self, resolved: ResolvedPath, resolver: PathResolver) -> str:
+        for name in resolved.names:
+            if self._is_protected(name, resolver, everywhere=True):
+                return name
+        path = resolved.path
+        return path if is_of_store(path) or self._is_hard_link(path) else ""
+
+    def _is_protected(self, name: str, resolver: PathResolver, *, everywhere: bool) -> bool:
+        """Tell whether *name* is such a file; settings in any folder only if *everywhere*."""
+        folders = None if everywhere else reading_folders(resolver)
+        if is_among(name, self._paths) or is_setting(name, folders):
+            return True
+        folded = fold(name)
+        is_alike = is_among(folded, self._folded) or is_setting(folded)
+        return is_alike and resolver.folds_names(name)
+
+    def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
+        """Return such a file in *folder* that is there, None if there is none."""
+        start = f"{folder.rstrip('/')}/"
+        settings = [
+            posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS
+        ]
+        inside = [f"{start}{rest}" for rest in settings_in(posixpath.basename(folder))]
+        for path in (*self._paths, *settings, *inside):
+            if path.startswith(start) and posixpath.lexists(path):
+                return path
+        return None
+
+    def _is_hard_link(self, path: str) -> bool:
+        status = _status(path)
+        if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
+            return False
+        files = [*self._paths, *map(str, PACKAGE.rglob("*.py"))]
+        return any(
+            (each.st_dev, each.st_ino) == (status.st_dev, status.st_ino)
+            for each in map(_status, files)
+            if each is not None
+        )
+
+
+def _changing_uses(part: PartUses) -> list[tuple[PathUse, bool]]:
+    """Return what *part* changes, and whether it is gone afterwards, with all in it."""
+    read = {use.word for use in part.paths if use.kind == "read-tree"}
+    uses = []
+    for use in part.paths:
+        if use.kind in {"write", "destroy"}:
+            # `mv` reads and writes what it moves.
+            moved = part.action[:1] == ("mv",) and use.word in read
+            uses.append((use, use.kind == "destroy" or moved))
+        elif part.action[:1] == ("ln",):
+            uses.append((use, False))
+    return uses
+
+
+def _is_unsettled(part: PartUses, others: Sequence[PartUses], resolver: PathResolver) -> bool:
+    if part.command is None or part.command.settled:
+        return False
+    return any(_makes_links(other, resolver) for other in others)
+
+
+def _makes_links(part: PartUses, resolver: PathResolver) -> bool:
+    program, subcommand = (*part.action, "", "")[:2]
+    if program == "cp":
+        return bool(part.options & COPIES_LINKS)
+    if program == "git":
+        return subcommand not in GIT_FILLS
+    if program == "mv":
+        moved = [find_targets(use, resolver) for use, is_gone in _changing_uses(part) if is_gone]
+        paths = [path for targets in moved for path in targets.paths]
+        plain = all(each.path == each.entry and posixpath.isfile(each.path) for each in paths)
+        return not (paths and plain and not any(targets.doubt for targets in moved))
+    return program in _MAKES_LINKS
+
+
+def _placed_names(folder: str, part: PartUses, resolver: PathResolver) -> Iterator[str]:
+    """Yield the names that files get which *part* copies or moves into *folder*."""
+    if part.action[:1] and part.action[0] not in _PLACE_BY_NAME:
+        return
+    for use in part.paths:
+        if use.kind not in {"read", "read-tree"}:
+            continue
+        for resolved in find_targets(use, resolver).paths:
+            name = posixpath.basename(use.word.text.rstrip("/"))
+            yield posixpath.join(folder, name)
+            yield posixpath.join(folder, posixpath.basename(resolved.entry))
+            for inner in islice(_names_below(resolved.path), MOST_COPIED):
+                yield posixpath.join(folder, inner)
+                yield posixpath.join(folder, name, inner)
+
+
+def _is_known(use: PathUse, resolver: PathResolver) -> bool:
+    return not find_targets(use, resolver).doubt
+
+
+def _names_below(folder: str) -> Iterator[str]:
+    for path, _, names in os.walk(folder):
+        for name in names:
+            yield posixpath.relpath(posixpath.join(path, name), folder)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - texts all along
+    except (OSError, ValueError):
+        return None
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path)

@@ -1,0 +1,216 @@
+"""Builtins that change the shell, or have it run something."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import Word
+from toolbus.policy.shell.arithmetic import check_name
+from toolbus.policy.shell.nested_shells import read_text
+from toolbus.policy.shell.shell_state import UNKNOWN, VariableValue
+from toolbus.policy.shell.words import WordExpander
+from toolbus.policy.shell.working_folder import change_folder, pop_folder, push_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.policy.shell.runs import Run
+    from toolbus.policy.shell.shell_state import ShellState
+    from toolbus.policy.shell.walk import TextWalk
+
+    Words = tuple[Word, ...]
+    Builtin = Callable[[Words, Run, TextWalk, ShellState], ShellState | None]
+
+_SETTABLE = frozenset(
+    """-e -u -x -v -eu -eux -ex -eo -euo -euxo -exo -uo -o +e +u +x +v +o pipefail errexit
+    nounset xtrace verbose""".split()
+)
+_GLOB_OPTIONS = frozenset(
+    "dotglob extglob failglob globstar nocaseglob nocasematch nullglob".split()
+)
+_NAMES_FOLLOW = frozenset("-v -p -a -O".split())
+
+
+def read_builtin(
+    name: str, words: Words, run: Run, walk: TextWalk, state: ShellState
+) -> ShellState | None:
+    """Read what the builtin *name* does; return the state if it fails, or None if it is none."""
+    if name not in BUILTINS:
+        return None
+    return BUILTINS[name](words, run, walk, state) or state
+
+
+def _eval(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if words and words[0] == Word("--"):
+        words = words[1:]
+    if any(not word.known or word.pattern for word in words):
+        walk.refuse(run.source, "eval runs what it is given, which is known only then")
+        return
+    text = " ".join(word.text for word in words)
+    read_text(text, run.source, walk, state, run.inner_scope().through("eval"))
+
+
+def _source(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    walk.refuse(run.source, "it runs the commands of a file in this shell")
+    state.folder = None
+    for name in state.variables:
+        state.variables[name] = UNKNOWN
+
+
+def _trap(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if words and words[0] == Word("--"):
+        words = words[1:]
+    if (
+        not words
+        or words[0].text in {"-", "", "-l", "-p"}
+        or (len(words) == 1 and re.fullmatch(r"[A-Z0-9]+", words[0].text))
+    ):
+        return
+    if not words[0].known or words[0].pattern:
+        walk.refuse(run.source, "trap runs what it is given, which is known only then")
+        return
+    # It runs later, when the folder and the variables may be others.
+    later = state.copy()
+    later.folder = later.folder if len(walk.commands) == 1 else None
+    for name in later.variables:
+        later.variables[name] = UNKNOWN
+    read_text(words[0].text, run.source, walk, later, run.inner_scope().through("trap"))
+
+
+def _set(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    for position, word in enumerate(words):
+        if not word.known:
+            state.positional = None
+            state.globs = state.splits = False
+            walk.refuse(run.source, "what set changes is known only when it runs")
+            return
+        if word.text == "--" or not word.text.startswith(("-", "+")):
+            if position and words[position - 1].text.endswith("o") and word.text in _SETTABLE:
+                continue
+            rest = words[position + (word.text == "--") :]
+            usual = all(item.known and not item.pattern for item in rest)
+            state.positional = rest if usual else None
+            return
+        if word.text in {"-f", "+f"}:
+            state.globs = False
+        elif word.text not in _SETTABLE:
+            walk.refuse(run.source, f"set {word.text} changes what commands mean")
+
+
+def _shopt(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if not words or words[0].text not in {"-s", "-u", "-su", "-o", "-so"}:
+        return
+    state.globs = False
+    if not all(word.known and word.text in _GLOB_OPTIONS for word in words[1:]):
+        walk.refuse(run.source, "an option that changes what commands mean")
+
+
+def _read(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    """Forget the variables that a builtin sets from what it reads or is given."""
+    expander = WordExpander(walk, state, run.scope)
+    skip = False
+    for word in words:
+        if not word.known:
+            walk.refuse(run.source, "which variable it sets is known only when it runs")
+            return
+        if word.text.startswith("-"):
+            skip = word.text[-1:] in "dinNptu" and len(word.text) > 1
+            if word.text in {"-C", "-c"}:
+                walk.refuse(run.source, "it runs a command for each line")
+            continue
+        if skip:
+            skip = False
+            continue
+        check_name(word.text, expander)
+        state.assign(word.text.partition("[")[0], UNKNOWN)
+
+
+def _unset(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    expander = WordExpander(walk, state, run.scope)
+    for word in words:
+        if not word.known:
+            walk.refuse(run.source, "which variable it unsets is known only when it runs")
+        elif not word.text.startswith("-"):
+            check_name(word.text, expander)
+            state.assign(word.text.partition("[")[0], UNKNOWN)
+            if word.text in state.functions:
+                state.functions[word.text] = None
+
+
+def _named_option(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    """Check the variable of ``printf -v``, ``test -v``, ``wait -p``."""
+    for option, word in pairwise(words):
+        if option.text in {"-v", "-R", "-p"} or not option.known:
+            if not word.known:
+                walk.refuse(run.source, "which variable it means is known only when it runs")
+                continue
+            if option.known:
+                check_name(word.text, WordExpander(walk, state, run.scope))
+                state.assign(word.text.partition("[")[0], UNKNOWN)
+
+
+def _declare(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    """Read ``declare`` where bash takes its words for plain ones: behind ``builtin``."""
+    for word in words:
+        name, sign, value = word.text.partition("=")
+        if not word.known or word.text.startswith(("-", "+")):
+            walk.refuse(run.source, "a declaration whose words are known only when it runs")
+            return
+        check_name(name, WordExpander(walk, state, run.scope))
+        state.assign(name, VariableValue(Word(value)) if sign and not word.pattern else UNKNOWN)
+
+
+def _alias(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if any(not word.known or "=" in word.text for word in words):
+        walk.refuse(run.source, "an alias gives names another meaning")
+
+
+def _hidden(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if words:
+        walk.refuse(run.source, "it changes the shell, or runs commands from elsewhere")
+
+
+def _shift(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if state.positional is None:
+        return
+    count = words[0].text if words else "1"
+    state.positional = state.positional[int(count) :] if count.isdecimal() else None
+
+
+BUILTINS: dict[str, Builtin] = {
+    ".": _source,
+    "[": _named_option,
+    "alias": _alias,
+    "bind": _hidden,
+    "cd": change_folder,
+    "chdir": change_folder,
+    "compgen": _hidden,
+    "complete": _hidden,
+    "declare": _declare,
+    "enable": _hidden,
+    "eval": _eval,
+    "export": _declare,
+    "fc": _hidden,
+    "getopts": lambda words, run, walk, state: _read(words[1:2], run, walk, state),
+    "hash": _hidden,
+    "let": _hidden,
+    "local": _declare,
+    "mapfile": _read,
+    "popd": pop_folder,
+    "printf": _named_option,
+    "pushd": push_folder,
+    "read": _read,
+    "readarray": _read,
+    "readonly": _declare,
+    "set": _set,
+    "shift": _shift,
+    "shopt": _shopt,
+    "source": _source,
+    "test": _named_option,
+    "trap": _trap,
+    "typeset": _declare,
+    "unset": _unset,
+    "wait": _named_option,
+}

@@ -1,0 +1,140 @@
+"""What a shell knows at one point of a text: variables, functions, its folder, its options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolbus.policy.commands import Word
+
+if TYPE_CHECKING:
+    from toolbus.policy.shell.tree import FunctionNode
+
+# What the shell itself sets, so that an assignment says nothing of the value.
+DYNAMIC = frozenset(
+    """_ BASHOPTS BASHPID BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_COMMAND BASH_LINENO BASH_REMATCH
+    BASH_SOURCE BASH_SUBSHELL BASH_VERSINFO COLUMNS COPROC DIRSTACK EPOCHREALTIME EPOCHSECONDS
+    EUID FUNCNAME GROUPS HISTCMD LINENO LINES MAPFILE OLDPWD OPTARG OPTIND PIPESTATUS PPID PWD
+    RANDOM REPLY SECONDS SHELLOPTS SHLVL SRANDOM UID""".split()
+)
+_NUMBERS = frozenset("# ? $ ! BASHPID EPOCHSECONDS EUID LINENO PPID RANDOM SECONDS UID".split())
+
+
+class VariableValue(Struct, frozen=True):
+    """What a variable holds; of a *word* that is not known nothing but that it is a *number*."""
+
+    word: Word
+    number: bool = False
+    items: tuple[Word, ...] | None = None
+    """The elements of an array."""
+
+
+UNKNOWN = VariableValue(Word("", known=False))
+NUMBER = VariableValue(Word("", known=False), number=True)
+
+
+class Definition:
+    """A function, and the text that it is a piece of."""
+
+    __slots__ = ("data", "node")
+
+    def __init__(self, node: FunctionNode, data: bytes) -> None:
+        self.node, self.data = node, data
+
+
+class ShellState(Struct):
+    """What is known at one point; whoever may go two ways, takes a `copy` for the second."""
+
+    folder: str | None = "."
+    failed: str | None = None
+    """The folder that a ``cd`` could not enter, where that is why this point is reached."""
+    assumed: tuple[str, ...] = ()
+    """The folders that must exist, for *folder* to be right."""
+    previous: str | None = None
+    stack: tuple[str | None, ...] = ()
+    variables: dict[str, VariableValue] = {}
+    fixed: frozenset[str] = frozenset()
+    """Variables of which no assignment says the value: readonly, of integers, in capitals …."""
+    inherited: frozenset[str] = frozenset()
+    """Variables that a shell around this one may have passed on."""
+    maps: frozenset[str] = frozenset()
+    """Associative arrays: what selects an element is no arithmetic."""
+    functions: dict[str, Definition | None] = {}
+    """By name; None of one that may be defined in several ways."""
+    positional: tuple[Word, ...] | None = None
+    splits: bool = True
+    """Whether unquoted variables are split at blanks, and nowhere else."""
+    globs: bool = True
+    """Whether patterns mean what they usually mean."""
+
+    def copy(self) -> ShellState:
+        """Return a second state, which may change alone."""
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
+
+    def become(self, other: ShellState) -> None:
+        """Take over all that *other* knows."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(other, name))
+
+    def assign(self, name: str, value: VariableValue) -> None:
+        """Set the variable *name*, as far as anybody can know what it holds then."""
+        self.variables[name] = UNKNOWN if name in self.fixed or name in DYNAMIC else value
+        if name == "IFS":
+            self.splits = False
+        elif name == "GLOBIGNORE":
+            self.globs = False
+
+    def value(self, name: str) -> VariableValue | None:
+        """Return what *name* holds; None of a variable that this text does not set."""
+        if name in _NUMBERS:
+            return NUMBER
+        if name in self.variables:
+            return self.variables[name]
+        if name == "HOME":
+            return VariableValue(Word("~", pattern=True))
+        if name == "PWD" and self.folder is not None and self.folder.startswith("/"):
+            return VariableValue(Word(self.folder))
+        if self.positional is not None and name.isdigit() and name != "0":
+            index = int(name) - 1
+            inside = index < len(self.positional)
+            return VariableValue(self.positional[index] if inside else Word(""))
+        return UNKNOWN if self.is_set(name) else None
+
+    def is_set(self, name: str) -> bool:
+        """Return whether this text, or the shell itself, may have set *name*."""
+        return name in self.variables or name in DYNAMIC or name in self.inherited
+
+    def merge(self, other: ShellState) -> None:
+        """Keep what holds here as well as in *other*: the text may have come either way."""
+        self._merge_folders(other)
+        for name in self.variables.keys() | other.variables.keys():
+            if self.variables.get(name) != other.variables.get(name):
+                self.variables[name] = UNKNOWN
+        self.fixed |= other.fixed
+        self.maps &= other.maps
+        for name in other.functions.keys() | self.functions.keys():
+            if self.functions.get(name) != other.functions.get(name):
+                self.functions[name] = None
+        if self.positional != other.positional:
+            self.positional = None
+        self.splits = self.splits and other.splits
+        self.globs = self.globs and other.globs
+
+    def _merge_folders(self, other: ShellState) -> None:
+        assumed = {*self.assumed, *other.assumed}
+        if self.folder == other.folder:
+            self.failed = self.failed if self.failed == other.failed else None
+        elif other.failed is not None and self.failed is None:
+            assumed |= {other.failed} - {"."}
+        elif self.failed is not None and other.failed is None:
+            assumed |= {self.failed} - {"."}
+            self.folder, self.failed = other.folder, None
+        else:
+            self.folder = self.failed = None
+        self.assumed = tuple(sorted(assumed))
+        if self.previous != other.previous:
+            self.previous = None
+        if self.stack != other.stack:
+            self.stack = ()

@@ -1,0 +1,47 @@
+"""Which commands leave alone what paths lead to: they make no link and rename nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.policy.shell.nested_shells import SHELLS
+from toolbus.policy.shell.special_wrappers import WRAPPER_NAMES
+
+if TYPE_CHECKING:
+    from toolbus.policy.commands import Command
+
+_STEADY = frozenset(
+    """: [ basename bg cat cd cmp column command comm curl cut date declare df diff dirname dirs
+    du echo egrep env exit export expr false fg fgrep file fold getopts grep head hostname id
+    jobs join jq kill less local ls md5sum mkdir more nl nproc paste popd printenv printf ps
+    pushd pwd read readlink readonly realpath return rg seq set sha1sum sha256sum shift shopt
+    sleep sort stat tail tee test times touch tr tree trap true tty type typeset umask uname
+    uniq unset wait wc whereis which who whoami yq""".split()
+)
+# Of git: neither files of the work tree nor links are changed.
+_STEADY_GIT = frozenset(
+    """add blame branch commit describe diff fetch grep log ls-files ls-remote ls-tree push
+    remote reflog rev-list rev-parse shortlog show status tag""".split()
+)
+# What they run are commands of their own.
+_RUNS_OTHERS = WRAPPER_NAMES | SHELLS
+# What find runs is a command of its own.
+_FIND_ACTIONS = ("-delete", "-fprint", "-fls")
+
+
+def moves_paths(command: Command) -> bool:
+    """Return whether *command* may change what a path leads to, for those after it."""
+    program = command.program
+    if not program.known or program.pattern:
+        return True
+    place, _, name = program.text.rpartition("/")
+    if place not in {"", "/bin", "/usr/bin"}:
+        return True
+    first = command.words[0].text if command.words else ""
+    if name in {"find", "fd"}:
+        return any(not w.known or w.text.startswith(_FIND_ACTIONS) for w in command.words)
+    if name == "git":
+        return first not in _STEADY_GIT
+    if name == "sed":
+        return any(word.text.startswith(("-i", "--in-place")) for word in command.words)
+    return bool(name) and name not in _STEADY and name not in _RUNS_OTHERS

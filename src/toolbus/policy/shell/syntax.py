@@ -1,0 +1,109 @@
+"""The syntax tree of a text, from shfmt: one short process a text."""
+
+import os
+import re
+import signal
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from msgspec import DecodeError
+from msgspec.json import Decoder
+
+from toolbus.errors import ToolbusError
+from toolbus.policy.shell.tree import File, Node
+
+MAX_BYTES = 64 * 1024
+_SECONDS = 5.0
+_SIGNS = """
+    Type Pos End Offset Line Col ValuePos ValueEnd Left Right Lparen Rparen Lbrace Rbrace Dollar
+    Last OpPos Position Semicolon Comments Hash Text ThenPos FiPos CondLast ThenLast WhilePos
+    DoPos DonePos DoLast ForPos Case In Esac Coproc Time Let Bracket RsrvWord Parens PosixFormat
+    Braces Orig With All X Y Post Slice Offset Length
+"""
+_FIELD = re.compile(rb'"([A-Z][A-Za-z]*)":')
+# shfmt joins the line behind such a comment to what is in front of it; bash runs it.
+_CONTINUED_COMMENT = re.compile(rb'"Text": *"(?:[^"\\]|\\.)*?\\\\\\n')
+_decode = Decoder(File).decode
+
+
+class SyntaxRefusedError(ToolbusError):
+    """A text of which there is no tree: *reason* says why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def parse(text: str) -> File:
+    """Return the tree of *text*, read as bash.
+
+    Raises:
+        SyntaxRefusedError: It is no bash, too large, or there is no shfmt.
+    """
+    if "\0" in text or "\r" in text:
+        raise SyntaxRefusedError("a NUL or a carriage return, which shells read differently")
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise SyntaxRefusedError("it is no Unicode text") from None
+    if len(data) > MAX_BYTES:
+        raise SyntaxRefusedError(f"it is longer than {MAX_BYTES} bytes")
+    answer = _run(data)
+    unknown = set(_FIELD.findall(answer)) - _fields()
+    if unknown:
+        raise SyntaxRefusedError(f"shfmt writes of {min(unknown).decode()}, which isn't known here")
+    if _CONTINUED_COMMENT.search(answer):
+        raise SyntaxRefusedError("a comment that ends with a backslash, which shfmt misreads")
+    try:
+        return _decode(answer)
+    except (DecodeError, RecursionError):
+        raise SyntaxRefusedError("shfmt's tree of it isn't understood") from None
+
+
+def _run(data: bytes) -> bytes:
+    with subprocess.Popen(
+        [_shfmt(), "-ln=bash", "--to-json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env={},
+        process_group=0,
+    ) as process:
+        try:
+            answer, complaint = process.communicate(data, timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise SyntaxRefusedError("shfmt takes too long to read it") from None
+    if process.returncode:
+        lines = complaint.decode(errors="replace").splitlines()
+        raise SyntaxRefusedError(f"it is no bash: {lines[0].removeprefix('<standard input>:')}")
+    return answer
+
+
+@cache
+def _shfmt() -> str:
+    # Not by PATH: that is the environment's, and this program decides what is allowed.
+    try:
+        package = distribution("shfmt-py")
+    except PackageNotFoundError:
+        raise SyntaxRefusedError(
+            "commands are read by shfmt, which is not installed: pip install 'toolbus[policy]'"
+        ) from None
+    for file in package.files or ():
+        if file.stem == "shfmt" and file.parent.name in {"bin", "Scripts"}:
+            return str(Path(str(package.locate_file(file))).resolve())
+    raise SyntaxRefusedError("the package shfmt-py has no shfmt: install toolbus[policy] again")
+
+
+@cache
+def _fields() -> frozenset[bytes]:
+    def names(kind: type[Node]) -> set[str]:
+        return set(kind.__struct_encode_fields__).union(*map(names, kind.__subclasses__()))
+
+    return frozenset(name.encode() for name in names(Node).union(_SIGNS.split()))

@@ -1,0 +1,239 @@
+"""The words that a program is given, from the words as they stand in a text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.policy.commands import Word
+from toolbus.policy.shell.ansi_quotes import decode_ansi
+from toolbus.policy.shell.arithmetic import check_arithmetic
+from toolbus.policy.shell.braces import expand_braces
+from toolbus.policy.shell.fields import Fields
+from toolbus.policy.shell.parameters import expand_parameter
+from toolbus.policy.shell.printed import printed_by
+from toolbus.policy.shell.tree import (
+    ArithmeticExpansion,
+    DoubleQuoted,
+    ExtendedGlob,
+    Literal,
+    Parameter,
+    ProcessSubstitution,
+    SingleQuoted,
+    Substitution,
+    WordNode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolbus.policy.shell.shell_state import ShellState
+    from toolbus.policy.shell.tree import Part
+    from toolbus.policy.shell.walk import ShellScope, TextWalk
+
+_SPECIAL = re.compile(r"[\\*?\[{~]")
+_TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
+_TILDE_BEHIND_COLON = re.compile(r"~[A-Za-z0-9_.-]*(?=[/:]|\Z)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=(?=~)")
+_UNQUOTED = re.compile(r"\\(?s:(.))|[^\\]+|\\\Z")
+_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
+_IN_DOCUMENT = re.compile(r"\\([$`\\])|\\\n")
+
+
+class WordExpander:
+    """Expands the words of one command; what stands in them is read as it comes by."""
+
+    def __init__(self, walk: TextWalk, state: ShellState, scope: ShellScope) -> None:
+        self.walk, self.state, self.scope = walk, state, scope
+
+    def words(self, nodes: Iterable[WordNode]) -> list[Word]:
+        """Return what *nodes* become as words of a command or a loop."""
+        words: list[Word] = []
+        for node in nodes:
+            parts = node.parts
+            if len(parts) == 1 and isinstance(parts[0], Literal):
+                text = parts[0].value
+                if not _SPECIAL.search(text):
+                    words.append(Word(text))
+                    continue
+            words += self._expanded(node)
+        return words
+
+    def single(self, node: WordNode | None, *, assigned: bool = False) -> Word:
+        """Return what *node* becomes where it stays one word: a value, a here-string."""
+        if node is None or not node.parts:
+            return Word("")
+        fields = Fields(self.walk.source(node), splits=True, globs=True)
+        self._parts(node.parts, fields, single=True, assigned=assigned)
+        fields.several = False
+        return (fields.result() or [Word("")])[0]
+
+    def document(self, node: WordNode | None, *, verbatim: bool, indented: bool) -> str | None:
+        """Return the text of a here-document, or None if it can't be known."""
+        if node is None:
+            return ""
+        parts = node.parts
+        fields = Fields("", splits=True, globs=True)
+        for part in parts:
+            if isinstance(part, Literal):
+                fields.quoted(part.value if verbatim else _IN_DOCUMENT.sub(r"\1", part.value))
+            else:
+                self._quoted_part(part, fields)
+        # A line that a backslash continues is two literals; whose tabs count is bash's secret.
+        if fields.is_unknown or (indented and len(parts) > 1):
+            return None
+        return re.sub(r"(?m)^\t+", "", fields.plain) if indented else fields.plain
+
+    def _expanded(self, node: WordNode) -> list[Word]:
+        source = self.walk.source(node)
+        words: list[Word] = []
+        for parts in self._alternatives(node.parts):
+            fields = Fields(source, splits=self.state.splits, globs=self.state.globs)
+            if parts is None:
+                fields.unknown(several=True)
+                self._parts(node.parts, fields)
+            else:
+                self._parts(parts, fields)
+            words += fields.result()
+        return words
+
+    def _alternatives(self, parts: tuple[Part, ...]) -> list[tuple[Part, ...] | None]:
+        if not any(isinstance(part, Literal) and "{" in part.value for part in parts):
+            return [parts]
+        tokens: list[str | Part] = []
+        for part in parts:
+            if isinstance(part, Literal):
+                tokens += re.findall(r"\\(?s:.)|(?s:.)", part.value)
+            else:
+                tokens.append(part)
+        expanded = expand_braces(tokens)
+        return [None] if expanded is None else [_joined(word) for word in expanded]
+
+    def _parts(
+        self,
+        parts: tuple[Part, ...],
+        fields: Fields,
+        *,
+        single: bool = False,
+        assigned: bool = False,
+    ) -> None:
+        for index, part in enumerate(parts):
+            if isinstance(part, Literal):
+                ends = index == len(parts) - 1
+                self._unquoted(
+                    part.value, fields, first=not index, ends=ends, single=single, assigned=assigned
+                )
+            elif isinstance(part, SingleQuoted):
+                self._single_quoted(part, fields)
+            elif isinstance(part, DoubleQuoted):
+                fields.quoted("")
+                for inner in part.parts:
+                    if isinstance(inner, Literal):
+                        fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
+                    else:
+                        self._quoted_part(inner, fields)
+            elif isinstance(part, ExtendedGlob):
+                if not single or re.search(r"[$`<>]", self.walk.source(part)):
+                    self.walk.refuse(part, "an extended pattern, which shells read differently")
+                fields.unknown(several=True)
+            else:
+                self._dynamic(part, fields, quoted=single)
+
+    def _unquoted(
+        self, text: str, fields: Fields, *, first: bool, ends: bool, single: bool, assigned: bool
+    ) -> None:
+        if first:
+            text = self._leading_tilde(text, fields, ends=ends, assigned=assigned)
+        if assigned and re.search(r":~", text):
+            fields.unknown(several=False)
+        for match in _UNQUOTED.finditer(text):
+            if match[1] is not None:
+                # shfmt leaves a continued line in what has other backslashes.
+                fields.quoted(match[1] if match[1] != "\n" else "")
+            elif single:
+                fields.quoted(match[0])
+            else:
+                # Behind a `$` that stands alone bash does not split what it expanded before.
+                fields.literal(match[0], unsplit="$" in match[0])
+
+    def _leading_tilde(self, text: str, fields: Fields, *, ends: bool, assigned: bool) -> str:
+        prefix = "" if assigned else (m[0] if (m := _ASSIGNMENT.match(text)) else "")
+        rest = text[len(prefix) :]
+        if not rest.startswith("~"):
+            return text
+        match = (_TILDE_BEHIND_COLON if assigned or prefix else _TILDE).match(rest)
+        if not match or (match.end() == len(rest) and not ends):
+            fields.unknown(several=False)
+            return text
+        home = self.state.variables.get("HOME")
+        if home is not None and match[0] == "~":
+            if not home.word.known or home.word.pattern:
+                fields.unknown(several=False)
+            fields.quoted(prefix + home.word.text)
+        elif re.fullmatch(r"~[+-]|~\d+", match[0]):
+            fields.unknown(several=False)
+        else:
+            fields.tilde(prefix + match[0])
+        return rest[match.end() :]
+
+    def _single_quoted(self, part: SingleQuoted, fields: Fields) -> None:
+        text = decode_ansi(part.value) if part.dollar else part.value
+        if part.dollar and "\\'" in part.value:
+            self.walk.refuse(part, "a quote in $'…', which ends it in other shells")
+        if text is None:
+            fields.unknown(several=False)
+        else:
+            fields.quoted(text)
+
+    def _quoted_part(self, part: Part, fields: Fields) -> None:
+        if isinstance(part, SingleQuoted | DoubleQuoted | ExtendedGlob | Literal):
+            self.walk.refuse(part, "quotes in quotes")
+            fields.unknown(several=False)
+        else:
+            self._dynamic(part, fields, quoted=True)
+
+    def _dynamic(self, part: Part, fields: Fields, *, quoted: bool) -> None:
+        if isinstance(part, Parameter):
+            expand_parameter(part, fields, self, quoted=quoted)
+        elif isinstance(part, Substitution):
+            self._substitution(part, fields, quoted=quoted)
+        elif isinstance(part, ProcessSubstitution):
+            scope = self.scope.through(f"{part.op}…)")
+            start = len(self.walk.commands)
+            self.walk.read_list(part.stmts, self.walk, self.state.copy(), scope)
+            self.walk.unsettle(start)
+            fields.unknown(several=False)
+        elif isinstance(part, ArithmeticExpansion):
+            check_arithmetic(part.x, self)
+            fields.unknown(several=not quoted and not self.state.splits)
+
+    def _substitution(self, part: Substitution, fields: Fields, *, quoted: bool) -> None:
+        if part.backquotes and re.search(r'\\[\\`"]', self.walk.source(part)):
+            self.walk.refuse(part, "backslashes in backquotes, which shfmt misreads")
+        printed = printed_by(part.stmts, self)
+        scope = replace(self.scope, redirections=()).through("$(…)")
+        self.walk.read_list(part.stmts, self.walk, self.state.copy(), scope)
+        if printed is None:
+            fields.unknown(several=not quoted)
+        elif quoted:
+            fields.quoted(printed.rstrip("\n"))
+        else:
+            fields.expanded(printed.rstrip("\n"))
+
+
+def _joined(tokens: list[str | Part]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    text = ""
+    for token in tokens:
+        if isinstance(token, str):
+            text += token
+            continue
+        if text:
+            parts.append(Literal(value=text))
+            text = ""
+        parts.append(token)
+    if text:
+        parts.append(Literal(value=text))
+    return tuple(parts)
