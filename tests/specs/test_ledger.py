@@ -10,6 +10,7 @@ import pytest
 
 from toolbus.agent import Agent
 from toolbus.bus import EventBus
+from toolbus.bus.dispatch.details import PartNote
 from toolbus.bus.ledger.tracing import Digests, Trace
 from toolbus.components import AgentComponent, guard, on
 from toolbus.errors import DispatchDepthError, HandlerError
@@ -503,6 +504,33 @@ def test_a_handler_s_own_word_comes_last(caplog):
             last = records[0].entries[1]
             assert last.before == records[0].entries[0].after
             assert (last.after == records[0].original) == (result is None)
+
+
+async def test_parts_of_a_handler_leave_entries():
+    bus, records = tapped()
+    said = [PartNote("a", "not_run", "it did not apply"), PartNote("b", "denied", "no force")]
+    verdicts = [(said, Deny("rule 'b'")), (said[:1], None), ([], None)]
+
+    @bus.guard(TOOL_CALL_BEFORE, name="policy")
+    async def judge(ctx):
+        notes, verdict = verdicts.pop(0)
+        ctx.note(lambda: notes)
+        return verdict
+
+    bus.guard(TOOL_CALL_BEFORE, lambda ctx: None, name="other")
+
+    for _ in range(3):
+        await bus.apply(TOOL_CALL_BEFORE, CALL)
+
+    idle = ("a", "not_run", "it did not apply")
+    assert told(records[0]) == [
+        idle,
+        ("b", "denied", "no force"),
+        ("policy", "denied", "rule 'b'"),
+        ("other", "not_run", None),
+    ]
+    assert told(records[1]) == [idle, ("policy", "ran", None), ("other", "ran", None)]
+    assert told(records[2]) == [("policy", "ran", None), ("other", "ran", None)]
 
 
 def test_a_rejected_step_is_blamed():

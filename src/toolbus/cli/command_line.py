@@ -27,6 +27,7 @@ _COMMANDS = (
     "forget",
     "login",
     "logout",
+    "policy",
     "proxy",
     "replay",
     "run",
@@ -45,6 +46,7 @@ commands:
   forget    delete the originals that a session kept
   login     log in at an MCP server at an address
   logout    forget the tokens of a login
+  policy    write, check, explain and test rules for calls
   proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
   run       let an agent work on a prompt, with tools
@@ -65,6 +67,7 @@ examples:
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
+  toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
   toolbus login https://example.com/mcp      for a proxy in front of it
   toolbus logout https://example.com/mcp     forget its tokens

@@ -29,6 +29,8 @@ def make_component(
     arguments = _arguments(maker, settings, folder)
     try:
         made = maker(**arguments)
+    except MisfitError:
+        raise  # It says itself which setting it means.
     except (Exception, SystemExit) as error:
         raise MisfitError(f"it cannot be made: {worded(error)}") from error
     if inspect.iscoroutine(made):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -15,6 +15,7 @@ from toolbus.bus.dispatch.details import (
     Assigned,
     Details,
     HandlerStep,
+    PartNote,
     Rejected,
 )
 from toolbus.events.catalogue import Ask, ObserveEvent, Scope
@@ -85,7 +86,8 @@ class EventContext(Generic[V_co]):
         if value is not None or isinstance(self._event, ObserveEvent):
             self._assigned = Assigned(value)
         else:
-            self._assigned = STEPPED if (self._details or NO_DETAILS).turn_steps else None
+            details = self._details or NO_DETAILS
+            self._assigned = STEPPED if details.turn_steps or details.notes else None
 
     @property
     def answer(self) -> Any:
@@ -164,6 +166,18 @@ class EventContext(Generic[V_co]):
             self._details = replace(details, tool=inner, turn_steps=[*steps, step])
             self._assigned = self._assigned or STEPPED
         self._check_step(step, inner)
+
+    def note(self, notes: Callable[[], Iterable[PartNote]]) -> None:
+        """Say what parts of this handler did, such as the rules of a policy, in this turn.
+
+        The ledger gets an entry for each that *notes* returns, before the handler's own; it is
+        called if somebody reads the ledger. Nothing else is changed by it, and a second time
+        replaces the first. After the handler's turn, and in an observer, nothing happens.
+        """
+        if self._assigned is OVER or isinstance(self._event, ObserveEvent):
+            return
+        self._details = replace(self._details or NO_DETAILS, notes=notes)
+        self._assigned = self._assigned or STEPPED
 
     def _check_step(self, step: HandlerStep, inner: ToolSpec | None) -> None:
         """Raise `Rejected` if the dispatch's check refuses what *step* left under *inner*."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
 from toolbus.bus.dispatch.windows import AnswerWindow
 from toolbus.events.catalogue import Deny, ToolSpec
+
+if TYPE_CHECKING:
+    from toolbus.bus.ledger.records import HandlerStatus
 
 
 class Rejected(Exception):
@@ -40,6 +43,14 @@ class HandlerStep(Struct, eq=False):
         return self.after is self.before and self.failed is None
 
 
+class PartNote(NamedTuple):
+    """What *name*, a part of a handler such as a rule of a policy, did in one turn, and why."""
+
+    name: str
+    status: HandlerStatus
+    reason: str | None = None
+
+
 class Assigned:
     """What a handler left in `ctx.output`, in a box that is no handler's result."""
 
@@ -53,8 +64,8 @@ class Details(Struct, frozen=True):
     """What few dispatches have: a tool, a check, an answer, verdicts, steps.
 
     *asks* are the questions of guards so far, *steps* those of the handlers before, *turn_steps*
-    those of the handler that has its turn: a list of its own, from the first step on. A *window*
-    is there in mid-answer.
+    those of the handler that has its turn: a list of its own, from the first step on; *notes* tell
+    what its parts did. A *window* is there in mid-answer.
     """
 
     tool: ToolSpec | None = None
@@ -66,6 +77,7 @@ class Details(Struct, frozen=True):
     rejected: Rejected | None = None
     steps: tuple[HandlerStep, ...] = ()
     turn_steps: list[HandlerStep] | None = None
+    notes: Callable[[], Iterable[PartNote]] | None = None
     window: AnswerWindow | None = None
 
     @property

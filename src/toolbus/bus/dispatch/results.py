@@ -58,8 +58,15 @@ class HandlerTurn(NamedTuple):
         """Tell the trace, if there is one."""
         if self.trace is not None:
             why = Why(reason, detail) if reason or detail else NO_WHY
-            steps = self.details.turn_steps or ()
-            self.trace.add(self.binding, status, why=why, change=change, steps=steps)
+            steps, notes = self.details.turn_steps or (), self.details.notes
+            self.trace.add(
+                self.binding,
+                status,
+                why=why,
+                change=change,
+                steps=steps,
+                notes=notes() if notes else (),
+            )
 
     def keep(
         self, status: HandlerStatus, result: object = None, *, answer: object = None
@@ -69,10 +76,10 @@ class HandlerTurn(NamedTuple):
         if self.trace is not None:
             made = result if answer is None else answer
             self.note(status, change=None if made is None else (context._value, made))
-        if answer is not None or details.turn_steps:
+        if answer is not None or details.turn_steps or details.notes:
             answer = details.answer if answer is None else answer
             steps = (*details.steps, *(details.turn_steps or ()))
-            details = replace(details, answer=answer, steps=steps, turn_steps=None)
+            details = replace(details, answer=answer, steps=steps, turn_steps=None, notes=None)
         return next_context(context, context._value if result is None else result, details)
 
     def drop(
@@ -88,7 +95,13 @@ class HandlerTurn(NamedTuple):
         tool = details.turn_steps[0].tool if details.turn_steps else details.tool
         asks = details.asks + asks
         details = replace(
-            details, denied=denied, rejected=rejected, asks=asks, tool=tool, turn_steps=None
+            details,
+            denied=denied,
+            rejected=rejected,
+            asks=asks,
+            tool=tool,
+            turn_steps=None,
+            notes=None,
         )
         return next_context(self.context, self.context._value, details)
 

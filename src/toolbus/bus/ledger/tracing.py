@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,11 +14,11 @@ from toolbus.events.subjects import ids_of
 from toolbus.messages.records import changed, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.details import HandlerStep
-    from toolbus.bus.ledger.records import HandlerStatus, Outcome
+    from toolbus.bus.dispatch.details import HandlerStep, PartNote
+    from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
     from toolbus.events.catalogue import Scope
 
 
@@ -93,15 +94,18 @@ class Trace:
         why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
         steps: Sequence[HandlerStep] = (),
+        notes: Iterable[PartNote] = (),
     ) -> None:
         """Note what *handler* did in its turn, which ends now, and *why*.
 
         Each of its *steps* stands under its own name; "rejected" without a *change* is the last
-        one's. A change between values that are encoded alike is none.
+        one's. A change between values that are encoded alike is none. What it said of its parts
+        in *notes* stands before that, and took no time.
         """
         while self._handlers[self._turns] is not handler:
             self._miss_turn()
         self._turns += 1
+        self._entries += [_entry_of(handler.priority, handler.kind, part) for part in notes]
         if steps:
             self._add_steps(handler, status, why, change, steps)
         else:
@@ -231,6 +235,20 @@ class Trace:
 
     def _weighed(self, value: object) -> tuple[str, int]:
         return self._digests.weigh(value) if self._digests else ("", 0)
+
+
+def _entry_of(priority: int, kind: HandlerKind, part: PartNote) -> HandlerEntry:
+    if part.status == "not_run":
+        return _idle_entry(priority, kind, part)
+    name, status, reason = part
+    return HandlerEntry(name=name, priority=priority, kind=kind, status=status, reason=reason)
+
+
+@lru_cache(maxsize=1_000)
+def _idle_entry(priority: int, kind: HandlerKind, part: PartNote) -> HandlerEntry:
+    # One object for all dispatches: of many rules most are idle each time.
+    name, status, reason = part
+    return HandlerEntry(name=name, priority=priority, kind=kind, status=status, reason=reason)
 
 
 def _result_of(

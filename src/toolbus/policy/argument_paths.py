@@ -1,0 +1,64 @@
+r"""Where in a call's arguments a value stands: `path`, `options.mode`, `files.*.path`.
+
+Dots part the keys, a number is the place of an item in a list, `*` stands for every item or
+member; a backslash before a dot, or before a star that is a key, takes it as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from toolbus.policy.value_tests import WrongTypeError, shown, type_name
+from toolbus.settings.values import MisfitError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PART = re.compile(r"((?:\\.|[^.\\])+)(?:\.|$)")
+EVERY = "*"
+_MOST_DIGITS = 9
+
+
+def read_path(text: str) -> tuple[str, ...]:
+    r"""Return the keys of the path *text*, a quoted star as `\*`; raises `MisfitError`."""
+    keys, position = [], 0
+    while match := _PART.match(text, position):
+        keys.append(match[1] if match[1] == r"\*" else re.sub(r"\\(.)", r"\1", match[1]))
+        position = match.end()
+    if position < len(text) or not keys or (text.endswith(".") and not text.endswith(r"\.")):
+        raise MisfitError(f"no path of an argument: {text!r}; write keys with dots between them")
+    return tuple(keys)
+
+
+def values_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
+    """Return the values that *path* leads to, none if it is absent; null counts as absent.
+
+    Raises `WrongTypeError` where the path goes into a value that has no members.
+    """
+    values: list[Any] = [arguments]
+    for number, key in enumerate(path):
+        below: list[Any] = []
+        for value in values:
+            below += _members(value, key, ".".join(path[:number]))
+        values = below
+    return [value for value in values if value is not None]
+
+
+def _members(value: Any, key: str, place: str) -> list[Any]:
+    """Return the members of *value* that *key* names."""
+    match type_name(value):
+        case "table":
+            if key == EVERY:
+                return list(value.values())
+            key = "*" if key == r"\*" else key
+            return [value[key]] if key in value else []
+        case "list":
+            if key == EVERY:
+                return list(value)
+            if key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS:
+                return list(value[int(key) : int(key) + 1])
+            return []
+        case "null":
+            return []
+    raise WrongTypeError(f"{place or 'it'} has no {key!r}, for it is {shown(value)}")

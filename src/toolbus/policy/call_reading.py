@@ -1,0 +1,238 @@
+"""From a call to its facts: a shell's line is read, another tool's arguments tell by their names.
+
+Effects of a tool that is no shell are those that the policy file gives it, or those that its
+annotations tell, if the file trusts them (a server may write there what it likes: Model Context
+Protocol 2025-11-25, server/tools). Without trust an annotation tightens only: `destructiveHint` is
+taken for an effect that rules may deny, `readOnlyHint` for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.events.subjects import matches
+from toolbus.policy.commands import PathUse, Unreadable, Word
+from toolbus.policy.facts import CallFacts, Piece
+from toolbus.policy.paths.hosts import read_host
+from toolbus.policy.paths.relinking import are_settled
+from toolbus.policy.paths.targets import argument_word
+from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.shell.reading import read_command
+from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from toolbus.events.catalogue import Scope, ToolSpec
+    from toolbus.messages.records import ToolCall
+    from toolbus.policy.commands import Command, CommandEffects, CommandReading
+    from toolbus.policy.rules import PolicyRules, ToolFacts
+    from toolbus.policy.tool_arguments import ShellCall
+
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 1_000, 10_000
+_FILES = frozenset({"read", "write"})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:", re.IGNORECASE)
+_ONLY_READS = frozenset({"read", "network"})
+
+
+class ReadLine(NamedTuple):
+    """A command line that was read: what it runs, and the pieces of that.
+
+    It *is_quick* to judge if no folder has to be walked through.
+    """
+
+    reading: CommandReading
+    pieces: tuple[Piece, ...]
+    is_quick: bool
+
+
+class PendingCall(NamedTuple):
+    """A call of which nothing was read yet but what the policy has *said* of its tool.
+
+    *shell* is what the shell that it is one of shall run, None if it is no shell.
+    """
+
+    call: ToolCall
+    tool: ToolSpec | None
+    scope: Scope
+    said: ToolFacts
+    shell: ShellCall | None
+
+
+class LineMemory:
+    """What command lines run, of which the latest are remembered; threads may share it."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, ReadLine] = {}
+        self._lock = threading.Lock()
+
+    def get(self, line: str) -> ReadLine | None:
+        """Return what was read, None if that is not remembered."""
+        return self._lines.get(line)
+
+    def read(self, line: str) -> ReadLine:
+        """Return what *line* runs; it may take a process, some milliseconds."""
+        known = self._lines.get(line)
+        if known is None:
+            known = _read_line(line)
+            if len(line) <= _LONGEST_REMEMBERED:
+                with self._lock:
+                    self._lines[line] = known
+                    while len(self._lines) > _MOST_REMEMBERED:
+                        del self._lines[next(iter(self._lines))]
+        return known
+
+
+class CallReader:
+    """Tells what calls do, as *rules* say of their tools; lines are remembered in *memory*."""
+
+    def __init__(self, rules: PolicyRules, memory: LineMemory) -> None:
+        self._rules, self._memory = rules, memory
+
+    def read(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> PendingCall:
+        """Return what of *call* can be told at once."""
+        said = self._rules.facts_of(call.name)
+        return PendingCall(call, tool, scope, said, shell_call(call, tool, said))
+
+    def is_quick(self, pending: PendingCall) -> bool:
+        """Tell whether neither a process nor a walk through folders is needed to judge a call."""
+        shell = pending.shell
+        if shell is None:
+            return all(kind != "path" for kind, _ in named_values(pending.call.arguments))
+        known = None if shell.line is None else self._memory.get(shell.line)
+        return known is not None and known.is_quick
+
+    def facts(self, pending: PendingCall, folder: str | None = None) -> CallFacts:
+        """Return what a call does; of a line that is not remembered it starts a process.
+
+        *folder* is where the tool works as far as its host knows, an absolute path.
+        """
+        call, tool, scope, said, shell = pending
+        folder = said.folder or folder or self._rules.folder
+        if shell is None:
+            pieces: tuple[Piece, ...] = (self._tool_piece(call, tool, said),)
+            return CallFacts(call=call, scope=scope, tool=tool, folder=folder, pieces=pieces)
+        if shell.folder is not None:
+            start = shell.folder if shell.folder.startswith("/") else folder
+            folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
+        line = None if shell.line is None else self._memory.read(shell.line)
+        pieces = () if line is None else line.pieces
+        pieces += tuple([_unknown_piece(each) for each in shell.reasons])
+        return CallFacts(
+            call=call,
+            scope=scope,
+            tool=tool,
+            folder=folder,
+            reading=None if line is None else line.reading,
+            pieces=pieces or (Piece(source=shell.line or "", effects=frozenset({"read"})),),
+        )
+
+    def _tool_piece(self, call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> Piece:
+        effects, claimed = self._effects(call.name, tool, said)
+        reads_only = effects is not None and effects <= _ONLY_READS
+        paths, hosts, unknown = _touched(call.arguments, said, reads_only=reads_only)
+        if effects is None:
+            way_out = f'say it in [tools."{call.name}"] with `effects`'
+            unknown.append(Unreadable(call.name, f"what this tool does is not known; {way_out}"))
+        return Piece(
+            source=call.name,
+            effects=effects or frozenset(),
+            claimed=claimed,
+            paths=tuple(paths),
+            hosts=tuple(hosts),
+            unknown=tuple(unknown),
+            is_tool=True,
+        )
+
+    def _effects(
+        self, name: str, tool: ToolSpec | None, said: ToolFacts
+    ) -> tuple[frozenset[str] | None, frozenset[str]]:
+        """Return what a tool does, None if nobody knows, and what it only claims to do."""
+        if said.effects is not None:
+            return frozenset({"read", *said.effects}), frozenset()
+        annotations: Mapping[str, Any] = {} if tool is None else tool.annotations
+        if annotations and matches(self._rules.trusted, name):
+            return _annotated(annotations), frozenset()
+        claims = {
+            "write": annotations.get("readOnlyHint") is False,
+            "destroy": annotations.get("destructiveHint") is True,
+            "network": annotations.get("openWorldHint") is True,
+        }
+        return None, frozenset([effect for effect, holds in claims.items() if holds])
+
+
+def _annotated(annotations: Mapping[str, Any]) -> frozenset[str]:
+    """Return what *annotations* tell; what they leave out is what the protocol takes for it."""
+    effects = {"read"}
+    if annotations.get("readOnlyHint") is not True:
+        effects.add("write")
+        if annotations.get("destructiveHint") is not False:
+            effects.add("destroy")
+    if annotations.get("openWorldHint") is not False:
+        effects.add("network")
+    return frozenset(effects)
+
+
+def _touched(
+    arguments: Mapping[str, Any], said: ToolFacts, *, reads_only: bool
+) -> tuple[list[PathUse], list[Word], list[Unreadable]]:
+    """Return the files and addresses in *arguments*, and what cannot be one."""
+    texts: list[tuple[str, str | Unreadable]] = []
+    if said.reads is said.writes is said.trees is None:
+        kinds = ("read-tree",) if reads_only else ("read-tree", "write")
+        named = [value for kind, value in named_values(arguments) if kind == "path"]
+        texts += [(kind, value) for value in named for kind in kinds]
+    else:
+        declared = (("read", said.reads), ("write", said.writes), ("read-tree", said.trees))
+        for kind, names in declared:
+            texts += [(kind, value) for value in texts_at(arguments, names or ())]
+    if said.urls is None:
+        texts += [("host", value) for kind, value in named_values(arguments) if kind == "host"]
+    else:
+        texts += [("host", value) for value in texts_at(arguments, said.urls)]
+    paths: list[PathUse] = []
+    hosts: list[Word] = []
+    for kind, text in texts:
+        if isinstance(text, Unreadable):
+            continue
+        is_address = kind == "host" or _SCHEME.match(text)
+        file = read_host(text).path if is_address else text
+        if file:
+            use: Any = "read-tree" if kind == "host" else kind
+            paths.append(PathUse(argument_word(file), use, "."))
+        else:
+            hosts.append(Word(text))
+    return paths, hosts, [text for _, text in texts if isinstance(text, Unreadable)]
+
+
+def _read_line(line: str) -> ReadLine:
+    reading = read_command(line)
+    effects = [effects_of(command) for command in reading.commands]
+    settled = are_settled(reading.commands, effects)
+    pieces = list(map(_piece, reading.commands, effects, settled))
+    pieces += [_unknown_piece(each) for each in reading.unreadable]
+    uses = [use for piece in pieces for use in piece.paths]
+    is_quick = not any(use.kind not in _FILES or use.word.pattern for use in uses)
+    return ReadLine(reading, tuple(pieces), is_quick)
+
+
+def _piece(command: Command, known: CommandEffects, settled: bool) -> Piece:  # noqa: FBT001 - one of three sequences
+    return Piece(
+        source=command.source,
+        command=command,
+        action=known.action,
+        options=known.options,
+        effects=known.effects,
+        paths=known.paths,
+        hosts=known.hosts,
+        unknown=known.unknown,
+        settled=settled,
+    )
+
+
+def _unknown_piece(unreadable: Unreadable) -> Piece:
+    return Piece(source=unreadable.source, unknown=(unreadable,))

@@ -1,0 +1,238 @@
+"""What a rule names with `command`: a program, its subcommand, options in any order.
+
+`git push --force` holds for every `git push` that has this option, however it is written: `-f`,
+joined with others, abbreviated, before or after what else stands there, after `git -C dir`. Words
+may be globs (`npm run *`).
+
+**A rule that denies or asks** speaks of a command that may be meant: where options or subcommands
+are not known, or come out of a variable, the answer is "maybe".
+
+**A rule that allows** speaks only of what is certain. Unless the rule has `effects`, the command
+may do no more than the plain one that the rule names: `git log` does not allow `git log
+--output=x`, nor `curl` the `curl -o`. Of a program that nobody knows, or with an option that nobody
+knows, it allows exactly the words that it has, in the folder where the call begins: then the rule's
+author knows what they do.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import Command, Word
+from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.rules import Holds
+from toolbus.settings.values import MisfitError
+
+if TYPE_CHECKING:
+    from toolbus.policy.commands import CommandEffects, Unreadable
+    from toolbus.policy.facts import CallFacts, Piece
+
+_OPERATORS = frozenset("|;&<>()`\n")
+_YES = Holds("yes")
+_TRUSTED_FOLDERS = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"})
+
+
+class CommandPattern:
+    """The command *text* of a rule; raises `MisfitError` if it names none, or several."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._texts = shlex.split(text)
+        except ValueError as error:
+            raise MisfitError(f"{text!r} cannot be read: {error}") from None
+        if not self._texts or _OPERATORS.intersection(text):
+            way_out = "write its program, subcommand and options, several commands as a list"
+            raise MisfitError(f"expected one command, got {text!r}; {way_out}")
+        self.written = self._texts[0]
+        self.program = posixpath.basename(self.written)
+        if not self.program or self.program.startswith("-"):
+            raise MisfitError(f"{text!r} does not begin with a program; write it first")
+        self._words = [word for word in self._texts[1:] if not _is_option(word)]
+        self._options = [word for word in self._texts[1:] if _is_option(word)]
+
+    @cached_property
+    def effects(self) -> frozenset[str]:
+        """What the command does that has these words and no others."""
+        return self._plain.effects
+
+    @property
+    def unknown(self) -> tuple[Unreadable, ...]:
+        """What of it nobody knows."""
+        return self._plain.unknown
+
+    @cached_property
+    def _plain(self) -> CommandEffects:
+        return effects_of(_command(self._texts))
+
+    @cached_property
+    def _spellings(self) -> list[frozenset[str]]:
+        """The names of each option: as it is written in the rule, and in full."""
+        plain = effects_of(_command([self.program, *self._words])).options
+        return [
+            (effects_of(_command([self.program, *self._words, each])).options - plain) | {each}
+            for each in self._options
+        ]
+
+    def may_be(self, piece: Piece) -> Holds:
+        """Tell whether *piece* is this command, for a rule that denies or asks."""
+        command = piece.command
+        if command is None or self.program not in piece.programs:
+            return Holds("no", f"it is not {self.program}")
+        doubt = ""
+        for answer in (self._has_words(piece, command), self._has_options(piece, command)):
+            if answer.answer == "no":
+                return answer
+            doubt = doubt or answer.why
+        return Holds("maybe", doubt) if doubt else _YES
+
+    def surely_is(self, piece: Piece) -> Holds:
+        """Tell whether *piece* is this command, for a rule that allows."""
+        command = piece.command
+        if command is None or self.program not in piece.programs:
+            return Holds("no", f"it is not {self.program}")
+        texts = [command.program.text, *[word.text for word in command.words]]
+        if self._texts == texts and _is_plain(command):
+            return _YES
+        if piece.unknown:
+            return Holds("no", f"{piece.unknown[0].reason}: {piece.unknown[0].source}")
+        folder = posixpath.dirname(command.program.text)
+        if folder and folder not in _TRUSTED_FOLDERS:
+            return Holds("no", f"{command.program.text!r} is a file of its own")
+        known = list(piece.action[1:])
+        wanted = self._words[: len(known)]
+        if not _all_match(wanted, known[: len(wanted)]) or len(known) < len(wanted):
+            return Holds("no", f"it is not {' '.join([self.program, *self._words])}")
+        if len(self._words) > len(known) and not _begins(texts[1:], self._words):
+            return Holds("no", f"its words are not {' '.join(self._words)}")
+        for option, spellings in zip(self._options, self._spellings, strict=True):
+            if not spellings & piece.options:
+                return Holds("no", f"it has no {option}")
+        return _YES
+
+    def _has_words(self, piece: Piece, command: Command) -> Holds:
+        """Tell whether subcommands and first operands are those of the rule."""
+        known = list(piece.action[1:])[: len(self._words)]
+        rest = self._words[len(known) :]
+        operands = [word for word in command.words if not _is_option(word.text)]
+        if not _all_match(self._words[: len(known)], known):
+            if piece.unknown and _in_order(self._words, operands):
+                return Holds("maybe", f"it may be {self.text}: {piece.unknown[0].reason}")
+            return Holds("no", f"it is {' '.join(piece.action)}")
+        if not rest or _in_order(rest, operands):
+            return _YES
+        unsure = [word.text for word in operands if not word.known or word.pattern]
+        if unsure:
+            return Holds("maybe", f"{unsure[0]} may be {' '.join(rest)}")
+        return Holds("no", f"it has no {' '.join(rest)}")
+
+    def _has_options(self, piece: Piece, command: Command) -> Holds:
+        """Tell whether all options of the rule are there, or may be."""
+        doubt = ""
+        for option, spellings in zip(self._options, self._spellings, strict=True):
+            if spellings & piece.options or _is_written(spellings, piece, command):
+                continue
+            unsure = [word.text for word in command.words if _may_be_option(word)]
+            if not unsure:
+                return Holds("no", f"it has no {option}")
+            doubt = doubt or f"{unsure[0]} may be {option}"
+        return Holds("maybe", doubt) if doubt else _YES
+
+
+class CommandNames:
+    """One of *patterns* is the command that a piece runs."""
+
+    key = "command"
+
+    def __init__(self, patterns: tuple[CommandPattern, ...]) -> None:
+        self.patterns = patterns
+        self.programs = frozenset([pattern.program for pattern in patterns])
+
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Return False: a command is known by its words."""
+        return False
+
+    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether *piece* is one of the commands, surely so if *every*."""
+        if piece.command is None:
+            return Holds("no", "it is no command that can be read")
+        near, doubt = Holds("no", f"it is not {' or '.join(sorted(self.programs))}"), None
+        for pattern in self.patterns:
+            answer = pattern.surely_is(piece) if every else pattern.may_be(piece)
+            if answer.answer == "yes":
+                return Holds("yes", f"it is {pattern.text}")
+            if answer.answer == "maybe":
+                doubt = doubt or answer
+            elif pattern.program in piece.programs:
+                near = answer
+        return doubt or near
+
+    def covered(self, piece: Piece) -> frozenset[str]:
+        """Return what *piece* may do as one of the commands, for a rule that allows."""
+        surely = [each for each in self.patterns if each.surely_is(piece).answer == "yes"]
+        return frozenset().union(*[pattern.effects for pattern in surely])
+
+
+def _command(texts: list[str]) -> Command:
+    words = tuple([Word(text) for text in texts[1:]])
+    return Command(Word(texts[0]), words, source=shlex.join(texts))
+
+
+def _is_option(text: str) -> bool:
+    return text.startswith("-") and text not in {"-", "--"}
+
+
+def _is_plain(command: Command) -> bool:
+    """Tell whether nothing but the words decides what *command* does."""
+    words = (command.program, *command.words)
+    return (
+        all(word.known and not word.pattern for word in words)
+        and not (command.settings or command.redirections or command.stdin or command.piped)
+        and command.folder == "."
+        and command.settled
+    )
+
+
+def _all_match(patterns: list[str], texts: list[str]) -> bool:
+    return all(fnmatchcase(text, pattern) for pattern, text in zip(patterns, texts, strict=False))
+
+
+def _begins(texts: list[str], patterns: list[str]) -> bool:
+    return len(texts) >= len(patterns) and _all_match(patterns, texts)
+
+
+def _in_order(patterns: list[str], operands: list[Word]) -> bool:
+    """Tell whether *operands* have words for all *patterns*, in their order, others between."""
+    remaining = iter(operands)
+    return all(
+        any(word.known and fnmatchcase(word.text, pattern) for word in remaining)
+        for pattern in patterns
+    )
+
+
+def _may_be_option(word: Word) -> bool:
+    """Tell whether *word*, when it runs, may be an option, as a file called `-rf` is in a glob."""
+    if not word.known:
+        return word.several or not word.start or word.start.startswith("-")
+    return word.pattern and word.text[:1] in {"-", "*", "?", "["}
+
+
+def _is_written(spellings: frozenset[str], piece: Piece, command: Command) -> bool:
+    """Tell whether one of *spellings* stands in words of which nobody knows what they are.
+
+    So it is behind `--`, and with programs and options that are not known.
+    """
+    texts = [word.text for word in command.words if word.known]
+    if not piece.unknown:
+        texts = texts[texts.index("--") + 1 :] if "--" in texts else []
+    for text in filter(_is_option, texts):
+        name = text.partition("=")[0]
+        letters = {f"-{letter}" for letter in name[1:]} if name[1] != "-" else set()
+        abbreviated = name.startswith("--") and any(each.startswith(name) for each in spellings)
+        if abbreviated or name in spellings or letters & spellings:
+            return True
+    return False

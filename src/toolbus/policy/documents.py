@@ -1,0 +1,176 @@
+"""A policy as it stands in its file, or among the settings of `toolbus.toml`.
+
+```toml
+default = "ask"                 # what no rule speaks of: "ask", "deny" or "allow"
+folder = "."                    # where relative paths of tools begin; from this file's folder on
+
+[tools.read_file]               # what a tool does that is no shell
+effects = ["read"]
+reads = ["path"]
+
+[[rule]]
+name = "reading is free"
+verdict = "allow"
+effects = ["read"]
+
+[[rule]]
+name = "no force-push"
+verdict = "deny"
+command = ["git push --force", "git push --delete"]
+reason = "what is pushed belongs to others, too"
+hint = "push to a branch of your own"
+```
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolbus.errors import ConfigurationError
+from toolbus.policy.argument_paths import read_path
+from toolbus.policy.rule_tables import read_rule
+from toolbus.policy.rules import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
+from toolbus.settings.hints import hint
+from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
+from toolbus.settings.values import MisfitError, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolbus.policy.rules import Rule
+
+_KEYS = ("default", "folder", "trust_annotations", "tools", "rule")
+_LONGEST = 2**20
+"""Bytes of a file; what is longer was not written by a person, nor could one read it."""
+
+
+class PolicyFile:
+    """The text of a policy's *file*, and where in it what stands; raises `ConfigurationError`."""
+
+    def __init__(self, file: Path, data: bytes | None = None) -> None:
+        self.file = file
+        self.text = decode_text(file, read_bytes(file, _LONGEST) if data is None else data)
+        self.table = parse_toml(file, self.text)
+
+    @cached_property
+    def lines(self) -> dict[tuple[str | int, ...], int]:
+        """The line of each key; found when it is needed, for that takes longer than reading."""
+        return locate_keys(self.file, self.text)
+
+    def line(self, *path: str | int) -> int | None:
+        """Return the line of what *path* leads to, or of what it should be in."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path)
+
+    def read(self) -> PolicyRules:
+        """Return the rules; raises `ConfigurationError` with the line of what is wrong."""
+        folder = Path(os.path.abspath(self.file)).parent  # noqa: PTH100 - links stay as they are
+        try:
+            return read_table(self.table, folder)._replace(file=self.file)
+        except MisfitError as error:
+            raise ConfigurationError(error.reason, str(self.file), self.line(*error.path)) from None
+
+
+def read_policy(file: Path | str) -> PolicyRules:
+    """Return the rules of *file*; raises `ConfigurationError`, and `LoadError` for an extra."""
+    return PolicyFile(Path(file).expanduser()).read()
+
+
+def read_table(table: Mapping[str, Any], folder: Path | None = None) -> PolicyRules:
+    """Return the rules of *table*, in whose file's *folder* relative paths of patterns begin.
+
+    Raises `MisfitError`, with the path of what is wrong.
+    """
+    for key in table:
+        if key not in _KEYS:
+            raise MisfitError(f"unknown key {key!r}{hint(key, _KEYS)}", key)
+    default = table.get("default", "ask")
+    if default not in DEFAULTS:
+        way_out = f"{hint(str(default), DEFAULTS)}"
+        raise MisfitError(f"unknown default {default!r}{way_out}", "default")
+    working = _folder(table.get("folder"), folder)
+    project = Path.cwd() if folder is None else folder
+    return PolicyRules(
+        rules=_read_rules(table.get("rule", ()), str(project)),
+        default=default,
+        tools=_read_tools(table.get("tools", {}), folder),
+        trusted=_trusted(table.get("trust_annotations", ())),
+        folder=working,
+    )
+
+
+def _folder(value: Any, folder: Path | None, *path: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise MisfitError(f"expected the path of a folder, got {value!r}", *path, "folder")
+    return os.path.normpath(os.path.join(folder or Path.cwd(), os.path.expanduser(value)))  # noqa: PTH111, PTH118 - as text
+
+
+def _trusted(value: Any) -> tuple[str, ...]:
+    try:
+        patterns: tuple[str, ...] = fit(value, tuple[str, ...], Path())
+    except MisfitError as error:
+        reason = f"expected names of tools, whose annotations are believed: {error.reason}"
+        raise MisfitError(reason, "trust_annotations", *error.path) from None
+    return patterns
+
+
+def _read_rules(tables: Any, project: str) -> tuple[Rule, ...]:
+    if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
+        raise MisfitError("'rule' is no array of tables; write [[rule]]", "rule")
+    rules: list[Rule] = []
+    names: dict[str, int] = {}
+    for index, table in enumerate(tables):
+        try:
+            rule = read_rule(table, index, project)
+        except MisfitError as error:
+            name = table.get("name")
+            which = f"rule {name!r}" if isinstance(name, str) else f"rule {index + 1}"
+            raise MisfitError(f"{which}: {error.reason}", "rule", index, *error.path) from None
+        if rule.name in names:
+            reason = f"two rules are called {rule.name!r}; what is asked and recorded names one"
+            raise MisfitError(f"{reason}; rename one", "rule", index, "name")
+        names[rule.name] = index
+        rules.append(rule)
+    return tuple(rules)
+
+
+def _read_tools(tables: Any, folder: Path | None) -> tuple[tuple[str, ToolFacts], ...]:
+    if not isinstance(tables, dict):
+        raise MisfitError("'tools' is no table; write [tools.NAME]", "tools")
+    return tuple([(name, _tool_facts(name, table, folder)) for name, table in tables.items()])
+
+
+def _tool_facts(name: str, table: Any, folder: Path | None) -> ToolFacts:
+    known = ToolFacts.__struct_fields__
+    if not isinstance(table, dict):
+        raise MisfitError(f"tool {name!r}: expected a table, got {table!r}", "tools", name)
+    for key in table:
+        if key not in known:
+            raise MisfitError(
+                f"tool {name!r}: unknown key {key!r}{hint(key, known)}", "tools", name, key
+            )
+    try:
+        said: ToolFacts = fit(table, ToolFacts, Path())
+    except MisfitError as error:
+        reason = f"tool {name!r}: {error.reason}"
+        raise MisfitError(reason, "tools", name, *error.path) from None
+    for effect in said.effects or ():
+        if effect not in EFFECTS:
+            reason = f"tool {name!r}: unknown effect {effect!r}{hint(effect, EFFECTS)}"
+            raise MisfitError(reason, "tools", name, "effects")
+    for path in (
+        *(said.reads or ()),
+        *(said.writes or ()),
+        *(said.trees or ()),
+        *(said.urls or ()),
+    ):
+        read_path(path)
+    return msgspec.structs.replace(said, folder=_folder(said.folder, folder, "tools", name))

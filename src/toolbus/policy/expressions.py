@@ -1,0 +1,119 @@
+"""What a rule says with `when`: an expression in CEL, by `cel-expr-python`.
+
+It sees `tool` (a text), `arguments`, `annotations` and `context` (maps), `agent` and `session`
+(texts), `lineage` (a list of texts, the outermost agent first), `effects` (a list of all that the
+call does), `unknown` (whether something of it cannot be known) and `commands`: of each command of
+its line `program`, `words`, `effects` and `source`. CEL itself: https://cel.dev.
+
+An expression that fails, as one that asks for an absent argument without `has(…)`, is an error, and
+so is one that gives anything but true or false, or runs too long (CEL's own limit of 10,000 steps
+of its loops). Values come back as type ERROR there, which are no values here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from toolbus.errors import LoadError
+from toolbus.messages.immutable import thaw
+from toolbus.policy.rules import ConditionError, Holds
+from toolbus.settings.extras import needs_extra
+from toolbus.settings.values import MisfitError
+
+try:
+    from cel_expr_python import cel  # type: ignore[import-untyped]  # it has no types
+except ModuleNotFoundError as error:
+    reason = needs_extra("rules with `when` need CEL", "policy")
+    raise LoadError(reason) from error
+
+if TYPE_CHECKING:
+    from toolbus.policy.facts import CallFacts
+
+_LONGEST = 10_000
+
+
+class Expression:
+    """The expression *text*; raises `MisfitError` if it is none, or cannot be true or false."""
+
+    key = "when"
+    is_fixed = False
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        if not isinstance(text, str) or len(text) > _LONGEST:
+            raise MisfitError(f"expected an expression in CEL of at most {_LONGEST:,} characters")
+        try:
+            self._compiled = _environment().compile(text)
+        except Exception as error:  # noqa: BLE001 - of C++, which promises none
+            raise MisfitError(f"CEL cannot read it: {_worded(error)}") from None
+        kind = self._compiled.return_type()
+        if kind not in (cel.Type.BOOL, cel.Type.DYN):
+            raise MisfitError(f"it gives {kind.name()} and not true or false: {text!r}")
+
+    def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether it is true for a call; raises `ConditionError`."""
+        try:
+            result = self._compiled.eval(data=_variables(facts))
+            kind, value = result.type(), result.plain_value()
+        except Exception as error:  # noqa: BLE001 - of C++, which promises none
+            raise ConditionError("when", _worded(error)) from None
+        if kind == cel.Type.ERROR:
+            raise ConditionError("when", _worded(value))
+        if value is not True and value is not False:
+            raise ConditionError("when", f"it gave {kind.name()} and not true or false")
+        return Holds("yes") if value else Holds("no", f"{self.text} is false")
+
+
+@cache
+def _environment() -> Any:
+    """Return what expressions are read in; made once, for it takes as long as many of them."""
+    kind = cel.Type
+    texts, anything = kind.List(kind.STRING), kind.Map(kind.STRING, kind.DYN)
+    return cel.NewEnv(
+        variables={
+            "tool": kind.STRING,
+            "arguments": anything,
+            "annotations": anything,
+            "context": anything,
+            "agent": kind.STRING,
+            "session": kind.STRING,
+            "lineage": texts,
+            "effects": texts,
+            "unknown": kind.BOOL,
+            "commands": kind.List(anything),
+        }
+    )
+
+
+def _variables(facts: CallFacts) -> dict[str, Any]:
+    scope = facts.scope
+    return {
+        "tool": facts.call.name,
+        "arguments": thaw(facts.call.arguments),
+        "annotations": {} if facts.tool is None else thaw(facts.tool.annotations),
+        "context": thaw(scope.context),
+        "agent": scope.agent_id,
+        "session": scope.session_id,
+        "lineage": list(scope.lineage),
+        "effects": sorted(facts.effects),
+        "unknown": bool(facts.unknown),
+        "commands": [
+            {
+                "program": piece.action[0] if piece.action else piece.command.program.text,
+                "words": [word.text for word in piece.command.words],
+                "effects": sorted(piece.effects),
+                "source": piece.source,
+            }
+            for piece in facts.pieces
+            if piece.command is not None
+        ],
+    }
+
+
+def _worded(error: object) -> str:
+    """Return what CEL says, in one line, without its codes."""
+    text = str(error).partition("\n")[0].removesuffix(" [INVALID_ARGUMENT]")
+    for prefix in ("INVALID_ARGUMENT: ", "UNKNOWN: ", "NOT_FOUND: ", "INTERNAL: ", "ERROR: "):
+        text = text.removeprefix(prefix)
+    return text

@@ -1,0 +1,97 @@
+"""What a call does, as far as that can be known before it runs: its pieces."""
+
+from __future__ import annotations
+
+import posixpath
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from toolbus.events.catalogue import Scope, ToolSpec
+from toolbus.messages.records import ToolCall
+from toolbus.policy.commands import Command, CommandReading, PathUse, Unreadable, Word
+from toolbus.policy.paths.resolving import CallPlace, PathResolver
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Piece(Struct, frozen=True, kw_only=True, dict=True):
+    """One thing that a call does: a command of its line, a part of it that nobody can read, or it.
+
+    *command* is None unless it is a command; *action* and *options* are `CommandEffects`'. What is
+    *unknown* says why. *claimed* are effects that only tighten: those that a tool which nobody
+    trusts says of itself.
+    """
+
+    source: str
+    command: Command | None = None
+    action: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset()
+    effects: frozenset[str] = frozenset()
+    claimed: frozenset[str] = frozenset()
+    paths: tuple[PathUse, ...] = ()
+    hosts: tuple[Word, ...] = ()
+    unknown: tuple[Unreadable, ...] = ()
+    settled: bool = True
+    """Whether its paths lead where they lead now."""
+    is_tool: bool = False
+    """Whether it is a call of a tool that is no shell."""
+
+    @cached_property
+    def programs(self) -> frozenset[str]:
+        """The names by which a rule may call its program: as written, and its plain one."""
+        if self.command is None:
+            return frozenset()
+        written = posixpath.basename(self.command.program.text)
+        return frozenset({written, *self.action[:1]})
+
+    @cached_property
+    def remembered(self) -> dict[object, Any]:
+        """What judges know of it."""
+        return {}
+
+
+class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
+    """What rules judge: a *call* of a *tool* (None: nobody knows it) by *scope*, in pieces.
+
+    *folder* is where it begins, an absolute path, or None. *reading* is that of its command line.
+    """
+
+    call: ToolCall
+    scope: Scope
+    pieces: tuple[Piece, ...]
+    tool: ToolSpec | None = None
+    folder: str | None = None
+    reading: CommandReading | None = None
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands that it runs."""
+        return () if self.reading is None else self.reading.commands
+
+    @cached_property
+    def effects(self) -> frozenset[str]:
+        """All that its pieces do, as far as that is known."""
+        return frozenset().union(*[piece.effects | piece.claimed for piece in self.pieces])
+
+    @cached_property
+    def resolver(self) -> PathResolver:
+        """Where its paths lead, as long as this is judged."""
+        return PathResolver(CallPlace(self.folder))
+
+    @property
+    def paths(self) -> Sequence[PathUse]:
+        """The files and folders that it names."""
+        return [use for piece in self.pieces for use in piece.paths]
+
+    @property
+    def hosts(self) -> Sequence[Word]:
+        """The URLs and hosts that it names."""
+        return [host for piece in self.pieces for host in piece.hosts]
+
+    @property
+    def unknown(self) -> Sequence[Unreadable]:
+        """What nobody can know of it without running it."""
+        return [each for piece in self.pieces for each in piece.unknown]

@@ -1,0 +1,175 @@
+"""A policy: rules that allow, ask about or deny the calls of tools, and say why.
+
+**It judges commands; it is no sandbox.** What a call does is read off its words before it runs. A
+program does what it was written to do: `make` runs what the Makefile says, an allowed interpreter
+runs its script. Files are known by their names: a hard link or a copy made before is another file.
+Somebody else on the machine may change a file between the verdict and the call. Against programs
+that are hostile themselves use a sandbox, and this beside it.
+
+```python
+from toolbus import Agent
+from toolbus.policy import Policy
+
+agent = Agent(model, tools=[...], components=[Policy.read("policy.toml")], approver=ask_me)
+```
+
+```toml
+[[component]]                           # in a toolbus.toml, also for the proxy and replays
+use = "policy"
+settings = { file = "policy.toml" }     # or the rules themselves: [[component.settings.rule]]
+```
+
+**How a call is judged.** A shell's command line is parsed and taken apart: each command of it, at
+any depth, is a piece. The call of another tool is one piece. A rule speaks of a piece if all of its
+conditions hold. Deny beats ask, ask beats allow, and what no rule speaks of gets the default. The
+call is allowed only if every piece is; one denied piece denies it.
+
+**Rules that deny, ask or audit** speak of a piece if anything of it fits: one of its effects, one
+of its files, one of its hosts. Where that cannot be known (a variable for a path), a rule that
+denies asks.
+
+**Rules that allow** speak of a piece only if all of it surely fits: every effect is in `effects`,
+every file in `reads` or `writes`, every host in `hosts`, and nothing about it is unknown. Without
+`effects` such a rule allows no more than what its other conditions speak of: `command = "git log"`
+allows no `git log --output=x`, and `reads = ["docs/**"]` no writing.
+
+**What cannot be known** without running it (a variable for a program, `eval`, inline code, an
+option that nobody knows) is asked about, whatever the default, and a rule that denies what is known
+of it still wins. Of a tool that is no shell, a rule with `tools` and without `effects`, `reads`,
+`writes`, `hosts` allows the call as such.
+
+**An absent argument**, or null: the condition does not hold. A value of the wrong type, or an
+expression that fails: the call is denied, and the reason names the rule. A policy file that is
+missing, unreadable or invalid denies every call.
+
+The file's keys: `toolbus.policy.documents`; those of a rule: `toolbus.policy.rule_tables`. `toolbus
+policy` writes a first one, checks it, explains its verdicts and tests it against a table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import guard
+from toolbus.errors import LoadError, RegistrationError
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
+from toolbus.policy.call_reading import CallReader, LineMemory
+from toolbus.policy.documents import read_policy, read_table
+from toolbus.policy.judging import Judge
+from toolbus.policy.wording import notes, question, refusal
+
+if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.messages.records import ToolCall
+    from toolbus.policy.call_reading import PendingCall
+    from toolbus.policy.judging import Judgement
+    from toolbus.policy.rules import PolicyRules
+
+logger = logging.getLogger("toolbus")
+
+
+class UnusablePolicy(NamedTuple):
+    """Why there are no rules to judge by: every call is denied with this *reason*."""
+
+    reason: str
+
+
+class Policy(AgentComponent):
+    """Judges the calls of tools by rules; see `toolbus.policy.policy`.
+
+    Args:
+        file: a policy's file. What is wrong with it raises nothing: every call is denied, with the
+            file, the line and the reason. Without it the other settings are the policy, as they
+            would stand in a file; what is wrong with them raises.
+        default: what no rule speaks of: "ask", "deny" or "allow".
+        rule: the rules, as tables.
+        tools: what tools do that are no shell.
+        folder: where relative paths in the arguments of tools begin.
+        trust_annotations: tools whose annotations are believed, as globs.
+        enabled: as for every component.
+    """
+
+    def __init__(
+        self,
+        file: Path | None = None,
+        *,
+        default: str = "ask",
+        rule: Sequence[Mapping[str, Any]] = (),
+        tools: Mapping[str, Any] | None = None,
+        folder: Path | None = None,
+        trust_annotations: Sequence[str] = (),
+        enabled: bool | None = None,
+    ) -> None:
+        super().__init__(enabled=enabled)
+        self._memory = LineMemory()
+        rules: PolicyRules | UnusablePolicy
+        if file is None:
+            table = {"default": default, "rule": rule, "tools": tools or {}}
+            rules = read_table({**table, "trust_annotations": trust_annotations})
+        elif rule or tools or trust_annotations or default != "ask":
+            raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
+        else:
+            rules = _read(file)
+        if folder is not None and not isinstance(rules, UnusablePolicy):
+            rules = rules._replace(folder=os.path.abspath(folder))  # noqa: PTH100 - links stay
+        self.put_in_force(rules)
+
+    @classmethod
+    def read(cls, file: Path | str, *, folder: Path | str | None = None) -> Self:
+        """Return the policy of *file*; what is wrong with that denies every call."""
+        return cls(Path(file), folder=None if folder is None else Path(folder))
+
+    @property
+    def rules(self) -> PolicyRules | UnusablePolicy:
+        """The rules in force, or why there are none."""
+        return (
+            self._in_force if isinstance(self._in_force, UnusablePolicy) else self._in_force.rules
+        )
+
+    def put_in_force(self, rules: PolicyRules | UnusablePolicy) -> None:
+        """Judge by *rules* from now on; a call that is being judged has those it began with."""
+        self._in_force: Judge | UnusablePolicy = (
+            rules if isinstance(rules, UnusablePolicy) else Judge(rules)
+        )
+
+    @guard(TOOL_CALL_BEFORE, on_error="closed")
+    async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
+        """Judge a call as it would run."""
+        judge = self._in_force
+        if isinstance(judge, UnusablePolicy):
+            return Deny(judge.reason)
+        reader = CallReader(judge.rules, self._memory)
+        pending = reader.read(ctx.value, ctx.tool, ctx.scope)
+        if reader.is_quick(pending):
+            judgement = judge.judge(reader.facts(pending))
+        else:
+            # A process or a walk through folders would hold up the loop.
+            judgement = await asyncio.to_thread(_judge, judge, reader, pending)
+        ctx.note(partial(notes, judge.rules.rules, judgement))
+        match judgement.verdict:
+            case "deny":
+                return Deny(refusal(judgement))
+            case "ask":
+                return Ask(question(judgement))
+        return None
+
+
+def _judge(judge: Judge, reader: CallReader, pending: PendingCall) -> Judgement:
+    return judge.judge(reader.facts(pending))
+
+
+def _read(file: Path) -> PolicyRules | UnusablePolicy:
+    """Return the rules of *file*, or what is wrong with it, which is logged."""
+    try:
+        return read_policy(file)
+    except LoadError as error:
+        reason = f"the policy cannot be used, so every call is denied: {error}"
+    logger.error(reason)
+    return UnusablePolicy(reason)

@@ -1,0 +1,163 @@
+"""One `[[rule]]` of a file, made ready to judge.
+
+| key | holds for |
+|---|---|
+| `name`, `verdict` | every rule has them; `verdict` is "allow", "ask", "deny" or "audit" |
+| `tools` | names of tools, as globs |
+| `annotations`, `arguments`, `context` | values, by their paths: see `toolbus.policy.value_tests` |
+| `agent`, `lineage` | the id of the agent that speaks, of one above it, as globs |
+| `when` | what CEL says of the call: see `toolbus.policy.expressions` |
+| `command` | commands: see `toolbus.policy.command_patterns` |
+| `effects` | some of read, write, network, destroy, run-code |
+| `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
+| `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
+| `reason`, `hint` | what the model is told: why, and what to do instead |
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from toolbus.policy.argument_paths import EVERY, read_path
+from toolbus.policy.call_conditions import SpeakerNames, ToolNames, ValuesAt
+from toolbus.policy.command_patterns import CommandNames, CommandPattern
+from toolbus.policy.paths.hosts import host_patterns
+from toolbus.policy.paths.path_patterns import path_patterns
+from toolbus.policy.piece_conditions import CoveredEffects, Effects, ReachedHosts, TouchedFiles
+from toolbus.policy.rules import EFFECTS, VERDICTS, Rule
+from toolbus.policy.value_tests import read_tests
+from toolbus.settings.hints import hint, nearest
+from toolbus.settings.values import MisfitError, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from toolbus.policy.rules import CallCondition, PieceCondition
+
+T = TypeVar("T")
+_VALUES = ("arguments", "annotations", "context")
+_TEXTS = ("name", "verdict", "reason", "hint")
+CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
+PIECE_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts")
+KEYS = (*_TEXTS, *CALL_KEYS, *PIECE_KEYS)
+
+
+def read_rule(table: Mapping[str, Any], index: int, project: str) -> Rule:
+    """Return the rule that *table* is; relative path patterns begin at the folder *project*.
+
+    Raises `MisfitError`, with the path of what is wrong.
+    """
+    for key in table:
+        if key not in KEYS:
+            raise MisfitError(f"unknown key {key!r}{nearest(key, KEYS) or hint(key, KEYS)}", key)
+    texts = {key: _text(key, table[key]) for key in _TEXTS if key in table}
+    for key in ("name", "verdict"):
+        if not texts.get(key, "").strip():
+            raise MisfitError(f"it has no `{key}`; every rule needs one", *([key] * (key in table)))
+    verdict: Any = texts["verdict"]
+    if verdict not in VERDICTS:
+        raise MisfitError(f"unknown verdict {verdict!r}{hint(verdict, VERDICTS)}", "verdict")
+    conditions = _at(_call_condition, table, CALL_KEYS)
+    read = _reader_of_pieces(project, has_command="command" in table)
+    of_pieces = dict(_at(read, table, PIECE_KEYS))
+    command = of_pieces.get("command")
+    commands = command if isinstance(command, CommandNames) else None
+    if verdict == "allow" and of_pieces and "effects" not in of_pieces:
+        of_pieces["covered"] = CoveredEffects(frozenset(of_pieces), commands)
+    return Rule(
+        name=texts["name"],
+        verdict=verdict,
+        number=index,
+        call_conditions=tuple([condition for _, condition in conditions]),
+        piece_conditions=tuple(of_pieces.values()),
+        reason=texts.get("reason", ""),
+        hint=texts.get("hint", ""),
+        programs=None if commands is None else commands.programs,
+        argument=_needed_argument(table.get("arguments")),
+    )
+
+
+def _needed_argument(tests: Any) -> str | None:
+    """Return an argument without which *tests* never hold, None if there is none."""
+    first = [read_path(path)[0] for path in tests or ()]
+    return next((key for key in first if EVERY not in key), None)
+
+
+def _at(
+    read: Callable[[str, Any], Any], table: Mapping[str, Any], keys: tuple[str, ...]
+) -> list[tuple[str, Any]]:
+    """Return what *read* makes of each of *keys* that *table* has, with its key."""
+    made: list[tuple[str, Any]] = []
+    for key in keys:
+        if key in table:
+            try:
+                made.append((key, read(key, table[key])))
+            except MisfitError as error:
+                raise MisfitError(f"key {key!r}: {error.reason}", key, *error.path) from None
+    return made
+
+
+def _call_condition(key: str, value: Any) -> CallCondition:
+    if key == "when":
+        from toolbus.policy.expressions import Expression  # noqa: PLC0415 - loads CEL, for few
+
+        return Expression(value)
+    if key == "tools":
+        return ToolNames(_names(value))
+    if key in _VALUES:
+        return ValuesAt(key, tuple(_tests(value)))
+    return SpeakerNames(key, _names(value))
+
+
+def _tests(value: Any) -> Iterator[Any]:
+    if not isinstance(value, dict) or not value:
+        raise MisfitError(f"expected a table of values by their paths, got {value!r}")
+    for name, raw in value.items():
+        try:
+            yield name, read_path(name), read_tests(raw)
+        except MisfitError as error:
+            raise MisfitError(f"{name}: {error.reason}", name, *error.path) from None
+
+
+def _reader_of_pieces(project: str, *, has_command: bool) -> Callable[[str, Any], PieceCondition]:
+    def read(key: str, value: Any) -> PieceCondition:
+        names = _names(value)
+        if key == "command":
+            return CommandNames(tuple([CommandPattern(name) for name in names]))
+        if key == "effects":
+            for name in names:
+                if name not in EFFECTS:
+                    raise MisfitError(f"unknown effect {name!r}{hint(name, EFFECTS)}")
+            return Effects(frozenset(names))
+        if key == "hosts":
+            return ReachedHosts(_patterns(host_patterns, names))
+        patterns = _patterns(partial(path_patterns, project=project), names)
+        return TouchedFiles(key, patterns, has_command)
+
+    return read
+
+
+def _patterns(read: Callable[[tuple[str, ...]], T], names: tuple[str, ...]) -> T:
+    try:
+        return read(names)
+    except ValueError as error:
+        raise MisfitError(str(error)) from None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Return *value*, a text or a list of them, as a tuple."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not names:
+        raise MisfitError(f"expected a text, or a list of texts, got {value!r}")
+    fitted: tuple[str, ...] = fit(names, tuple[str, ...], Path())
+    if not all(name.strip() for name in fitted):
+        raise MisfitError(f"expected no empty text, got {value!r}")
+    return fitted
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise MisfitError(f"key {key!r}: expected a text, got {value!r}", key)
+    return value

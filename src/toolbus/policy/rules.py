@@ -1,0 +1,158 @@
+"""The records of a policy: its rules, their conditions, and what it knows of tools."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from toolbus.bus.dispatch.details import PartNote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolbus.policy.facts import CallFacts, Piece
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny", "audit"]
+VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny", "audit")
+Default: TypeAlias = Literal["allow", "ask", "deny"]
+DEFAULTS: tuple[Default, ...] = ("allow", "ask", "deny")
+EFFECTS = ("read", "write", "network", "destroy", "run-code")
+"""What a piece of a call may do; whatever is known at least reads or computes."""
+
+Answer: TypeAlias = Literal["no", "yes", "maybe"]
+"""Whether a condition holds; "maybe" if that cannot be known before the call runs."""
+
+
+class Holds(NamedTuple):
+    """Whether a condition holds, and *why*, in words for people ("" if there is nothing to add)."""
+
+    answer: Answer
+    why: str = ""
+
+
+class CallCondition(Protocol):
+    """What a rule asks of a call as a whole; *key* is its name in the file.
+
+    Of several values, as `files.*.path` has, *every* one must fit for a rule that allows, and any
+    of them for the others. Raises `ConditionError` for a value of the wrong type.
+    """
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it depends on nothing but the tool's name and the speaker's ids."""
+
+    def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:
+        """Tell whether it holds."""
+
+
+class PieceCondition(Protocol):
+    """What a rule asks of one piece of a call: of one command of a line, or of the call itself.
+
+    For a rule that allows *every* use of a path, host or effect must fit, and surely; for the
+    others any one, and perhaps.
+    """
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+
+    def needs_files(self, piece: Piece, *, every: bool) -> bool:
+        """Tell whether files must be looked at; else it depends on the piece alone."""
+
+    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
+        """Tell whether it holds."""
+
+
+class ConditionError(Exception):
+    """A condition of a rule cannot be judged for a call: *reason* says why."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        self.key, self.reason = key, reason
+        super().__init__(key, reason)
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.reason}"
+
+
+class Rule(Struct, frozen=True, kw_only=True, dict=True):
+    """A rule, ready to judge; *number* is its place in the file, from 0.
+
+    *reason* is for the model and for who is asked, *hint* says what to do instead. *programs* are
+    those that its `command` names, None if it has none: other commands it never speaks of. Nor does
+    it of calls without its *argument*, if there is one.
+    """
+
+    name: str
+    verdict: Verdict
+    number: int
+    call_conditions: tuple[CallCondition, ...] = ()
+    piece_conditions: tuple[PieceCondition, ...] = ()
+    reason: str = ""
+    hint: str = ""
+    programs: frozenset[str] | None = None
+    argument: str | None = None
+
+    @cached_property
+    def allows(self) -> bool:
+        """Whether it lets calls pass, so that it must hold for all that they do."""
+        return self.verdict == "allow"
+
+    @cached_property
+    def idle_note(self) -> PartNote:
+        """What the ledger is told of it where it does not speak."""
+        return PartNote(self.label, "not_run", "it did not apply")
+
+    @cached_property
+    def label(self) -> str:
+        """What it is called in the ledger."""
+        return f"rule {self.name!r}"
+
+
+class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a policy says of a tool: `[tools."NAME"]`, where NAME may be a glob pattern.
+
+    *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls* and *ignore* are paths of
+    arguments; *folder* is where its relative paths begin. Without *effects* nobody knows what it
+    does, unless it is a shell.
+    """
+
+    command: str | None = None
+    folder: str | None = None
+    folder_argument: str | None = None
+    reads: tuple[str, ...] | None = None
+    writes: tuple[str, ...] | None = None
+    trees: tuple[str, ...] | None = None
+    urls: tuple[str, ...] | None = None
+    effects: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+
+
+NO_TOOL_FACTS = ToolFacts()
+
+
+class PolicyRules(NamedTuple):
+    """A whole policy, as it is in force: *file* is where it stands, None if it was given in code.
+
+    *folder* is where relative paths of tools begin that say nothing else, None if nobody knows;
+    the annotations of tools that match *trusted* are believed.
+    """
+
+    rules: tuple[Rule, ...]
+    default: Default = "ask"
+    tools: tuple[tuple[str, ToolFacts], ...] = ()
+    trusted: tuple[str, ...] = ()
+    folder: str | None = None
+    file: Path | None = None
+
+    def facts_of(self, tool_name: str) -> ToolFacts:
+        """Return what it says of a tool: under its name, else under the first pattern that fits."""
+        patterns = [(name, said) for name, said in self.tools if fnmatchcase(tool_name, name)]
+        exact = [said for name, said in patterns if name == tool_name]
+        return (exact or [said for _, said in patterns] or [NO_TOOL_FACTS])[0]

@@ -1,0 +1,209 @@
+"""What the arguments of a tool say: a command line, files, addresses; which they are.
+
+What a policy's `[tools."NAME"]` says comes first. Else the name of an argument tells: `command` and
+`cmd` are command lines, `path`, `file_path`, `source` and the like are files, `url`, `host` and the
+like addresses, at any depth. A `command` with a fixed choice of values in the tool's schema (as an
+editor's `view` and `create`) is none.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from toolbus.policy.argument_paths import read_path, values_at
+from toolbus.policy.commands import Unreadable
+from toolbus.policy.value_tests import WrongTypeError, shown, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from toolbus.events.catalogue import ToolSpec
+    from toolbus.messages.records import ToolCall
+    from toolbus.policy.rules import ToolFacts
+
+COMMANDS = ("command", "cmd", "shell_command", "command_line")
+_WORDS = ("args", "argv", "arguments")
+FOLDERS = ("cwd", "workdir", "working_dir", "working_directory", "workingDirectory")
+HARMLESS = frozenset(
+    [
+        "description",
+        "timeout",
+        "timeout_ms",
+        "timeout_seconds",
+        "seconds",
+        "timeoutMs",
+        "max_output_tokens",
+        "background",
+        "run_in_background",
+        "is_background",
+        "isBackground",
+        "explanation",
+        "yield_time_ms",
+    ]
+)
+"""Arguments of shells that change nothing of what is run."""
+
+_SHELLS = frozenset({"sh", "bash", "dash", "default", "mksh", "ksh"})
+_PATH_NAMES = frozenset(
+    [
+        "source",
+        "sources",
+        "src",
+        "destination",
+        "dest",
+        "dst",
+        "target",
+        "root",
+        "cwd",
+        "workdir",
+    ]
+)
+_PATH_ENDS = frozenset(
+    [
+        "path",
+        "paths",
+        "file",
+        "files",
+        "filename",
+        "filenames",
+        "filepath",
+        "filepaths",
+        "dir",
+        "dirs",
+        "directory",
+        "directories",
+        "folder",
+        "folders",
+        "pathname",
+    ]
+)
+_HOST_ENDS = frozenset(
+    [
+        "url",
+        "urls",
+        "uri",
+        "uris",
+        "host",
+        "hosts",
+        "hostname",
+        "hostnames",
+        "endpoint",
+        "domain",
+        "domains",
+        "href",
+    ]
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_OTHER_SHELL = re.compile(
+    r"(?:^|[^a-z])(zsh|fish|pwsh|powershell|cmd\.exe|nushell|tcsh|csh)", re.IGNORECASE
+)
+
+_Kind = Literal["path", "host", ""]
+
+
+class ShellCall(NamedTuple):
+    """The command *line* of a call of a shell; None if it cannot be read, for *reasons*."""
+
+    line: str | None
+    folder: str | None = None
+    reasons: tuple[Unreadable, ...] = ()
+
+
+def shell_call(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> ShellCall | None:
+    """Return what the shell that *call* is one of shall run, None if it is no shell."""
+    key = said.command or _command_key(call, tool, said)
+    if key is None:
+        return None
+    reasons: list[Unreadable] = []
+    # Its names are gone through, and not asked for one by one: there are few of them.
+    arguments = dict(call.arguments)
+    line = _line(arguments, key, reasons)
+    named = [name for name in arguments if name in FOLDERS]
+    folder_key = said.folder_argument or (named[0] if named else None)
+    folder = None if folder_key is None else arguments.get(folder_key)
+    if folder is not None and not isinstance(folder, str):
+        reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "no folder is called so"))
+    known = {key.split(".")[0], *_WORDS, folder_key, *HARMLESS, *said.ignore}
+    for name, value in arguments.items():
+        if name == "shell" and isinstance(value, str) and value.rpartition("/")[2] in _SHELLS:
+            continue
+        if name not in known and value not in (None, "", False):
+            source = f"{name} = {shown(value)}"
+            reasons.append(Unreadable(source, "what this argument of a shell does is not known"))
+    if match := _OTHER_SHELL.search(call.name):
+        reasons.append(Unreadable(call.name, f"{match[1]} is no shell that can be read"))
+    return ShellCall(line, folder if isinstance(folder, str) else None, tuple(reasons))
+
+
+def _command_key(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> str | None:
+    if said.effects is not None:
+        return None  # Then somebody said what it does.
+    for key, value in call.arguments.items():
+        if key in COMMANDS and type_name(value) in {"text", "list"}:
+            properties: Any = {} if tool is None else tool.input_schema.get("properties")
+            schema = properties.get(key) if isinstance(properties, dict) else None
+            if not (isinstance(schema, dict) and ("enum" in schema or "const" in schema)):
+                return key
+    return None
+
+
+def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> str | None:
+    """Return the command line at *key*; words of their own are quoted."""
+    try:
+        values = values_at(arguments, read_path(key))
+    except WrongTypeError as error:
+        reasons.append(Unreadable(key, str(error)))
+        return None
+    value = values[0] if values else ""
+    words = next((arguments[name] for name in _WORDS if arguments.get(name)), ())
+    if isinstance(value, str) and not words:
+        return value
+    if isinstance(value, str):
+        value = (value, *words) if isinstance(words, list | tuple) else None
+    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    reasons.append(Unreadable(f"{key} = {shown(value)}", "no shell takes such a command"))
+    return None
+
+
+def kind_of(name: str) -> _Kind:
+    """Return what the argument *name* holds, as its name says."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words:
+        return ""
+    if words[-1] in _HOST_ENDS:
+        return "host"
+    return "path" if words[-1] in _PATH_ENDS or "_".join(words) in _PATH_NAMES else ""
+
+
+def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[_Kind, str]]:
+    """Yield the texts of *arguments* that are files or addresses by their names, at any depth."""
+    waiting: list[tuple[_Kind, Any]] = [("", arguments)]
+    while waiting:
+        kind, value = waiting.pop()
+        match type_name(value):
+            case "table":
+                waiting += [(kind_of(str(key)), each) for key, each in value.items()]
+            case "list":
+                waiting += [(kind, each) for each in value]
+            case "text" if kind:
+                yield kind, value
+
+
+def texts_at(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> Iterator[str | Unreadable]:
+    """Yield the texts that *paths* lead to, and why what is no text cannot be one."""
+    for path in paths:
+        try:
+            values = values_at(arguments, read_path(path))
+        except WrongTypeError as error:
+            yield Unreadable(path, str(error))
+            continue
+        for value in values:
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+                yield from value
+            else:
+                yield Unreadable(f"{path} = {shown(value)}", "expected a text, or a list of texts")

@@ -1,0 +1,87 @@
+"""What a verdict says: to the model that called, to who is asked, to the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.bus.dispatch.details import PartNote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.bus.ledger.records import HandlerStatus
+    from toolbus.policy.judging import Judgement, PieceVerdict, RuleFinding, RuleStatus
+    from toolbus.policy.rules import Rule
+
+_STATUSES: dict[RuleStatus, HandlerStatus] = {
+    "allowed": "ran",
+    "audited": "ran",
+    "asked": "asked",
+    "denied": "denied",
+    "failed": "failed",
+}
+_MOST_PIECES, _LONGEST = 8, 300
+
+
+def refusal(judgement: Judgement) -> str:
+    """Return why a call is denied, for the model: each piece, its rule and what to do instead."""
+    if judgement.failed is not None:
+        return f"denied by the policy: {failure(judgement.failed)}"
+    pieces = list(judgement.decided)
+    hints = dict.fromkeys([finding.rule.hint for _, _, finding, _ in pieces if finding.rule])
+    reasons = _headed("denied by the policy", list(_lines(pieces)))
+    return "\n".join([reasons, *[f"instead: {text}" for text in hints if text]])
+
+
+def question(judgement: Judgement) -> str:
+    """Return what is asked of a person: which pieces, and why."""
+    pieces, others = list(judgement.decided), len(judgement.pieces)
+    share = f" ({len(pieces)} of {others} parts)" if others > len(pieces) else ""
+    return _headed(f"the policy asks{share}", list(_lines(pieces)))
+
+
+def failure(finding: RuleFinding) -> str:
+    """Return what is said of a rule that cannot judge a call."""
+    return f"{named(finding)} cannot judge this call: {finding.key}: {finding.why}"
+
+
+def named(finding: RuleFinding) -> str:
+    """Return what decided, such as "rule 'no force-push'"."""
+    return "the default" if finding.rule is None else finding.rule.label
+
+
+def because(finding: RuleFinding) -> str:
+    """Return why a rule spoke: its reason, and which of its conditions fitted how."""
+    reason = "" if finding.rule is None else finding.rule.reason
+    if reason and finding.why:
+        return f"{reason} ({finding.why})"
+    return reason or finding.why or "all its conditions hold"
+
+
+def shortened(source: str) -> str:
+    """Return a piece of a line in one line that is not too long."""
+    text = " ".join(source.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def notes(rules: Sequence[Rule], judgement: Judgement) -> list[PartNote]:
+    """Return what each of *rules* did, for the ledger: those that did not apply did not run."""
+    told = [rule.idle_note for rule in rules]
+    for finding in judgement.spoken:
+        if finding.rule is not None:
+            why = f"{finding.status}: {finding.why}" if finding.why else finding.status
+            told[finding.rule.number] = PartNote(finding.rule.label, _STATUSES[finding.status], why)
+    return told
+
+
+def _headed(head: str, lines: list[str]) -> str:
+    return f"{head}: {lines[0]}" if len(lines) == 1 else "\n".join([f"{head}:", *lines])
+
+
+def _lines(pieces: list[PieceVerdict]) -> Iterator[str]:
+    for piece, _, finding, _ in pieces[:_MOST_PIECES]:
+        source = "" if piece.is_tool else f"`{shortened(piece.source)}`: "
+        rule = "" if finding.rule is None else f"{named(finding)}: "
+        yield f"{source}{rule}{because(finding)}"
+    if len(pieces) > _MOST_PIECES:
+        yield f"and {len(pieces) - _MOST_PIECES} more"
