@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.policy.judging import Judge, examine
+from toolbus.policy.history.counting import judge_first
+from toolbus.policy.judging import Judge, RuleFinding, examine
 from toolbus.policy.wording import because, failure, named, shortened
 from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from toolbus.policy.facts import CallFacts, Piece
     from toolbus.policy.judging import Judgement, PieceVerdict, RuleStatus
-    from toolbus.policy.rules import PolicyRules
+    from toolbus.policy.rules import PolicyRules, Rule
     from toolbus.terminal.screen import Screen
 
 _STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}
@@ -73,7 +76,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     """Return why a call gets its verdict."""
-    judgement = Judge(rules).judge(facts)
+    judgement = judge_first(Judge(rules), facts)
     return Explanation(
         tool=facts.call.name,
         verdict=judgement.verdict,
@@ -88,11 +91,22 @@ def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     )
 
 
+def _examined(
+    rule: Rule, facts: CallFacts, piece: Piece, spoken: Collection[Rule | None]
+) -> RuleFinding:
+    finding = examine(rule, facts, piece)
+    if rule.limits and finding.status not in {"not run", "failed"} and rule not in spoken:
+        key = rule.limits[0].key
+        return RuleFinding(rule, "not run", "it fits, but as a first call keeps to the limit", key)
+    return finding
+
+
 def _piece(
     rules: PolicyRules, facts: CallFacts, piece: Piece, index: int, judgement: Judgement
 ) -> PieceExplanation:
     verdict: PieceVerdict | None = judgement.pieces[index] if judgement.pieces else None
-    findings = [(rule, examine(rule, facts, piece)) for rule in rules.rules]
+    spoken = () if verdict is None else [finding.rule for finding in verdict.spoken]
+    findings = [(rule, _examined(rule, facts, piece, spoken)) for rule in rules.rules]
     return PieceExplanation(
         source=shortened(piece.source),
         verdict="deny" if verdict is None else verdict.verdict,

@@ -17,7 +17,7 @@ from toolbus.policy.piece_conditions import TouchedFiles
 from toolbus.policy.rules import ConditionError, Holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from toolbus.policy.facts import CallFacts, Piece
     from toolbus.policy.rules import CallCondition, Default, PieceCondition, PolicyRules, Rule
@@ -58,11 +58,15 @@ class PieceVerdict(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The *verdict* on a call and on each of its *pieces*; *failed* is a rule that cannot judge."""
+    """The *verdict* on a call and on each of its *pieces*; *failed* is a rule that cannot judge.
+
+    *default* is the verdict on what no rule speaks of.
+    """
 
     facts: CallFacts
     verdict: Default
     pieces: tuple[PieceVerdict, ...]
+    default: Default
     failed: RuleFinding | None = None
 
     @property
@@ -80,6 +84,30 @@ class Judgement(NamedTuple):
     def decided(self) -> Iterator[PieceVerdict]:
         """The pieces that have the verdict of the call."""
         return (piece for piece in self.pieces if piece.verdict == self.verdict)
+
+    @property
+    def limited(self) -> list[Rule]:
+        """The rules with limits that spoke of a piece."""
+        return [
+            finding.rule
+            for finding in self.spoken
+            if finding.rule is not None and finding.rule.limits
+        ]
+
+    def with_limits(self, broken: Mapping[int, str]) -> Judgement:
+        """Return the verdict now that it is known which limits are *broken*: by rule, and why.
+
+        A rule with limits that allows speaks if none of them is, another if one is. Without a
+        reason, or a word of it, none of a rule's limits is broken.
+        """
+        if not self.limited:
+            return self
+        pieces = []
+        for piece in self.pieces:
+            findings = [_with_limits(finding, broken) for finding in piece.spoken]
+            spoken = tuple([finding for finding in findings if finding is not None])
+            pieces.append(_decided(piece.piece, spoken, self.default))
+        return self._replace(verdict=_strictest(pieces), pieces=tuple(pieces))
 
 
 class RuleError(Exception):
@@ -128,7 +156,10 @@ class Judge:
         self._addressed: dict[object, list[_Addressed]] = {}
 
     def judge(self, facts: CallFacts) -> Judgement:
-        """Return the verdict on a call."""
+        """Return the verdict on a call, if the limits of rules are left out of account.
+
+        With `Judgement.with_limits` they are not.
+        """
         try:
             given = facts.call.arguments
             live = [
@@ -140,10 +171,9 @@ class Judge:
             ]
         except RuleError as error:
             failed = RuleFinding(error.rule, "failed", error.reason, error.key)
-            return Judgement(facts, "deny", (), failed)
+            return Judgement(facts, "deny", (), self.rules.default, failed)
         pieces = tuple([self._judge_piece(piece, live, facts) for piece in facts.pieces])
-        verdict = max([piece.verdict for piece in pieces], key=_RANKS.__getitem__)
-        return Judgement(facts, verdict, pieces)
+        return Judgement(facts, _strictest(pieces), pieces, self.rules.default)
 
     def _rules_for(self, facts: CallFacts) -> list[_Addressed]:
         """Return the rules for this tool and speaker."""
@@ -175,12 +205,7 @@ class Judge:
             and not (idle and not rule.allows and any(each.key in idle for each in standing[2]))
         ]
         spoken = tuple([finding for finding in findings if finding.status != "not run"])
-        for status in _VERDICTS_BY_RANK:
-            for finding in spoken:
-                if finding.status == status:
-                    return PieceVerdict(piece, _VERDICTS[status], finding, spoken)
-        decided = _by_default(piece, self.rules.default)
-        return PieceVerdict(piece, _VERDICTS[decided.status], decided, spoken)
+        return _decided(piece, spoken, self.rules.default)
 
     def _standings(self, piece: Piece, facts: CallFacts) -> _Standings:
         """Return the rules that may speak of *piece*, as far as it does not depend on files."""
@@ -229,6 +254,31 @@ def examine(rule: Rule, facts: CallFacts, piece: Piece) -> RuleFinding:
     if isinstance(standing, RuleFinding):
         return standing
     return _with_files(rule, standing, piece, facts)
+
+
+def _with_limits(finding: RuleFinding, broken: Mapping[int, str]) -> RuleFinding | None:
+    """Return *finding*, or what becomes of it by limits; None if its rule does not speak."""
+    rule = finding.rule
+    if rule is None or not rule.limits:
+        return finding
+    reason = broken.get(rule.number, "")
+    if rule.allows:
+        return None if reason else finding
+    return finding._replace(why=reason) if reason else None
+
+
+def _strictest(pieces: Sequence[PieceVerdict]) -> Default:
+    return max([piece.verdict for piece in pieces], key=_RANKS.__getitem__)
+
+
+def _decided(piece: Piece, spoken: tuple[RuleFinding, ...], default: Default) -> PieceVerdict:
+    """Return the verdict on *piece*: that of the strictest rule that has *spoken* of it."""
+    for status in _VERDICTS_BY_RANK:
+        for finding in spoken:
+            if finding.status == status:
+                return PieceVerdict(piece, _VERDICTS[status], finding, spoken)
+    decided = _by_default(piece, default)
+    return PieceVerdict(piece, _VERDICTS[decided.status], decided, spoken)
 
 
 def _first_refusal(

@@ -51,7 +51,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
+import time
+from collections.abc import Callable, Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -59,15 +60,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.errors import LoadError, RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import read_policy, read_table
+from toolbus.policy.history.counting import call_key, counted, end_call
+from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import Judge
 from toolbus.policy.wording import notes, question, refusal
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.messages.records import ToolCall
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import Message, ToolCall
     from toolbus.policy.call_reading import PendingCall
     from toolbus.policy.judging import Judgement
     from toolbus.policy.rules import PolicyRules
@@ -90,10 +94,12 @@ class Policy(AgentComponent):
             would stand in a file; what is wrong with them raises.
         default: what no rule speaks of: "ask", "deny" or "allow".
         rule: the rules, as tables.
+        call: the calls that limits name, as tables.
         tools: what tools do that are no shell.
         folder: where relative paths in the arguments of tools begin.
         trust_annotations: tools whose annotations are believed, as globs.
         enabled: as for every component.
+        clock: tells the seconds of the epoch, by which limits count.
     """
 
     def __init__(
@@ -102,18 +108,20 @@ class Policy(AgentComponent):
         *,
         default: str = "ask",
         rule: Sequence[Mapping[str, Any]] = (),
+        call: Sequence[Mapping[str, Any]] = (),
         tools: Mapping[str, Any] | None = None,
         folder: Path | None = None,
         trust_annotations: Sequence[str] = (),
         enabled: bool | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._memory = LineMemory()
+        self._memory, self._clock = LineMemory(), clock
         rules: PolicyRules | UnusablePolicy
         if file is None:
-            table = {"default": default, "rule": rule, "tools": tools or {}}
+            table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
             rules = read_table({**table, "trust_annotations": trust_annotations})
-        elif rule or tools or trust_annotations or default != "ask":
+        elif rule or call or tools or trust_annotations or default != "ask":
             raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
         else:
             rules = _read(file)
@@ -152,6 +160,8 @@ class Policy(AgentComponent):
         else:
             # A process or a walk through folders would hold up the loop.
             judgement = await asyncio.to_thread(_judge, judge, reader, pending)
+        if _remembers(judge.rules):
+            judgement = await self._counted(judgement, judge.rules, ctx.scope)
         ctx.note(partial(notes, judge.rules.rules, judgement))
         match judgement.verdict:
             case "deny":
@@ -159,6 +169,43 @@ class Policy(AgentComponent):
             case "ask":
                 return Ask(question(judgement))
         return None
+
+    @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
+    async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
+        """Note how a call ended, if limits of rules may ask."""
+        rules = self.rules
+        message = ctx.value
+        if isinstance(rules, UnusablePolicy) or message.role != "tool" or not _remembers(rules):
+            return None
+        key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
+
+        def change(value: Any) -> Any:
+            record = SessionRecord(value)
+            if record.running(key) is None:
+                return value
+            end_call(rules, record, key, message, now)
+            return record.value
+
+        await self.state(ctx.scope, shared=True).update(change)
+        return None
+
+    async def _counted(self, judgement: Judgement, rules: PolicyRules, scope: Scope) -> Judgement:
+        """Return the verdict by what was before, of which the call is a part from now on."""
+        # Names of calls may depend on files, too.
+        call = await asyncio.to_thread(counted, judgement, rules, scope)
+        now, verdicts = self._clock(), []
+
+        def change(value: Any) -> Any:
+            record = SessionRecord(value)
+            verdicts.append(call.decide(record, now))
+            return value if verdicts[-1].verdict == "deny" else record.value
+
+        await self.state(scope, shared=True).update(change)
+        return verdicts[-1]
+
+
+def _remembers(rules: PolicyRules) -> bool:
+    return any(rule.limits for rule in rules.rules)
 
 
 def _judge(judge: Judge, reader: CallReader, pending: PendingCall) -> Judgement:

@@ -16,7 +16,7 @@ from toolbus.messages.immutable import thaw
 from toolbus.policy.history.limits import LimitedCall, Quota
 from toolbus.policy.history.named_calls import is_alone
 from toolbus.policy.history.session_record import CallTime, SessionRecord
-from toolbus.policy.judging import RuleFinding, decide_again, examine
+from toolbus.policy.judging import RuleFinding, examine
 from toolbus.policy.rules import ConditionError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.judging import Judgement
+    from toolbus.policy.judging import Judge, Judgement
     from toolbus.policy.rules import PolicyRules, Rule
 
 _FEW = 1e-9  # Seconds in a nanosecond.
@@ -47,35 +47,19 @@ class CountedCall(NamedTuple):
     def decide(self, record: SessionRecord, now: float) -> Judgement:
         """Return the verdict; unless it is a denial, *record* has counted the call afterwards."""
         when = CallTime(now, self.run_id, self.session_id, self.key)
-        limited = {rule: self._use(rule, when) for rule in self._limited()}
+        uses = [(rule, self._use(rule, when)) for rule in self.judgement.limited]
         try:
-            broken = {rule.number: _broken(rule, use, record) for rule, use in limited.items()}
+            broken = {rule.number: _broken(rule, use, record) for rule, use in uses}
         except _LimitError as error:
             failed = RuleFinding(error.rule, "failed", error.reason, error.key)
             return self.judgement._replace(verdict="deny", pieces=(), failed=failed)
-        judgement = decide_again(self.judgement, broken)
+        judgement = self.judgement.with_limits(broken)
         if judgement.verdict != "deny":
             meters: dict[str, Any] = {}
-            for rule, use in limited.items():
-                for limit in rule.limits:
-                    limit.count(use, rule.name, record)
-                    if isinstance(limit, Quota) and limit.counts_at_end:
-                        meters[limit.meter(rule.name)] = [
-                            limit.measure,
-                            limit.seconds,
-                            limit.by_run,
-                        ]
+            for rule, use in uses:
+                meters |= _count(rule, use, record)
             record.begin(when, meters, self.named)
         return judgement
-
-    def _limited(self) -> list[Rule]:
-        rules = {
-            finding.rule.number: finding.rule
-            for piece in self.judgement.pieces
-            for finding in piece.spoken
-            if finding.rule is not None and finding.rule.limits
-        }
-        return [rules[number] for number in sorted(rules)]
 
     def _use(self, rule: Rule, when: CallTime) -> LimitedCall:
         times = sum(
@@ -92,6 +76,12 @@ class _LimitError(Exception):
         super().__init__(rule.name, error.reason)
 
 
+def judge_first(judge: Judge, facts: CallFacts) -> Judgement:
+    """Return the verdict on a call as the first of a session."""
+    call = counted(judge.judge(facts), judge.rules, facts.scope)
+    return call.decide(SessionRecord(None), 0.0)
+
+
 def counted(judgement: Judgement, rules: PolicyRules, scope: Scope) -> CountedCall:
     """Return the call of *judgement* as one that is counted; files may be looked at."""
     facts = judgement.facts
@@ -106,7 +96,9 @@ def counted(judgement: Judgement, rules: PolicyRules, scope: Scope) -> CountedCa
     )
 
 
-def end_call(rules: PolicyRules, record: SessionRecord, key: str, message: ToolMessage, now: float) -> None:
+def end_call(
+    rules: PolicyRules, record: SessionRecord, key: str, message: ToolMessage, now: float
+) -> None:
     """Add to *record* what is known of a call now that it has ended with *message*."""
     call = record.running(key)
     if call is None:
@@ -134,6 +126,16 @@ def _named(facts: CallFacts, rules: PolicyRules) -> dict[str, bool]:
         if any(status != "not run" for status in statuses):
             named[each.name] = statuses[-1] == "denied" and is_alone(facts)
     return named
+
+
+def _count(rule: Rule, use: LimitedCall, record: SessionRecord) -> dict[str, Any]:
+    """Count a call that begins; return what the meters are that its end adds to."""
+    meters: dict[str, Any] = {}
+    for limit in rule.limits:
+        limit.add(use, rule.name, record)
+        if isinstance(limit, Quota) and limit.counts_at_end:
+            meters[limit.meter(rule.name)] = [limit.measure, limit.seconds, limit.by_run]
+    return meters
 
 
 def _broken(rule: Rule, use: LimitedCall, record: SessionRecord) -> str:

@@ -3,7 +3,7 @@
 | key of a rule | broken by |
 |---|---|
 | `at_most = { calls = 20, seconds = 300 }` | the 21st call in five minutes that the rule fits |
-| `at_most = { calls = 50, per = "run" }` | the 51st of a run; without `per` and `seconds`: of the session |
+| `at_most = { calls = 50, per = "run" }` | the 51st of a run; without `per` of the session |
 | `at_most = { bytes = 1000000 }` | calls once the results have had so many bytes |
 | `at_most = { tool_seconds = 600 }` | calls once the tools have worked so long |
 | `at_most = { total = 500, of = "amount" }` | a call whose argument brings the sum above it |
@@ -31,7 +31,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.policy.argument_paths import read_path
-from toolbus.policy.history.limits import Limit, NeverAfter, OnlyAfter, Quota, Repeats
+from toolbus.policy.history.limits import NeverAfter, OnlyAfter, Quota, Repeats
 from toolbus.settings.hints import hint
 from toolbus.settings.values import MisfitError
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from toolbus.policy.history.limits import Measure
+    from toolbus.policy.rules import Limit
 
 LIMIT_KEYS = ("at_most", "only_after", "never_after", "repeats")
 _MEASURES: tuple[Measure, ...] = ("calls", "bytes", "tool_seconds", "total")
@@ -69,7 +70,9 @@ def read_limits(table: Mapping[str, Any], calls: Collection[str]) -> tuple[Limit
 
 def _quotas(value: Any) -> Iterator[Quota]:
     if not isinstance(value, dict):
-        raise MisfitError(f"expected a table such as {{ calls = 20, seconds = 300 }}, got {value!r}")
+        raise MisfitError(
+            f"expected a table such as {{ calls = 20, seconds = 300 }}, got {value!r}"
+        )
     for key in value:
         if key not in _AT_MOST:
             raise MisfitError(f"unknown key {key!r}{hint(key, _AT_MOST)}", key)

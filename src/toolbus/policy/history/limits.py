@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from toolbus.policy.argument_paths import values_at
 from toolbus.policy.rules import ConditionError
@@ -26,20 +26,6 @@ class LimitedCall(NamedTuple):
     digest: str
     arguments: Mapping[str, Any]
     times: int
-
-
-class Limit(Protocol):
-    """What a rule asks of the calls before; *key* is its name in the file."""
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-
-    def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:
-        """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
-
-    def count(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
-        """Add a call that begins to what is remembered of the session."""
 
 
 class Quota(NamedTuple):
@@ -70,7 +56,7 @@ class Quota(NamedTuple):
             return f"{used + amount:g} of at most {self.most:g} {self._unit}{self._span}"
         return ""
 
-    def count(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
+    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add a call that begins to what is remembered of the session."""
         amount = self._amount(call)
         record.add(self.meter(rule), amount, call.when, self.seconds, by_run=self.by_run)
@@ -124,7 +110,7 @@ class OnlyAfter(NamedTuple):
         missing = [name for name in self.names if not record.has_happened(name)]
         return f"{missing[0]!r} has not happened yet" if missing else ""
 
-    def count(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
+    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add nothing: calls with names are noted by `SessionRecord.begin`."""
 
 
@@ -146,7 +132,7 @@ class NeverAfter(NamedTuple):
         sure = "has" if record.has_happened(happened[0]) else "may have"
         return f"{happened[0]!r} {sure} happened"
 
-    def count(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
+    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add nothing, as `OnlyAfter`."""
 
 
@@ -170,6 +156,6 @@ class Repeats(NamedTuple):
                 return f"{what}, {self.times} times"
         return ""
 
-    def count(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
+    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add a call that begins to what is remembered of the session."""
         record.remember(rule, call.when.session_id, call.digest)

@@ -63,11 +63,12 @@ class SessionRecord:
             oldest = when.now - seconds
             run_id = when.run_id if by_run else None
             entries = state.get("entries", ())
-            return sum(
+            amounts: list[float] = [
                 amount
                 for time, amount, run in entries
                 if time > oldest and (run_id is None or run in {run_id, ""})
-            )
+            ]
+            return sum(amounts)
         if by_run:
             used: float = state.get("runs", {}).get(when.run_id, 0)
             return used
@@ -104,12 +105,14 @@ class SessionRecord:
         _drop_first(sessions, MOST_SESSIONS)
 
     def has_happened(self, name: str) -> bool:
-        """Tell whether a call of this *name* surely happened, with the outcome that it must have."""
+        """Tell whether a call of this *name* surely happened, and ended as it must."""
         return self._happened.get(name) == "surely"
 
     def may_have_happened(self, name: str) -> bool:
         """Tell whether a call that may be of this *name* happened, or is still running."""
-        return name in self._happened or any(name in each["named"] for each in self._running.values())
+        return name in self._happened or any(
+            name in each["named"] for each in self._running.values()
+        )
 
     def begin(self, when: CallTime, meters: Mapping[str, Any], named: Mapping[str, bool]) -> None:
         """Note a call that is *named* (surely or not) or on *meters* that its end adds to."""
