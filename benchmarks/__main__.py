@@ -33,10 +33,12 @@ FILES = (
     "replay",
     "proxy",
     "relay",
+    "policy",
     "redaction",
     "personal",
     "shortening",
     "store_calls",
+    "streaming",
 )
 """The files `bench_*.py`, in the order of their tables."""
 
@@ -44,6 +46,8 @@ FILES = (
 def main() -> int:
     """Run what the command line asks for; return the exit code."""
     options = _parser().parse_args()
+    if options.commands:
+        os.environ["TOOLBUS_COMMANDS"] = str(Path(options.commands).resolve())
     files = tuple(options.only or FILES)
     if options.once or options.no_peers:
         where = environment.here()
@@ -79,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=int, default=3, help="fresh processes (%(default)s)")
     parser.add_argument("--no-peers", action="store_true", help="only what is installed here")
     parser.add_argument("--anew", action="store_true", help="install the newest peers first")
+    parser.add_argument("--commands", metavar="FILE", help="labelled commands, for `policy`")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON")
     return parser
 

@@ -190,6 +190,13 @@ TARGETS: tuple[Target, ...] = (
         *("redaction_start", ("first 10 kB", OURS)),
         *(("first 10 kB", "import re2"), "≤", 3.0),
     ),
+    *[
+        Target(
+            f"a streamed piece, {wire}: what we add, against the SDK's typed stream",
+            *("streaming", (wire, "added"), (wire, "SDK types"), "≤", 0.5),
+        )
+        for wire in ("chat", "messages")
+    ],
     Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )
 

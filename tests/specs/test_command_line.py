@@ -25,7 +25,7 @@ from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
     *("check", "demo", "explain", "export", "forget", "login", "logout"),
-    *("proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
+    *("policy", "proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on
@@ -166,7 +166,7 @@ async def test_a_bad_value_is_named(command):
     for seed in ("x", "-1", "1.5", ""):
         line = one_line(command("demo", f"--seed={seed}"))
         assert f"argument --seed: expected a whole number, not {seed!r};" in line
-    assert "unknown argument 'more'; see" in one_line(command("demo", "more"))
+    assert "unknown argument 'again'; see" in one_line(command("demo", "again"))
 
 
 async def test_no_command_is_wrong_use(command):

@@ -364,6 +364,7 @@ async def answers_of(model):
             yield await model.complete(ModelRequest(model="m", messages=()))
 
 
+@pytest.mark.full
 async def test_a_live_model_is_asked_about(environment, tmp_path):
     def talk(url):
         words = ["demo", "--live", "--model=openai:m", f"--base-url={url}/v1"]
@@ -385,6 +386,7 @@ async def test_a_live_model_is_asked_about(environment, tmp_path):
     assert not list(tmp_path.rglob("ran"))
 
 
+@pytest.mark.full
 def test_a_live_model_needs_key_and_consent(command):
     model = "--model=openai:m"
     cases = {

@@ -718,11 +718,14 @@ def test_a_rehearsal_shows_what_it_would_replace(command, tmp_path):
     (tmp_path / "here" / "log.jsonl").write_bytes(b"".join([encode_line(one) for one in lines]))
     (tmp_path / "here" / "toolbus.toml").write_text(f'[[component]]\nuse = "{USE}"\n')
 
-    run = command("replay", "log.jsonl", "--with", "toolbus.toml", "--json")
+    for options in (("--json",), ()):
+        run = command("replay", "log.jsonl", "--with", "toolbus.toml", *options)
 
-    assert run.returncode == 0, run.stderr
-    assert "RedactPersonalData" in run.stdout
-    assert "[email-1]" in run.stdout
+        assert run.returncode == 0, run.stderr
+        assert "RedactPersonalData" in run.stdout
+        assert "[email-1]" in run.stdout
+        assert "(personal email-1)" in run.stdout
+        assert JANE not in run.stdout + run.stderr
 
 
 async def test_what_is_kept_aside_has_none(tmp_path):

@@ -105,6 +105,7 @@ def test_substitutions_are_read(text):
         ("find . -name y -exec rm -rf x \\;", ("find -exec",)),
         ("strace -f -o f rm -rf x", ("strace",)),
         ("xargs -n 1 sh -c 'rm -rf x'", ("xargs", "sh -c")),
+        ("xargs -I R env rm -rf x", ("xargs", "env")),
         ("chroot d rm -rf x", ("chroot",)),
         ("entr -s 'rm -rf x'", ("entr",)),
     ],
@@ -353,6 +354,16 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
+        "cat <<'a'b\n${x:-'\nab\nrm x\n'}\nab",
+        "eval() { ls; }; POSIXLY_CORRECT=1; eval rm x",
+        "read PROMPT_COMMAND <<< 'rm x'",
+        "BASH_CMDS[ls]=/bin/rm",
+        "printf -v'a[$(rm x)]' y",
+        "read -rpx 'a[$(rm x)]'",
+        'TEXTDOMAIN=x; $"ls" y',
+        "cat f | ssh host",
+        "g() { ls; } && rm x",
+        "local_x() { local x=ls; }; local x=rm; $x y",
     ],
 )
 def test_commands_from_elsewhere_are_unreadable(text):
@@ -383,6 +394,8 @@ def test_commands_from_elsewhere_are_unreadable(text):
         ("n=$(grep -c foo f | wc -l); [[ $n -gt 3 ]]", True),
         ("for ((i = 0; i < 3; i++)); do echo $i; done", True),
         ("for i in 1 2 3; do echo $((i + 1)); done", True),
+        ("mapfile -t x < f; ((x))", False),
+        ("x=1; read -rt 5 -p y x; ((x))", False),
         ("[ $x -eq 1 ]; [[ $x == a ]]; echo $((RANDOM % 6))", True),
         ("declare -A m; m[$x]=1; echo ${m[$x]}", True),
     ],
@@ -418,7 +431,7 @@ def test_no_text_is_too_bad(text):
     assert reading.unreadable
 
 
-def test_without_shfmt_nothing_is_known(monkeypatch, tmp_path):
+def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
     trap = tmp_path / "shfmt"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     trap.chmod(0o755)
@@ -430,7 +443,7 @@ def test_without_shfmt_nothing_is_known(monkeypatch, tmp_path):
     monkeypatch.setattr(syntax, "distribution", missing)
     monkeypatch.setattr(syntax, "_shfmt", syntax._shfmt.__wrapped__)
 
-    reading = read_command("ls for the first time")
+    reading = read_command("ls; echo for the first time")
 
     assert reading.commands == ()
     assert "toolbus[policy]" in reading.unreadable[0].reason

@@ -380,12 +380,16 @@ async def test_every_way_gives_one_output(streams):
 async def test_sub_agents_give_structured_results():
     lists = scripted("[1, 2]", output_type=list[int])
     never = scripted("Rome", output_retries=0)
-    subs = {"city": scripted(ROME), "list": lists, "never": never}
+    none = scripted("null", output_type=int | None)
+    subs = {"city": scripted(ROME), "list": lists, "never": never, "none": none}
     agent = Agent(ScriptedModel([]), tools=[sub.as_tool(name) for name, sub in subs.items()])
 
-    city, numbers, error = [(await agent.call_tool(name, prompt="?")).response for name in subs]
+    city, numbers, error, null = [
+        (await agent.call_tool(name, prompt="?")).response for name in subs
+    ]
 
     assert (city.structured, numbers.structured) == ({"name": "Rome", "people": 3}, (1, 2))
+    assert (null.text, null.is_error) == ("null", False)
     assert (error.is_error, "does not fit `City`" in error.text) == (True, True)
     specs = {spec.name: spec.output_schema for spec in agent._config.tools.specs}
     assert list(specs["city"]["properties"]) == ["name", "people"]

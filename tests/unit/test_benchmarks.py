@@ -27,6 +27,7 @@ TABLES = {
     "growth": {"growth_handlers", "growth_messages", "growth_sqlite", "growth_memory"},
     "import": {"import", "installed"},
     "the tap": {"tap", "digest"},
+    "streams": {"streaming"},
     "the proxy": {"proxy", "proxy_start", "proxy_memory"},
     "the relay": {"relay"},
 }

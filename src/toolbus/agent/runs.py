@@ -238,7 +238,8 @@ class AgentRun:
             self._session.note(record)
 
     def _release(self, delta: ModelDelta) -> None:
-        self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
+        if self._bus.hears(MODEL_CALL_DELTA):
+            self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
         if self._show is not None:
             self._show(delta)
 

@@ -68,10 +68,13 @@ class AgentTool(Tool):
             context: who asks.
         """
         result = await self.agent.run_below(prompt, context)
-        if result.status == "ok" and result.output_json is not None:
-            return ToolResponse(structured=msgspec.json.decode(result.output_json))
         if result.status == "ok":
-            return ToolResponse.from_text(result.text)
+            output = msgspec.json.decode(result.output_json or "null")
+            # What is null is no structure, and its text says so.
+            text = result.output_json or result.text
+            return (
+                ToolResponse.from_text(text) if output is None else ToolResponse(structured=output)
+            )
         text = f"the agent ended as {result.status}: {result.reason or result.text}"
         return ToolResponse.from_text(text, is_error=True, error_type=result.status)
 

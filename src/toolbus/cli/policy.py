@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
+of check, explain and test:
+  --json                write one JSON document
+
 examples:
   toolbus policy init                    write policy.toml, to start with
   toolbus policy check policy.toml       what is wrong with it, line by line

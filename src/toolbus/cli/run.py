@@ -49,11 +49,17 @@ What a run costs is told if a [[price]] of it names the model, or with --price:
 both are for a million tokens, as your provider has them.
 
 Text goes to standard output as the model says it, or as soon as no handler may
-still change or refuse it; calls, questions and counts to standard error. --json
-writes an object a line, its "kind" start, text, call, question, result or end:
-a text is a piece, those of one "turn" put together are an answer. It ends with
-0 if the model came to its end, with 1 if the run was denied, failed or had too
-many turns."""
+still change or refuse it; calls, questions and counts to standard error. It
+ends with 0 if the model came to its end, with 1 if the run was denied, failed
+or had too many turns, with 130 after Ctrl-C.
+
+--json writes an object a line on standard output, each with its "kind":
+  start     session (null without --store), resumed, model
+  text      turn, text: a piece; those of one turn put together are an answer
+  call      id, name, arguments; raw, if they are no JSON object
+  question  prompt, approved; reason, if not; id, name, arguments of a call
+  result    id, name, is_error, text
+  end       status, reason, text, turns, usage, cost, session"""
 
 
 def command() -> Command:

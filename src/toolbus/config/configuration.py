@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
 from toolbus.config.making import make_component
+from toolbus.config.named_files import making_of
 from toolbus.config.offers import find_maker
 from toolbus.config.prices import read_prices
 from toolbus.config.servers import read_servers
@@ -77,11 +78,15 @@ class Configuration(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """A *document* that is in force; *judged* holds the modules of one that was looked for."""
+    """A *document* that is in force; *judged* holds the modules of one that was looked for.
+
+    Then *digests* are what it was trusted by.
+    """
 
     document: Document
     judged: JudgedModules | None = None
     is_behind: bool = False
+    digests: dict[str, str] | None = None
 
 
 def load(file: Path | str | None = None) -> tuple[AgentComponent, ...]:
@@ -120,7 +125,8 @@ def read_changed(file: Path | str) -> Configuration:
     if snapshot is None:
         way_out = f"read it, then: toolbus trust {shlex.quote(str(path))}"
         raise ConfigurationError(f"it is not trusted as it is now; {way_out}", str(path))
-    return _configuration([_Layer(snapshot.document, snapshot.modules)])
+    layer = _Layer(snapshot.document, snapshot.modules, digests=snapshot.digests)
+    return _configuration([layer])
 
 
 def read_nearest() -> Configuration | None:
@@ -137,7 +143,7 @@ def _read_in_force(*, is_needed: bool) -> Configuration | None:
     layers = [] if force.personal is None else [_Layer(force.personal)]
     if force.project is not None:
         project = force.project
-        layers.append(_Layer(project.document, project.modules, is_behind=bool(layers)))
+        layers.append(_Layer(project.document, project.modules, bool(layers), project.digests))
     if not layers:
         if is_needed or force.has_changed:
             what = f"no {NAME}, and no [tool.toolbus] in a pyproject.toml"
@@ -159,7 +165,8 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
         prices += read_prices(layer.document)
         entries = read_entries(layer.document)
         importing = layer.judged.importing() if layer.judged else nullcontext()
-        with redirect_stdout(sys.stderr), importing:
+        making = making_of(layer.document, layer.digests)
+        with redirect_stdout(sys.stderr), importing, making:
             made = [Configured(entry, _made(layer, entry)) for entry in entries if entry.enabled]
         configured += _in_order(layer.document, made, configured)
         disabled += [entry for entry in entries if not entry.enabled]

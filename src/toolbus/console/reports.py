@@ -155,6 +155,11 @@ class RunReport(AgentComponent):
             return f"cost unknown, for there is no price of {', '.join(unknown)}"
         return f"cost: {amount:,.{_DECIMALS if amount < 1 else 2}f} {price.currency}"
 
+    def stopped(self, session: str | None) -> None:
+        """Write which session a run was of that was interrupted: it can be resumed."""
+        if session:
+            self._screen.whole(f"session {session}", style="dim")
+
     def failed(self, reason: str) -> None:
         """Write why a run ended with an error."""
         self._screen.whole(f"toolbus: {reason}")
@@ -215,10 +220,19 @@ class JsonRunReport(RunReport):
         amount, unknown = self.price.cost(usage)
         return None if unknown else {"amount": amount, "currency": self.price.currency}
 
+    def stopped(self, session: str | None) -> None:
+        """Write that the run was interrupted."""
+        self._write_end("cancelled", "interrupted", session)
+
     def failed(self, reason: str) -> None:
         """Write that the run ended with an error, which people read on standard error."""
         super().failed(reason)
-        self._write("end", status="error", reason=reason, turns=None, usage={}, session=None)
+        self._write_end("error", reason, None)
+
+    def _write_end(self, status: str, reason: str, session: str | None) -> None:
+        """Write the end of a run that has no result."""
+        nothing: dict[str, object] = {"text": "", "turns": None, "usage": {}, "cost": None}
+        self._write("end", status=status, reason=reason, **nothing, session=session)
 
     def _write(self, kind: str, **facts: object) -> None:
         print_json(self._output, {"kind": kind, **facts})

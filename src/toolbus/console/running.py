@@ -121,6 +121,7 @@ async def _turn(conversation: Conversation, prompt: str) -> int:
         await asyncio.wait({run})
     report.end_line()
     if run.cancelled():
+        report.stopped(stored_id)
         return INTERRUPTED
     try:
         result: RunResult = run.result()

@@ -13,7 +13,7 @@ from toolbus.formats.parsing import parse, unexpected
 from toolbus.messages.immutable import mend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
 _TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
@@ -29,11 +29,12 @@ class AnthropicStream:
         self._calls: dict[int, int] = {}
         self._joints = TextJoints()
 
-    def feed(self, event: Any) -> Iterator[ModelDelta]:
+    def feed(self, event: Any) -> Sequence[ModelDelta]:
         """Give what *event* adds; unknown ones add nothing. Raises `DecodeError`."""
         match event:
             case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
-                yield from self._delta(index, delta)
+                # No generator: there is an event for each piece.
+                return self._delta(index, delta)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
                 self._start(index, block)
             case {"type": "message_start", "message": dict(message)}:
@@ -49,6 +50,7 @@ class AnthropicStream:
                 pass
             case _:
                 raise unexpected("an event of a message", event, "$")
+        return ()
 
     def answer(self) -> dict[str, Any]:
         """Return the message."""
@@ -62,27 +64,31 @@ class AnthropicStream:
         if block.get("type") != "text":
             self._joints.interrupt()
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> Iterator[ModelDelta]:
+    def _delta(self, index: int, delta: dict[str, Any]) -> Sequence[ModelDelta]:
         if index not in self._blocks:
             raise unexpected("the start of the block", delta, f"$.content[{index}]")
         match delta:
+            case {"type": str(kind)} if kind in _TEXTS and isinstance(delta.get(_TEXTS[kind]), str):
+                return self._text(index, kind, delta[_TEXTS[kind]])
             case {"type": "input_json_delta", "partial_json": str(text)}:
                 self._texts.setdefault((index, "input"), []).append(text)
                 if text and index in self._calls:
-                    yield self._call(index, text)
+                    return (self._call(index, text),)
             case {"type": "citations_delta", "citation": citation}:
                 block = self._blocks[index]
                 self._blocks[index] = {
                     **block,
                     "citations": [*(block.get("citations") or ()), citation],
                 }
-            case {"type": str(kind)} if kind in _TEXTS and isinstance(delta.get(_TEXTS[kind]), str):
-                text = delta[_TEXTS[kind]]
-                self._texts.setdefault((index, _TEXTS[kind]), []).append(text)
-                if kind == "text_delta" and text:
-                    yield ModelDelta(kind="text", text=self._joints.joined(text))
-                elif kind == "thinking_delta" and text:
-                    yield ModelDelta(kind="reasoning", text=text)
+        return ()
+
+    def _text(self, index: int, kind: str, text: str) -> Sequence[ModelDelta]:
+        self._texts.setdefault((index, _TEXTS[kind]), []).append(text)
+        if kind == "text_delta" and text:
+            return (ModelDelta(kind="text", text=self._joints.joined(text)),)
+        if kind == "thinking_delta" and text:
+            return (ModelDelta(kind="reasoning", text=text),)
+        return ()
 
     def _call(self, index: int, text: str) -> ModelDelta:
         name, call_id = (self._blocks[index].get(field) for field in ("name", "id"))

@@ -13,7 +13,7 @@ from toolbus.formats.parsing import unexpected
 from toolbus.messages.records import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 class ChatStream:
@@ -29,7 +29,7 @@ class ChatStream:
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[Any, int] = {}
 
-    def feed(self, chunk: Any) -> Iterator[ModelDelta]:
+    def feed(self, chunk: Any) -> Sequence[ModelDelta]:
         """Give what *chunk* adds; raises `DecodeError`."""
         match chunk:
             case {"choices": list(choices)}:
@@ -40,12 +40,14 @@ class ChatStream:
             if chunk.get(name) is not None:
                 self._facts[name] = chunk[name]
         if not choices:
-            return
+            return ()
         match choices[0]:
-            case {"delta": dict(delta), **rest}:
-                yield from self._delta(delta)
-                if rest.get("finish_reason") is not None:
-                    self._facts["finish_reason"], self.is_whole = rest["finish_reason"], True
+            case {"delta": dict(delta)} as choice:
+                # No generator: there is a chunk for each piece.
+                deltas = self._delta(delta)
+                if choice.get("finish_reason") is not None:
+                    self._facts["finish_reason"], self.is_whole = choice["finish_reason"], True
+                return deltas
             case choice:
                 raise unexpected("a choice with a delta", choice, "$.choices[0]")
 
@@ -61,16 +63,18 @@ class ChatStream:
         choices = [{"message": message, "finish_reason": finish_reason}]
         return {**self._facts, "choices": choices}
 
-    def _delta(self, delta: dict[str, Any]) -> Iterator[ModelDelta]:
+    def _delta(self, delta: dict[str, Any]) -> list[ModelDelta]:
+        deltas = list[ModelDelta]()
         for name in REASONING_FIELDS:
-            if text := self._text(delta, name):
-                yield ModelDelta(kind="reasoning", text=text)
+            if name in delta and (text := self._text(delta, name)):
+                deltas.append(ModelDelta(kind="reasoning", text=text))
                 break  # Some servers write both.
         for name in ("content", "refusal"):
-            if text := self._text(delta, name):
-                yield ModelDelta(kind="text", text=text)
+            if name in delta and (text := self._text(delta, name)):
+                deltas.append(ModelDelta(kind="text", text=text))
         for call in delta.get("tool_calls") or ():
-            yield from self._call(call)
+            deltas += self._call(call)
+        return deltas
 
     def _text(self, delta: dict[str, Any], name: str) -> str | None:
         text = delta.get(name)

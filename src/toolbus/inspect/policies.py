@@ -49,7 +49,7 @@ class AskedCall(NamedTuple):
     agent: str = ""
 
 
-class CheckReport(Struct, frozen=True, kw_only=True):
+class PolicyReport(Struct, frozen=True, kw_only=True):
     """What is wrong with the policy *file*, and how many rules it has."""
 
     file: str
@@ -80,7 +80,7 @@ def check(output: Output, file: Path, tools: ToolSources, *, as_json: bool = Fal
     remarks = checking.check_policy(policy, specs)
     count = len(policy.table.get("rule", ()))
     if as_json:
-        report = CheckReport(file=str(file), rules=count, remarks=tuple(remarks))
+        report = PolicyReport(file=str(file), rules=count, remarks=tuple(remarks))
         output.write(f"{encode(report).decode()}\n")
         return 1 if remarks else 0
     screen = open_screen(output)
@@ -99,8 +99,8 @@ def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = Fal
     rules = read_policy(file)
     reader = CallReader(rules, LineMemory())
     folder = None if asked.folder is None else os.path.abspath(asked.folder)  # noqa: PTH100 - links stay
-    pending = reader.read(_call(asked), None, Scope(agent_id=asked.agent))
-    facts = reader.facts(pending, folder)
+    unjudged = reader.read(_call(asked), None, Scope(agent_id=asked.agent))
+    facts = reader.facts(unjudged, folder)
     explanation = explaining.explain(rules, facts)
     if as_json:
         output.write(f"{encode(explanation).decode()}\n")

@@ -19,7 +19,7 @@ from toolbus.messages.immutable import mend
 from toolbus.models.answers import given_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from toolbus.events.values import ModelDelta, ModelRequest
     from toolbus.messages.records import AssistantMessage, ToolCall
@@ -30,7 +30,7 @@ class Assembler(Protocol):
 
     is_whole: bool
 
-    def feed(self, event: Any) -> Iterator[ModelDelta]:
+    def feed(self, event: Any) -> Iterable[ModelDelta]:
         """Give what *event* adds; raises `DecodeError`."""
         ...
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _YES = Holds("yes")
 
 
-class ToolNames(NamedTuple):
+class NamedTools(NamedTuple):
     """The tool's name matches one of *patterns*."""
 
     patterns: tuple[str, ...]

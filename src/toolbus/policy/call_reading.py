@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
-from toolbus.policy.facts import CallFacts, Piece
+from toolbus.policy.facts import CallFacts, CallPart
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.relinking import are_settled
 from toolbus.policy.paths.targets import argument_word
@@ -40,18 +40,18 @@ _ONLY_READS = frozenset({"read", "network"})
 
 
 class ReadLine(NamedTuple):
-    """A command line that was read: what it runs, and the pieces of that.
+    """A command line that was read: what it runs, and the parts of that.
 
     It *is_quick* to judge if no folder has to be walked through.
     """
 
     reading: CommandReading
-    pieces: tuple[Piece, ...]
+    parts: tuple[CallPart, ...]
     is_quick: bool
 
 
-class PendingCall(NamedTuple):
-    """A call of which nothing was read yet but what the policy has *said* of its tool.
+class UnjudgedCall(NamedTuple):
+    """A call of which nothing was read yet but what the policy has *declared* of its tool.
 
     *shell* is what the shell that it is one of shall run, None if it is no shell.
     """
@@ -59,7 +59,7 @@ class PendingCall(NamedTuple):
     call: ToolCall
     tool: ToolSpec | None
     scope: Scope
-    said: ToolFacts
+    declared: ToolFacts
     shell: ShellCall | None
 
 
@@ -93,35 +93,35 @@ class CallReader:
     def __init__(self, rules: PolicyRules, memory: LineMemory) -> None:
         self._rules, self._memory = rules, memory
 
-    def read(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> PendingCall:
+    def read(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> UnjudgedCall:
         """Return what of *call* can be told at once."""
-        said = self._rules.facts_of(call.name)
-        return PendingCall(call, tool, scope, said, shell_call(call, tool, said))
+        declared = self._rules.facts_of(call.name)
+        return UnjudgedCall(call, tool, scope, declared, shell_call(call, tool, declared))
 
-    def is_quick(self, pending: PendingCall) -> bool:
+    def is_quick(self, unjudged: UnjudgedCall) -> bool:
         """Tell whether neither a process nor a walk through folders is needed to judge a call."""
-        shell = pending.shell
+        shell = unjudged.shell
         if shell is None:
-            return all(kind != "path" for kind, _ in named_values(pending.call.arguments))
+            return all(kind != "path" for kind, _ in named_values(unjudged.call.arguments))
         known = None if shell.line is None else self._memory.get(shell.line)
         return known is not None and known.is_quick
 
-    def facts(self, pending: PendingCall, folder: str | None = None) -> CallFacts:
+    def facts(self, unjudged: UnjudgedCall, folder: str | None = None) -> CallFacts:
         """Return what a call does; of a line that is not remembered it starts a process.
 
         *folder* is where the tool works as far as its host knows, an absolute path.
         """
-        call, tool, scope, said, shell = pending
-        folder = said.folder or folder or self._rules.folder
+        call, tool, scope, declared, shell = unjudged
+        folder = declared.folder or folder or self._rules.folder
         if shell is None:
-            pieces: tuple[Piece, ...] = (self._tool_piece(call, tool, said),)
-            return CallFacts(call=call, scope=scope, tool=tool, folder=folder, pieces=pieces)
+            parts: tuple[CallPart, ...] = (self._tool_part(call, tool, declared),)
+            return CallFacts(call=call, scope=scope, tool=tool, folder=folder, parts=parts)
         if shell.folder is not None:
             start = shell.folder if shell.folder.startswith("/") else folder
             folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
         line = None if shell.line is None else self._memory.read(shell.line)
-        pieces = () if line is None else line.pieces
-        pieces += tuple([_unknown_piece(each) for each in shell.reasons])
+        parts = () if line is None else line.parts
+        parts += tuple([_unknown_part(each) for each in shell.reasons])
         return CallFacts(
             call=call,
             scope=scope,
@@ -129,17 +129,17 @@ class CallReader:
             folder=folder,
             reading=None if line is None else line.reading,
             line=shell.line or "",
-            pieces=pieces or (Piece(source=shell.line or "", effects=frozenset({"read"})),),
+            parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
         )
 
-    def _tool_piece(self, call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> Piece:
-        effects, claimed = self._effects(call.name, tool, said)
+    def _tool_part(self, call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> CallPart:
+        effects, claimed = self._effects(call.name, tool, declared)
         reads_only = effects is not None and effects <= _ONLY_READS
-        paths, hosts, unknown = _touched(call.arguments, said, reads_only=reads_only)
+        paths, hosts, unknown = _touched(call.arguments, declared, reads_only=reads_only)
         if effects is None:
             way_out = f'say it in [tools."{call.name}"] with `effects`'
             unknown.append(Unreadable(call.name, f"what this tool does is not known; {way_out}"))
-        return Piece(
+        return CallPart(
             source=call.name,
             effects=effects or frozenset(),
             claimed=claimed,
@@ -150,11 +150,11 @@ class CallReader:
         )
 
     def _effects(
-        self, name: str, tool: ToolSpec | None, said: ToolFacts
+        self, name: str, tool: ToolSpec | None, declared: ToolFacts
     ) -> tuple[frozenset[str] | None, frozenset[str]]:
         """Return what a tool does, None if nobody knows, and what it only claims to do."""
-        if said.effects is not None:
-            return frozenset({"read", *said.effects}), frozenset()
+        if declared.effects is not None:
+            return frozenset({"read", *declared.effects}), frozenset()
         annotations: Mapping[str, Any] = {} if tool is None else tool.annotations
         if annotations and matches(self._rules.trusted, name):
             return _annotated(annotations), frozenset()
@@ -179,22 +179,26 @@ def _annotated(annotations: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _touched(
-    arguments: Mapping[str, Any], said: ToolFacts, *, reads_only: bool
+    arguments: Mapping[str, Any], declared: ToolFacts, *, reads_only: bool
 ) -> tuple[list[PathUse], list[Word], list[Unreadable]]:
     """Return the files and addresses in *arguments*, and what cannot be one."""
     texts: list[tuple[str, str | Unreadable]] = []
-    if said.reads is said.writes is said.trees is None:
+    if declared.reads is declared.writes is declared.trees is None:
         kinds = ("read-tree",) if reads_only else ("read-tree", "write")
         named = [value for kind, value in named_values(arguments) if kind == "path"]
         texts += [(kind, value) for value in named for kind in kinds]
     else:
-        declared = (("read", said.reads), ("write", said.writes), ("read-tree", said.trees))
-        for kind, names in declared:
+        lists = (
+            ("read", declared.reads),
+            ("write", declared.writes),
+            ("read-tree", declared.trees),
+        )
+        for kind, names in lists:
             texts += [(kind, value) for value in texts_at(arguments, names or ())]
-    if said.urls is None:
+    if declared.urls is None:
         texts += [("host", value) for kind, value in named_values(arguments) if kind == "host"]
     else:
-        texts += [("host", value) for value in texts_at(arguments, said.urls)]
+        texts += [("host", value) for value in texts_at(arguments, declared.urls)]
     paths: list[PathUse] = []
     hosts: list[Word] = []
     for kind, text in texts:
@@ -214,15 +218,15 @@ def _read_line(line: str) -> ReadLine:
     reading = read_command(line)
     effects = [effects_of(command) for command in reading.commands]
     settled = are_settled(reading.commands, effects)
-    pieces = list(map(_piece, reading.commands, effects, settled))
-    pieces += [_unknown_piece(each) for each in reading.unreadable]
-    uses = [use for piece in pieces for use in piece.paths]
+    parts = list(map(_part, reading.commands, effects, settled))
+    parts += [_unknown_part(each) for each in reading.unreadable]
+    uses = [use for part in parts for use in part.paths]
     is_quick = not any(use.kind not in _FILES or use.word.pattern for use in uses)
-    return ReadLine(reading, tuple(pieces), is_quick)
+    return ReadLine(reading, tuple(parts), is_quick)
 
 
-def _piece(command: Command, known: CommandEffects, settled: bool) -> Piece:  # noqa: FBT001 - one of three sequences
-    return Piece(
+def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  # noqa: FBT001 - one of three sequences
+    return CallPart(
         source=command.source,
         command=command,
         action=known.action,
@@ -235,5 +239,5 @@ def _piece(command: Command, known: CommandEffects, settled: bool) -> Piece:  # 
     )
 
 
-def _unknown_piece(unreadable: Unreadable) -> Piece:
-    return Piece(source=unreadable.source, unknown=(unreadable,))
+def _unknown_part(unreadable: Unreadable) -> CallPart:
+    return CallPart(source=unreadable.source, unknown=(unreadable,))

@@ -29,7 +29,7 @@ from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import CommandEffects, Unreadable
-    from toolbus.policy.facts import CallFacts, Piece
+    from toolbus.policy.facts import CallFacts, CallPart
 
 _OPERATORS = frozenset("|;&<>()`\n")
 _YES = Holds("yes")
@@ -78,51 +78,51 @@ class CommandPattern:
             for each in self._options
         ]
 
-    def may_be(self, piece: Piece) -> Holds:
-        """Tell whether *piece* is this command, for a rule that denies or asks."""
-        command = piece.command
-        if command is None or self.program not in piece.programs:
+    def may_be(self, part: CallPart) -> Holds:
+        """Tell whether *part* is this command, for a rule that denies or asks."""
+        command = part.command
+        if command is None or self.program not in part.programs:
             return Holds("no", f"it is not {self.program}")
         doubt = ""
-        for answer in (self._has_words(piece, command), self._has_options(piece, command)):
+        for answer in (self._has_words(part, command), self._has_options(part, command)):
             if answer.answer == "no":
                 return answer
             doubt = doubt or answer.why
         return Holds("maybe", doubt) if doubt else _YES
 
-    def surely_is(self, piece: Piece) -> Holds:
-        """Tell whether *piece* is this command, for a rule that allows."""
-        command = piece.command
-        if command is None or self.program not in piece.programs:
+    def surely_is(self, part: CallPart) -> Holds:
+        """Tell whether *part* is this command, for a rule that allows."""
+        command = part.command
+        if command is None or self.program not in part.programs:
             return Holds("no", f"it is not {self.program}")
         texts = [command.program.text, *[word.text for word in command.words]]
         if self._texts == texts and _is_plain(command):
             return _YES
-        if piece.unknown:
-            return Holds("no", f"{piece.unknown[0].reason}: {piece.unknown[0].source}")
+        if part.unknown:
+            return Holds("no", f"{part.unknown[0].reason}: {part.unknown[0].source}")
         folder = posixpath.dirname(command.program.text)
         if folder and folder not in _TRUSTED_FOLDERS:
             return Holds("no", f"{command.program.text!r} is a file of its own")
-        known = list(piece.action[1:])
+        known = list(part.action[1:])
         wanted = self._words[: len(known)]
         if not _all_match(wanted, known[: len(wanted)]) or len(known) < len(wanted):
             return Holds("no", f"it is not {' '.join([self.program, *self._words])}")
         if len(self._words) > len(known) and not _begins(texts[1:], self._words):
             return Holds("no", f"its words are not {' '.join(self._words)}")
         for option, spellings in zip(self._options, self._spellings, strict=True):
-            if not spellings & piece.options:
+            if not spellings & part.options:
                 return Holds("no", f"it has no {option}")
         return _YES
 
-    def _has_words(self, piece: Piece, command: Command) -> Holds:
+    def _has_words(self, part: CallPart, command: Command) -> Holds:
         """Tell whether subcommands and first operands are those of the rule."""
-        known = list(piece.action[1:])[: len(self._words)]
+        known = list(part.action[1:])[: len(self._words)]
         rest = self._words[len(known) :]
         operands = [word for word in command.words if not _is_option(word.text)]
         if not _all_match(self._words[: len(known)], known):
-            if piece.unknown and _in_order(self._words, operands):
-                return Holds("maybe", f"it may be {self.text}: {piece.unknown[0].reason}")
-            return Holds("no", f"it is {' '.join(piece.action)}")
+            if part.unknown and _in_order(self._words, operands):
+                return Holds("maybe", f"it may be {self.text}: {part.unknown[0].reason}")
+            return Holds("no", f"it is {' '.join(part.action)}")
         if not rest or _in_order(rest, operands):
             return _YES
         unsure = [word.text for word in operands if not word.known or word.pattern]
@@ -130,11 +130,11 @@ class CommandPattern:
             return Holds("maybe", f"{unsure[0]} may be {' '.join(rest)}")
         return Holds("no", f"it has no {' '.join(rest)}")
 
-    def _has_options(self, piece: Piece, command: Command) -> Holds:
+    def _has_options(self, part: CallPart, command: Command) -> Holds:
         """Tell whether all options of the rule are there, or may be."""
         doubt = ""
         for option, spellings in zip(self._options, self._spellings, strict=True):
-            if spellings & piece.options or _is_written(spellings, piece, command):
+            if spellings & part.options or _is_written(spellings, part, command):
                 continue
             unsure = [word.text for word in command.words if _may_be_option(word)]
             if not unsure:
@@ -144,7 +144,7 @@ class CommandPattern:
 
 
 class CommandNames:
-    """One of *patterns* is the command that a piece runs."""
+    """One of *patterns* is the command that a part runs."""
 
     key = "command"
 
@@ -152,28 +152,28 @@ class CommandNames:
         self.patterns = patterns
         self.programs = frozenset([pattern.program for pattern in patterns])
 
-    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
         """Return False: a command is known by its words."""
         return False
 
-    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether *piece* is one of the commands, surely so if *every*."""
-        if piece.command is None:
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether *part* is one of the commands, surely so if *every*."""
+        if part.command is None:
             return Holds("no", "it is no command that can be read")
         near, doubt = Holds("no", f"it is not {' or '.join(sorted(self.programs))}"), None
         for pattern in self.patterns:
-            answer = pattern.surely_is(piece) if every else pattern.may_be(piece)
+            answer = pattern.surely_is(part) if every else pattern.may_be(part)
             if answer.answer == "yes":
                 return Holds("yes", f"it is {pattern.text}")
             if answer.answer == "maybe":
                 doubt = doubt or answer
-            elif pattern.program in piece.programs:
+            elif pattern.program in part.programs:
                 near = answer
         return doubt or near
 
-    def covered(self, piece: Piece) -> frozenset[str]:
-        """Return what *piece* may do as one of the commands, for a rule that allows."""
-        surely = [each for each in self.patterns if each.surely_is(piece).answer == "yes"]
+    def covered(self, part: CallPart) -> frozenset[str]:
+        """Return what *part* may do as one of the commands, for a rule that allows."""
+        surely = [each for each in self.patterns if each.surely_is(part).answer == "yes"]
         return frozenset().union(*[pattern.effects for pattern in surely])
 
 
@@ -221,13 +221,13 @@ def _may_be_option(word: Word) -> bool:
     return word.pattern and word.text[:1] in {"-", "*", "?", "["}
 
 
-def _is_written(spellings: frozenset[str], piece: Piece, command: Command) -> bool:
+def _is_written(spellings: frozenset[str], part: CallPart, command: Command) -> bool:
     """Tell whether one of *spellings* stands in words of which nobody knows what they are.
 
     So it is behind `--`, and with programs and options that are not known.
     """
     texts = [word.text for word in command.words if word.known]
-    if not piece.unknown:
+    if not part.unknown:
         texts = texts[texts.index("--") + 1 :] if "--" in texts else []
     for text in filter(_is_option, texts):
         name = text.partition("=")[0]

@@ -43,7 +43,7 @@ from toolbus.settings.values import MisfitError, fit
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from toolbus.policy.rules import Rule
+    from toolbus.policy.rules import PolicyRule
 
 _KEYS = ("default", "folder", "trust_annotations", "tools", "call", "rule")
 _LONGEST = 2**20
@@ -135,8 +135,8 @@ def _tables(table: Mapping[str, Any], key: str) -> Sequence[dict[str, Any]]:
 
 def _read_rules(
     tables: Sequence[dict[str, Any]], project: str, calls: Collection[str]
-) -> tuple[Rule, ...]:
-    rules: list[Rule] = []
+) -> tuple[PolicyRule, ...]:
+    rules: list[PolicyRule] = []
     names: dict[str, int] = {}
     for index, table in enumerate(tables):
         try:
@@ -169,19 +169,19 @@ def _tool_facts(name: str, table: Any, folder: Path | None) -> ToolFacts:
                 f"tool {name!r}: unknown key {key!r}{hint(key, known)}", "tools", name, key
             )
     try:
-        said: ToolFacts = fit(table, ToolFacts, Path())
+        declared: ToolFacts = fit(table, ToolFacts, Path())
     except MisfitError as error:
         reason = f"tool {name!r}: {error.reason}"
         raise MisfitError(reason, "tools", name, *error.path) from None
-    for effect in said.effects or ():
+    for effect in declared.effects or ():
         if effect not in EFFECTS:
             reason = f"tool {name!r}: unknown effect {effect!r}{hint(effect, EFFECTS)}"
             raise MisfitError(reason, "tools", name, "effects")
     for path in (
-        *(said.reads or ()),
-        *(said.writes or ()),
-        *(said.trees or ()),
-        *(said.urls or ()),
+        *(declared.reads or ()),
+        *(declared.writes or ()),
+        *(declared.trees or ()),
+        *(declared.urls or ()),
     ):
         read_path(path)
-    return msgspec.structs.replace(said, folder=_folder(said.folder, folder, "tools", name))
+    return msgspec.structs.replace(declared, folder=_folder(declared.folder, folder, "tools", name))

@@ -1,4 +1,4 @@
-"""Why a call gets its verdict: its pieces with what they do, and rule by rule what it said."""
+"""Why a call gets its verdict: its parts with what they do, and rule by rule what it said."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.policy.findings import RuleFinding
 from toolbus.policy.history.counting import judge_first
-from toolbus.policy.judging import Judge, RuleFinding, examine
+from toolbus.policy.judging import CallJudge, examine
 from toolbus.policy.wording import because, failure, named, shortened
 from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from toolbus.policy.facts import CallFacts, Piece
-    from toolbus.policy.judging import Judgement, PieceVerdict, RuleStatus
-    from toolbus.policy.rules import PolicyRules, Rule
+    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleStatus
+    from toolbus.policy.rules import PolicyRule, PolicyRules
     from toolbus.terminal.screen import Screen
 
 _STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}
@@ -31,7 +32,7 @@ _SIGNS: dict[str, Span] = {
 
 
 class RuleExplanation(Struct, frozen=True, kw_only=True):
-    """What a rule said of a piece; *key* is the condition that did not hold, or failed."""
+    """What a rule said of a part; *key* is the condition that did not hold, or failed."""
 
     rule: str
     verdict: str
@@ -41,15 +42,15 @@ class RuleExplanation(Struct, frozen=True, kw_only=True):
 
 
 class PathExplanation(Struct, frozen=True, kw_only=True):
-    """A file or folder that a piece names, and what is done to it."""
+    """A file or folder that a part names, and what is done to it."""
 
     path: str
     kind: str
     folder: str | None = None
 
 
-class PieceExplanation(Struct, frozen=True, kw_only=True):
-    """A piece of a call: what it does, and the verdict on it."""
+class PartExplanation(Struct, frozen=True, kw_only=True):
+    """A part of a call: what it does, and the verdict on it."""
 
     source: str
     verdict: str
@@ -65,64 +66,61 @@ class PieceExplanation(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """The verdict on a call and on each of its pieces; *failure* is a rule that cannot judge it."""
+    """The verdict on a call and on each of its parts; *failure* is a rule that cannot judge it."""
 
     tool: str
     verdict: str
     folder: str | None = None
     failure: str = ""
-    pieces: tuple[PieceExplanation, ...] = ()
+    parts: tuple[PartExplanation, ...] = ()
 
 
 def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     """Return why a call gets its verdict."""
-    judgement = judge_first(Judge(rules), facts)
+    judgement = judge_first(CallJudge(rules), facts)
     return Explanation(
         tool=facts.call.name,
         verdict=judgement.verdict,
         folder=facts.folder,
         failure="" if judgement.failed is None else failure(judgement.failed),
-        pieces=tuple(
-            [
-                _piece(rules, facts, piece, index, judgement)
-                for index, piece in enumerate(facts.pieces)
-            ]
+        parts=tuple(
+            [_part(rules, facts, part, index, judgement) for index, part in enumerate(facts.parts)]
         ),
     )
 
 
 def _examined(
-    rule: Rule, facts: CallFacts, piece: Piece, spoken: Collection[Rule | None]
+    rule: PolicyRule, facts: CallFacts, part: CallPart, spoken: Collection[PolicyRule | None]
 ) -> RuleFinding:
-    finding = examine(rule, facts, piece)
+    finding = examine(rule, facts, part)
     if rule.limits and finding.status not in {"not run", "failed"} and rule not in spoken:
-        key = rule.limits[0].key
-        return RuleFinding(rule, "not run", "it fits, but as a first call keeps to the limit", key)
+        why = "it is about calls before, and this is taken for the first of a session"
+        return RuleFinding(rule, "not run", why, rule.limits[0].key)
     return finding
 
 
-def _piece(
-    rules: PolicyRules, facts: CallFacts, piece: Piece, index: int, judgement: Judgement
-) -> PieceExplanation:
-    verdict: PieceVerdict | None = judgement.pieces[index] if judgement.pieces else None
+def _part(
+    rules: PolicyRules, facts: CallFacts, part: CallPart, index: int, judgement: CallVerdict
+) -> PartExplanation:
+    verdict: PartVerdict | None = judgement.parts[index] if judgement.parts else None
     spoken = () if verdict is None else [finding.rule for finding in verdict.spoken]
-    findings = [(rule, _examined(rule, facts, piece, spoken)) for rule in rules.rules]
-    return PieceExplanation(
-        source=shortened(piece.source),
+    findings = [(rule, _examined(rule, facts, part, spoken)) for rule in rules.rules]
+    return PartExplanation(
+        source=shortened(part.source),
         verdict="deny" if verdict is None else verdict.verdict,
         decided_by="a failed rule" if verdict is None else named(verdict.decided),
         why="" if verdict is None else because(verdict.decided),
-        action=piece.action,
-        inside=() if piece.command is None else piece.command.inside,
-        effects=tuple(sorted(piece.effects | piece.claimed)),
+        action=part.action,
+        inside=() if part.command is None else part.command.inside,
+        effects=tuple(sorted(part.effects | part.claimed)),
         paths=tuple(
             [
                 PathExplanation(path=use.word.text, kind=use.kind, folder=use.folder)
-                for use in piece.paths
+                for use in part.paths
             ]
         ),
-        hosts=tuple([host.text for host in piece.hosts]),
-        unknown=tuple([f"{each.reason}: {shortened(each.source)}" for each in piece.unknown]),
+        hosts=tuple([host.text for host in part.hosts]),
+        unknown=tuple([f"{each.reason}: {shortened(each.source)}" for each in part.unknown]),
         rules=tuple(
             [
                 RuleExplanation(
@@ -140,8 +138,8 @@ def _piece(
 
 def show(explanation: Explanation, screen: Screen) -> None:
     """Write *explanation* for a person."""
-    for piece in explanation.pieces:
-        _show_piece(piece, screen)
+    for part in explanation.parts:
+        _show_part(part, screen)
         screen.line()
     if explanation.failure:
         screen.prose(explanation.failure, style="bad")
@@ -152,20 +150,20 @@ def show(explanation: Explanation, screen: Screen) -> None:
     )
 
 
-def _show_piece(piece: PieceExplanation, screen: Screen) -> None:
-    screen.whole(piece.source or "(nothing)", style="strong")
-    if piece.inside:
-        screen.whole(f"run by {' > '.join(piece.inside)}", indent=2, style="dim")
-    does = ", ".join(piece.effects) or "nothing known"
+def _show_part(part: PartExplanation, screen: Screen) -> None:
+    screen.whole(part.source or "(nothing)", style="strong")
+    if part.inside:
+        screen.whole(f"run by {' > '.join(part.inside)}", indent=2, style="dim")
+    does = ", ".join(part.effects) or "nothing known"
     screen.whole(f"does: {does}", indent=2)
-    for path in piece.paths:
+    for path in part.paths:
         where = "" if path.folder in {".", None} else f" from {path.folder} on"
         screen.whole(f"{path.kind}: {path.path}{where}", indent=2)
-    for host in piece.hosts:
+    for host in part.hosts:
         screen.whole(f"reaches: {host}", indent=2)
-    for unknown in piece.unknown:
+    for unknown in part.unknown:
         screen.whole(f"not known: {unknown}", indent=2, style="asked")
-    for rule in piece.rules:
+    for rule in part.rules:
         status: RuleStatus | str = rule.status
         key = f" ({rule.key})" if rule.key else ""
         why = f": {rule.why}" if rule.why else ""
@@ -173,7 +171,7 @@ def _show_piece(piece: PieceExplanation, screen: Screen) -> None:
         text = f" {rule.rule}  {status}{key}{why}"
         screen.line(_SIGNS[status], Span(text, style), indent=2)
     screen.whole(
-        f"{piece.verdict}, by {piece.decided_by}: {piece.why}".removesuffix(": "),
+        f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": "),
         indent=2,
-        style=_STYLES[piece.verdict],
+        style=_STYLES[part.verdict],
     )

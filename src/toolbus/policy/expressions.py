@@ -100,13 +100,13 @@ def _variables(facts: CallFacts) -> dict[str, Any]:
         "unknown": bool(facts.unknown),
         "commands": [
             {
-                "program": piece.action[0] if piece.action else piece.command.program.text,
-                "words": [word.text for word in piece.command.words],
-                "effects": sorted(piece.effects),
-                "source": piece.source,
+                "program": part.action[0] if part.action else part.command.program.text,
+                "words": [word.text for word in part.command.words],
+                "effects": sorted(part.effects),
+                "source": part.source,
             }
-            for piece in facts.pieces
-            if piece.command is not None
+            for part in facts.parts
+            if part.command is not None
         ],
     }
 

@@ -1,4 +1,4 @@
-"""What a call does, as far as that can be known before it runs: its pieces."""
+"""What a call does, as far as that can be known before it runs: its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Piece(Struct, frozen=True, kw_only=True, dict=True):
+class CallPart(Struct, frozen=True, kw_only=True, dict=True):
     """One thing that a call does: a command of its line, a part of it that nobody can read, or it.
 
     *command* is None unless it is a command; *action* and *options* are `CommandEffects`'. What is
@@ -54,14 +54,14 @@ class Piece(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
-    """What rules judge: a *call* of a *tool* (None: nobody knows it) by *scope*, in pieces.
+    """What rules judge: a *call* of a *tool* (None: nobody knows it) by *scope*, in parts.
 
     *folder* is where it begins, an absolute path, or None. *reading* is that of its command *line*.
     """
 
     call: ToolCall
     scope: Scope
-    pieces: tuple[Piece, ...]
+    parts: tuple[CallPart, ...]
     tool: ToolSpec | None = None
     folder: str | None = None
     reading: CommandReading | None = None
@@ -74,8 +74,8 @@ class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def effects(self) -> frozenset[str]:
-        """All that its pieces do, as far as that is known."""
-        return frozenset().union(*[piece.effects | piece.claimed for piece in self.pieces])
+        """All that its parts do, as far as that is known."""
+        return frozenset().union(*[part.effects | part.claimed for part in self.parts])
 
     @cached_property
     def resolver(self) -> PathResolver:
@@ -85,14 +85,14 @@ class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def paths(self) -> Sequence[PathUse]:
         """The files and folders that it names."""
-        return [use for piece in self.pieces for use in piece.paths]
+        return [use for part in self.parts for use in part.paths]
 
     @property
     def hosts(self) -> Sequence[Word]:
         """The URLs and hosts that it names."""
-        return [host for piece in self.pieces for host in piece.hosts]
+        return [host for part in self.parts for host in part.hosts]
 
     @property
     def unknown(self) -> Sequence[Unreadable]:
         """What nobody can know of it without running it."""
-        return [each for piece in self.pieces for each in piece.unknown]
+        return [each for part in self.parts for each in part.unknown]

@@ -20,15 +20,15 @@ settings = { file = "policy.toml" }     # or the rules themselves: [[component.s
 ```
 
 **How a call is judged.** A shell's command line is parsed and taken apart: each command of it, at
-any depth, is a piece. The call of another tool is one piece. A rule speaks of a piece if all of its
+any depth, is a part. The call of another tool is one part. A rule speaks of a part if all of its
 conditions hold. Deny beats ask, ask beats allow, and what no rule speaks of gets the default. The
-call is allowed only if every piece is; one denied piece denies it.
+call is allowed only if every part is; one denied part denies it.
 
-**Rules that deny, ask or audit** speak of a piece if anything of it fits: one of its effects, one
+**Rules that deny, ask or audit** speak of a part if anything of it fits: one of its effects, one
 of its files, one of its hosts. Where that cannot be known (a variable for a path), a rule that
 denies asks.
 
-**Rules that allow** speak of a piece only if all of it surely fits: every effect is in `effects`,
+**Rules that allow** speak of a part only if all of it surely fits: every effect is in `effects`,
 every file in `reads` or `writes`, every host in `hosts`, and nothing about it is unknown. Without
 `effects` such a rule allows no more than what its other conditions speak of: `command = "git log"`
 allows no `git log --output=x`, and `reads = ["docs/**"]` no writing.
@@ -65,15 +65,15 @@ from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import read_policy, read_table
 from toolbus.policy.history.counting import call_key, counted, end_call
 from toolbus.policy.history.session_record import SessionRecord
-from toolbus.policy.judging import Judge
+from toolbus.policy.judging import CallJudge
 from toolbus.policy.wording import notes, question, refusal
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message, ToolCall
-    from toolbus.policy.call_reading import PendingCall
-    from toolbus.policy.judging import Judgement
+    from toolbus.policy.call_reading import UnjudgedCall
+    from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
 
 logger = logging.getLogger("toolbus")
@@ -143,8 +143,8 @@ class Policy(AgentComponent):
 
     def put_in_force(self, rules: PolicyRules | UnusablePolicy) -> None:
         """Judge by *rules* from now on; a call that is being judged has those it began with."""
-        self._in_force: Judge | UnusablePolicy = (
-            rules if isinstance(rules, UnusablePolicy) else Judge(rules)
+        self._in_force: CallJudge | UnusablePolicy = (
+            rules if isinstance(rules, UnusablePolicy) else CallJudge(rules)
         )
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
@@ -154,12 +154,12 @@ class Policy(AgentComponent):
         if isinstance(judge, UnusablePolicy):
             return Deny(judge.reason)
         reader = CallReader(judge.rules, self._memory)
-        pending = reader.read(ctx.value, ctx.tool, ctx.scope)
-        if reader.is_quick(pending):
-            judgement = judge.judge(reader.facts(pending))
+        unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
+        if reader.is_quick(unjudged):
+            judgement = judge.judge(reader.facts(unjudged))
         else:
             # A process or a walk through folders would hold up the loop.
-            judgement = await asyncio.to_thread(_judge, judge, reader, pending)
+            judgement = await asyncio.to_thread(_judge, judge, reader, unjudged)
         if _remembers(judge.rules):
             judgement = await self._counted(judgement, judge.rules, ctx.scope)
         ctx.note(partial(notes, judge.rules.rules, judgement))
@@ -173,8 +173,7 @@ class Policy(AgentComponent):
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
         """Note how a call ended, if limits of rules may ask."""
-        rules = self.rules
-        message = ctx.value
+        rules, message = self.rules, ctx.value
         if isinstance(rules, UnusablePolicy) or message.role != "tool" or not _remembers(rules):
             return None
         key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
@@ -189,11 +188,13 @@ class Policy(AgentComponent):
         await self.state(ctx.scope, shared=True).update(change)
         return None
 
-    async def _counted(self, judgement: Judgement, rules: PolicyRules, scope: Scope) -> Judgement:
+    async def _counted(
+        self, judgement: CallVerdict, rules: PolicyRules, scope: Scope
+    ) -> CallVerdict:
         """Return the verdict by what was before, of which the call is a part from now on."""
-        # Names of calls may depend on files, too.
+        # Which names a call has may depend on files, too.
         call = await asyncio.to_thread(counted, judgement, rules, scope)
-        now, verdicts = self._clock(), []
+        now, verdicts = self._clock(), [judgement]
 
         def change(value: Any) -> Any:
             record = SessionRecord(value)
@@ -208,8 +209,8 @@ def _remembers(rules: PolicyRules) -> bool:
     return any(rule.limits for rule in rules.rules)
 
 
-def _judge(judge: Judge, reader: CallReader, pending: PendingCall) -> Judgement:
-    return judge.judge(reader.facts(pending))
+def _judge(judge: CallJudge, reader: CallReader, unjudged: UnjudgedCall) -> CallVerdict:
+    return judge.judge(reader.facts(unjudged))
 
 
 def _read(file: Path) -> PolicyRules | UnusablePolicy:

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.policy.argument_paths import EVERY, read_path
-from toolbus.policy.call_conditions import SpeakerNames, ToolNames, ValuesAt
+from toolbus.policy.call_conditions import NamedTools, SpeakerNames, ValuesAt
 from toolbus.policy.command_patterns import CommandNames, CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS, read_limits
+from toolbus.policy.part_conditions import CoveredEffects, Effects, ReachedHosts, TouchedFiles
 from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.piece_conditions import CoveredEffects, Effects, ReachedHosts, TouchedFiles
-from toolbus.policy.rules import EFFECTS, VERDICTS, Rule
+from toolbus.policy.rules import EFFECTS, VERDICTS, PolicyRule
 from toolbus.policy.value_tests import read_tests
 from toolbus.settings.hints import hint, nearest
 from toolbus.settings.values import MisfitError, fit
@@ -36,19 +36,19 @@ from toolbus.settings.values import MisfitError, fit
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from toolbus.policy.rules import CallCondition, PieceCondition
+    from toolbus.policy.rules import CallCondition, PartCondition
 
 T = TypeVar("T")
 _VALUES = ("arguments", "annotations", "context")
 _TEXTS = ("name", "verdict", "reason", "hint")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
-PIECE_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts")
-KEYS = (*_TEXTS, *CALL_KEYS, *PIECE_KEYS, *LIMIT_KEYS)
+PART_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts")
+KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS, *LIMIT_KEYS)
 
 
 def read_rule(
     table: Mapping[str, Any], index: int, project: str, calls: Collection[str] = ()
-) -> Rule:
+) -> PolicyRule:
     """Return the rule that *table* is; relative path patterns begin at the folder *project*.
 
     Its limits may name *calls*.
@@ -65,19 +65,19 @@ def read_rule(
     verdict: Any = texts["verdict"]
     if verdict not in VERDICTS:
         raise MisfitError(f"unknown verdict {verdict!r}{hint(verdict, VERDICTS)}", "verdict")
-    conditions = _at(_call_condition, table, CALL_KEYS)
-    read = _reader_of_pieces(project, has_command="command" in table)
-    of_pieces = dict(_at(read, table, PIECE_KEYS))
-    command = of_pieces.get("command")
+    conditions = _read_all(_call_condition, table, CALL_KEYS)
+    read = _reader_of_parts(project, has_command="command" in table)
+    of_parts = dict(_read_all(read, table, PART_KEYS))
+    command = of_parts.get("command")
     commands = command if isinstance(command, CommandNames) else None
-    if verdict == "allow" and of_pieces and "effects" not in of_pieces:
-        of_pieces["covered"] = CoveredEffects(frozenset(of_pieces), commands)
-    return Rule(
+    if verdict == "allow" and of_parts and "effects" not in of_parts:
+        of_parts["covered"] = CoveredEffects(frozenset(of_parts), commands)
+    return PolicyRule(
         name=texts["name"],
         verdict=verdict,
         number=index,
         call_conditions=tuple([condition for _, condition in conditions]),
-        piece_conditions=tuple(of_pieces.values()),
+        part_conditions=tuple(of_parts.values()),
         limits=read_limits(table, calls),
         reason=texts.get("reason", ""),
         hint=texts.get("hint", ""),
@@ -92,7 +92,7 @@ def _needed_argument(tests: Any) -> str | None:
     return next((key for key in first if EVERY not in key), None)
 
 
-def _at(
+def _read_all(
     read: Callable[[str, Any], Any], table: Mapping[str, Any], keys: tuple[str, ...]
 ) -> list[tuple[str, Any]]:
     """Return what *read* makes of each of *keys* that *table* has, with its key."""
@@ -112,7 +112,7 @@ def _call_condition(key: str, value: Any) -> CallCondition:
 
         return Expression(value)
     if key == "tools":
-        return ToolNames(_names(value))
+        return NamedTools(_names(value))
     if key in _VALUES:
         return ValuesAt(key, tuple(_tests(value)))
     return SpeakerNames(key, _names(value))
@@ -128,8 +128,8 @@ def _tests(value: Any) -> Iterator[Any]:
             raise MisfitError(f"{name}: {error.reason}", name, *error.path) from None
 
 
-def _reader_of_pieces(project: str, *, has_command: bool) -> Callable[[str, Any], PieceCondition]:
-    def read(key: str, value: Any) -> PieceCondition:
+def _reader_of_parts(project: str, *, has_command: bool) -> Callable[[str, Any], PartCondition]:
+    def read(key: str, value: Any) -> PartCondition:
         names = _names(value)
         if key == "command":
             return CommandNames(tuple([CommandPattern(name) for name in names]))

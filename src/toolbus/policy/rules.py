@@ -13,7 +13,7 @@ from toolbus.bus.dispatch.details import PartNote
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from toolbus.policy.facts import CallFacts, Piece
+    from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.history.limits import LimitedCall
     from toolbus.policy.history.named_calls import NamedCall
     from toolbus.policy.history.session_record import SessionRecord
@@ -23,7 +23,7 @@ VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny", "audit")
 Default: TypeAlias = Literal["allow", "ask", "deny"]
 DEFAULTS: tuple[Default, ...] = ("allow", "ask", "deny")
 EFFECTS = ("read", "write", "network", "destroy", "run-code")
-"""What a piece of a call may do; whatever is known at least reads or computes."""
+"""What a part of a call may do; whatever is known at least reads or computes."""
 
 Answer: TypeAlias = Literal["no", "yes", "maybe"]
 """Whether a condition holds; "maybe" if that cannot be known before the call runs."""
@@ -55,8 +55,8 @@ class CallCondition(Protocol):
         """Tell whether it holds."""
 
 
-class PieceCondition(Protocol):
-    """What a rule asks of one piece of a call: of one command of a line, or of the call itself.
+class PartCondition(Protocol):
+    """What a rule asks of one part of a call: of one command of a line, or of the call itself.
 
     For a rule that allows *every* use of a path, host or effect must fit, and surely; for the
     others any one, and perhaps.
@@ -66,10 +66,10 @@ class PieceCondition(Protocol):
     def key(self) -> str:
         """Its name in the file."""
 
-    def needs_files(self, piece: Piece, *, every: bool) -> bool:
-        """Tell whether files must be looked at; else it depends on the piece alone."""
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:
+        """Tell whether files must be looked at; else it depends on the part alone."""
 
-    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
 
 
@@ -98,7 +98,7 @@ class ConditionError(Exception):
         return f"{self.key}: {self.reason}"
 
 
-class Rule(Struct, frozen=True, kw_only=True, dict=True):
+class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     """A rule, ready to judge; *number* is its place in the file, from 0.
 
     *reason* is for the model and for who is asked, *hint* says what to do instead. *programs* are
@@ -110,7 +110,7 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     verdict: Verdict
     number: int
     call_conditions: tuple[CallCondition, ...] = ()
-    piece_conditions: tuple[PieceCondition, ...] = ()
+    part_conditions: tuple[PartCondition, ...] = ()
     limits: tuple[Limit, ...] = ()
     reason: str = ""
     hint: str = ""
@@ -162,7 +162,7 @@ class PolicyRules(NamedTuple):
     the annotations of tools that match *trusted* are believed. *calls* are those that limits name.
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     default: Default = "ask"
     tools: tuple[tuple[str, ToolFacts], ...] = ()
     trusted: tuple[str, ...] = ()
@@ -172,6 +172,8 @@ class PolicyRules(NamedTuple):
 
     def facts_of(self, tool_name: str) -> ToolFacts:
         """Return what it says of a tool: under its name, else under the first pattern that fits."""
-        patterns = [(name, said) for name, said in self.tools if fnmatchcase(tool_name, name)]
-        exact = [said for name, said in patterns if name == tool_name]
-        return (exact or [said for _, said in patterns] or [NO_TOOL_FACTS])[0]
+        patterns = [
+            (name, declared) for name, declared in self.tools if fnmatchcase(tool_name, name)
+        ]
+        exact = [declared for name, declared in patterns if name == tool_name]
+        return (exact or [declared for _, declared in patterns] or [NO_TOOL_FACTS])[0]

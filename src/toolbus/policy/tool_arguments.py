@@ -111,9 +111,9 @@ class ShellCall(NamedTuple):
     reasons: tuple[Unreadable, ...] = ()
 
 
-def shell_call(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> ShellCall | None:
+def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> ShellCall | None:
     """Return what the shell that *call* is one of shall run, None if it is no shell."""
-    key = said.command or _command_key(call, tool, said)
+    key = declared.command or _command_key(call, tool, declared)
     if key is None:
         return None
     reasons: list[Unreadable] = []
@@ -121,11 +121,11 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> ShellC
     arguments = dict(call.arguments)
     line = _line(arguments, key, reasons)
     named = [name for name in arguments if name in FOLDERS]
-    folder_key = said.folder_argument or (named[0] if named else None)
+    folder_key = declared.folder_argument or (named[0] if named else None)
     folder = None if folder_key is None else arguments.get(folder_key)
     if folder is not None and not isinstance(folder, str):
         reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "no folder is called so"))
-    known = {key.split(".")[0], *_WORDS, folder_key, *HARMLESS, *said.ignore}
+    known = {key.split(".")[0], *_WORDS, folder_key, *HARMLESS, *declared.ignore}
     for name, value in arguments.items():
         if name == "shell" and isinstance(value, str) and value.rpartition("/")[2] in _SHELLS:
             continue
@@ -137,9 +137,9 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> ShellC
     return ShellCall(line, folder if isinstance(folder, str) else None, tuple(reasons))
 
 
-def _command_key(call: ToolCall, tool: ToolSpec | None, said: ToolFacts) -> str | None:
-    if said.effects is not None:
-        return None  # Then somebody said what it does.
+def _command_key(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> str | None:
+    if declared.effects is not None:
+        return None  # Then somebody declared what it does.
     for key, value in call.arguments.items():
         if key in COMMANDS and type_name(value) in {"text", "list"}:
             properties: Any = {} if tool is None else tool.input_schema.get("properties")

@@ -79,20 +79,22 @@ class MatchesPattern(NamedTuple):
 
 
 class WithinBounds(NamedTuple):
-    """A number between *least* and *most*, both included."""
+    """A number between *least* and *greatest*, both included."""
 
     least: float
-    most: float
+    greatest: float
 
     def __call__(self, value: Any) -> bool:
         """Tell whether *value* fits; raises `WrongTypeError`."""
         check_type(value, "number")
-        return bool(self.least <= value <= self.most)
+        return bool(self.least <= value <= self.greatest)
 
     def __str__(self) -> str:
-        if self.most == inf:
+        if self.greatest == inf:
             return f"at least {self.least}"
-        return f"at most {self.most}" if self.least == -inf else f"{self.least} to {self.most}"
+        return (
+            f"at most {self.greatest}" if self.least == -inf else f"{self.least} to {self.greatest}"
+        )
 
 
 ValueTest: TypeAlias = "Equals | MatchesGlob | MatchesPattern | WithinBounds"
@@ -123,10 +125,10 @@ def _read_table(raw: dict[str, Any]) -> Iterator[ValueTest]:
         except MisfitError as error:
             raise MisfitError(f"test {key!r}: {error.reason}", key, *error.path) from None
     if bounds:
-        least, most = bounds.get("min", -inf), bounds.get("max", inf)
-        if least > most:
-            raise MisfitError(f"no number is at least {least} and at most {most}", "min")
-        yield WithinBounds(least, most)
+        least, greatest = bounds.get("min", -inf), bounds.get("max", inf)
+        if least > greatest:
+            raise MisfitError(f"no number is at least {least} and at most {greatest}", "min")
+        yield WithinBounds(least, greatest)
 
 
 def _one_of(value: Any) -> Equals:

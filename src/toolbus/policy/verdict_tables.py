@@ -26,7 +26,7 @@ from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.history.counting import judge_first
-from toolbus.policy.judging import Judge
+from toolbus.policy.judging import CallJudge
 from toolbus.policy.rules import DEFAULTS
 from toolbus.policy.wording import because, failure, named
 from toolbus.settings.hints import hint
@@ -36,7 +36,7 @@ from toolbus.settings.values import MisfitError, fit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.judging import Judgement
+    from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
 
 _TABLES = "call"
@@ -84,20 +84,20 @@ def read_rows(file: Path) -> list[TableRow]:
 
 def check_rows(rules: PolicyRules, rows: Sequence[TableRow]) -> Iterator[RowResult]:
     """Yield what *rules* say of each of *rows*."""
-    reader, judge = CallReader(rules, LineMemory()), Judge(rules)
+    reader, judge = CallReader(rules, LineMemory()), CallJudge(rules)
     for row in rows:
         scope = Scope(agent_id=row.agent, context=row.context)
         judgement = judge_first(judge, reader.facts(reader.read(row.call, None, scope)))
         yield _result(row, judgement)
 
 
-def _result(row: TableRow, judgement: Judgement) -> RowResult:
+def _result(row: TableRow, judgement: CallVerdict) -> RowResult:
     verdict = judgement.verdict
     if judgement.failed is not None:
         decided, why = named(judgement.failed), failure(judgement.failed)
         rules = {judgement.failed.rule.name} if judgement.failed.rule else set()
     else:
-        findings = [piece.decided for piece in judgement.decided]
+        findings = [part.decided for part in judgement.decided]
         decided, why = named(findings[0]), because(findings[0])
         rules = {finding.rule.name for finding in findings if finding.rule}
     difference = ""

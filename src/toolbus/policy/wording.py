@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.policy.judging import Judgement, PieceVerdict, RuleFinding, RuleStatus
-    from toolbus.policy.rules import Rule
+    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding, RuleStatus
+    from toolbus.policy.rules import PolicyRule
 
 _STATUSES: dict[RuleStatus, HandlerStatus] = {
     "allowed": "ran",
@@ -20,24 +20,24 @@ _STATUSES: dict[RuleStatus, HandlerStatus] = {
     "denied": "denied",
     "failed": "failed",
 }
-_MOST_PIECES, _LONGEST = 8, 300
+_MOST_PARTS, _LONGEST = 8, 300
 
 
-def refusal(judgement: Judgement) -> str:
-    """Return why a call is denied, for the model: each piece, its rule and what to do instead."""
+def refusal(judgement: CallVerdict) -> str:
+    """Return why a call is denied, for the model: each part, its rule and what to do instead."""
     if judgement.failed is not None:
         return f"denied by the policy: {failure(judgement.failed)}"
-    pieces = list(judgement.decided)
-    hints = dict.fromkeys([finding.rule.hint for _, _, finding, _ in pieces if finding.rule])
-    reasons = _headed("denied by the policy", list(_lines(pieces)))
+    parts = list(judgement.decided)
+    hints = dict.fromkeys([finding.rule.hint for _, _, finding, _ in parts if finding.rule])
+    reasons = _headed("denied by the policy", list(_lines(parts)))
     return "\n".join([reasons, *[f"instead: {text}" for text in hints if text]])
 
 
-def question(judgement: Judgement) -> str:
-    """Return what is asked of a person: which pieces, and why."""
-    pieces, others = list(judgement.decided), len(judgement.pieces)
-    share = f" ({len(pieces)} of {others} parts)" if others > len(pieces) else ""
-    return _headed(f"the policy asks{share}", list(_lines(pieces)))
+def question(judgement: CallVerdict) -> str:
+    """Return what is asked of a person: which parts, and why."""
+    parts, others = list(judgement.decided), len(judgement.parts)
+    share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
+    return _headed(f"the policy asks{share}", list(_lines(parts)))
 
 
 def failure(finding: RuleFinding) -> str:
@@ -59,29 +59,31 @@ def because(finding: RuleFinding) -> str:
 
 
 def shortened(source: str) -> str:
-    """Return a piece of a line in one line that is not too long."""
+    """Return a part of a line in one line that is not too long."""
     text = " ".join(source.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def notes(rules: Sequence[Rule], judgement: Judgement) -> list[PartNote]:
+def notes(rules: Sequence[PolicyRule], judgement: CallVerdict) -> list[PartNote]:
     """Return what each of *rules* did, for the ledger: those that did not apply did not run."""
-    told = [rule.idle_note for rule in rules]
+    all_notes = [rule.idle_note for rule in rules]
     for finding in judgement.spoken:
         if finding.rule is not None:
             why = f"{finding.status}: {finding.why}" if finding.why else finding.status
-            told[finding.rule.number] = PartNote(finding.rule.label, _STATUSES[finding.status], why)
-    return told
+            all_notes[finding.rule.number] = PartNote(
+                finding.rule.label, _STATUSES[finding.status], why
+            )
+    return all_notes
 
 
 def _headed(head: str, lines: list[str]) -> str:
     return f"{head}: {lines[0]}" if len(lines) == 1 else "\n".join([f"{head}:", *lines])
 
 
-def _lines(pieces: list[PieceVerdict]) -> Iterator[str]:
-    for piece, _, finding, _ in pieces[:_MOST_PIECES]:
-        source = "" if piece.is_tool else f"`{shortened(piece.source)}`: "
+def _lines(parts: list[PartVerdict]) -> Iterator[str]:
+    for part, _, finding, _ in parts[:_MOST_PARTS]:
+        source = "" if part.is_tool else f"`{shortened(part.source)}`: "
         rule = "" if finding.rule is None else f"{named(finding)}: "
         yield f"{source}{rule}{because(finding)}"
-    if len(pieces) > _MOST_PIECES:
-        yield f"and {len(pieces) - _MOST_PIECES} more"
+    if len(parts) > _MOST_PARTS:
+        yield f"and {len(parts) - _MOST_PARTS} more"

@@ -62,10 +62,11 @@ out ("jane at example"), or torn across two lines or parts. A number without che
 may be anything, and is left: of code and logs full of numbers, fewer than one line in a hundred is
 changed. In another process a value has another placeholder, with a number that no process gave in
 the session: the highest numbers, and nothing else, are kept for it (`host.state`).
-A placeholder in an argument reaches the tool as it is. A structured value whose schema wants a
-number or a pattern and gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a call's
-live arguments are not changed. Of lines full of numbers it reads about a megabyte a second, of
-source code ten; other tasks of the event loop have their turns meanwhile.
+Pieces of a streamed answer are as the model says them. `toolbus replay` has marks where values
+stood. A placeholder in an argument reaches the tool as it is. A structured value whose schema wants
+a number or a pattern and gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a
+call's live arguments are not changed. Of lines full of numbers it reads about a megabyte a second,
+of source code ten; other tasks of the event loop have their turns meanwhile.
 `benchmarks/bench_personal.py` measures what is found and what is taken for it.
 """
 
@@ -95,6 +96,7 @@ from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Apprais
 from toolbus.redaction.personal.record_examination import redact_record
 from toolbus.redaction.personal.session_placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
+from toolbus.redaction.record_walk import rewrite_record
 from toolbus.redaction.withholding import stand_in, withheld
 
 if TYPE_CHECKING:
@@ -177,6 +179,15 @@ class RedactPersonalData(AgentComponent):
         walk = partial(rewrite_response, parameters=False)
         return await self._redact(response, walk, scope, keep_binary=self._keep_binary)
 
+    async def concealed(self, record: T, scope: Scope) -> T | None:
+        """Return *record* with marks in place of values; None if it could not be examined."""
+        try:
+            return await self._redact(
+                record, rewrite_record, scope, keep_binary=True, shown=_marked
+            )
+        except UnexaminedError:
+            return None
+
     def _numbers(self, scope: Scope) -> State | None:
         """Return where numbers are kept; all components of its kind share them."""
         return None if self.host is None else self.host.state("redact-personal-data", scope)
@@ -214,6 +225,7 @@ class RedactPersonalData(AgentComponent):
         scope: Scope,
         *,
         keep_binary: bool,
+        shown: Callable[[str], str] = str,
     ) -> T:
         session = self._placeholders.session(scope.session_id)
         detector = self._detector(self._region(scope))
@@ -222,8 +234,11 @@ class RedactPersonalData(AgentComponent):
         async def redact() -> T:
             appraisal = Appraisal(self._limits)
 
+            def name(kind: str, value: str) -> str:
+                return shown(session.of(kind, value))
+
             def replace(text: str, key: str) -> Generator[None, None, str]:
-                return detector.replace(text, session.of, appraisal, key)
+                return detector.replace(text, name, appraisal, key)
 
             return await redact_record(record, walk, visitor, replace, appraisal)
 
@@ -255,6 +270,11 @@ class _Redaction(ToolAdapter):
             return await self._component.redacted(response, ctx.scope)
         except UnexaminedError as error:
             return stand_in(response, withheld(error, "personal data"))
+
+
+def _marked(placeholder: str) -> str:
+    """Return what a report has in place of a value: what came of it may hold placeholders."""
+    return f"(personal {placeholder[1:-1]})"
 
 
 def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:

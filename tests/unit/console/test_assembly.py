@@ -1,7 +1,7 @@
 import pytest
 
 from toolbus.config.prices import Price
-from toolbus.console.assembly import find_model_price
+from toolbus.console.assembly import find_model, find_model_price
 from toolbus.terminal.screen import UsageError
 
 
@@ -31,3 +31,31 @@ def test_a_price_is_made_of_words():
 
     assert price == Price(input=3.0, output=15.5, currency="EUR")
     assert find_model_price(None, None, "m") is None
+
+
+def test_an_address_gets_the_key_that_is_named(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k-of-the-provider")
+    monkeypatch.setenv("OTHER_KEY", "k-of-another")
+
+    bare = find_model("openai:m", "http://127.0.0.1:1/v1")
+    named = find_model("openai:m", "http://127.0.0.1:1/v1", "OTHER_KEY")
+
+    assert bare._server.key is None
+    assert named._server.key.reveal() == "k-of-another"
+    assert named._server.base_url == "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("name", "base_url", "key_env", "reason"),
+    [
+        ("replay:x.jsonl", "http://127.0.0.1:1", None, "a recording has no address"),
+        ("replay:nowhere.jsonl", None, None, "nowhere.jsonl"),
+        ("openai:m", "127.0.0.1", None, "expected an address"),
+        ("openai:m", "http://127.0.0.1:1", "NO_SUCH_KEY", "set NO_SUCH_KEY"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_is_refused(name, base_url, key_env, reason):
+    with pytest.raises(UsageError) as error:
+        find_model(name, base_url, key_env)
+
+    assert reason in str(error.value)

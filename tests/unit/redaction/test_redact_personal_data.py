@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from toolbus import Scope, ToolCall
 from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.testing.checks import check_adapter, check_handler
 
@@ -29,6 +30,17 @@ def test_a_missing_library_names_the_extra(name):
     assert done.returncode == 1
     assert "Replaces personal data" in done.stdout
     assert "`pip install '.[personal]'`" in done.stderr
+
+
+async def test_a_report_has_marks_and_keeps_placeholders():
+    component, jane = RedactPersonalData(), "jane@example.com"
+    call = ToolCall(id="c", name="mail", arguments={"to": jane, "cc": "[email-7]"})
+
+    text = await component.concealed(f"to {jane}, [email-7]", Scope(session_id="s"))
+    shown = await component.concealed(call, Scope(session_id="s"))
+
+    assert text == "to (personal email-1), [email-7]"
+    assert shown.arguments == {"to": "(personal email-1)", "cc": "[email-7]"}
 
 
 @pytest.mark.full

@@ -32,9 +32,9 @@ def read_calls(tables: Sequence[Mapping[str, Any]], project: str) -> tuple[Named
 
 def _call(table: Mapping[str, Any], index: int, project: str) -> NamedCall:
     # Rules are made of calls' tables, and know what rules ask of the calls before.
-    from toolbus.policy.rule_tables import CALL_KEYS, PIECE_KEYS, read_rule  # noqa: PLC0415
+    from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS, read_rule  # noqa: PLC0415
 
-    known = ("name", _OUTCOME, *CALL_KEYS, *PIECE_KEYS)
+    known = ("name", _OUTCOME, *CALL_KEYS, *PART_KEYS)
     for key in table:
         if key not in known:
             raise MisfitError(f"unknown key {key!r}{hint(key, known)}", key)

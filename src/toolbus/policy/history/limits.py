@@ -20,7 +20,7 @@ _LONGEST_CYCLE = 4
 
 
 class LimitedCall(NamedTuple):
-    """A call that a rule speaks of, *times* over: once for each piece that fits."""
+    """A call that a rule speaks of, *times* over: once for each part that fits."""
 
     when: CallTime
     digest: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from toolbus.policy.value_tests import holds, read_tests
+from toolbus.policy.value_tests import WrongTypeError, holds, read_tests
 from toolbus.settings.hints import hint
 from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.rules import Rule
+    from toolbus.policy.rules import PolicyRule
     from toolbus.policy.value_tests import ValueTest
 
 Likeness: TypeAlias = Literal["no", "perhaps", "surely"]
@@ -33,7 +33,7 @@ class NamedCall(NamedTuple):
     Without an *outcome* it happened surely if it succeeded, and perhaps if it ended otherwise.
     """
 
-    rule: Rule
+    rule: PolicyRule
     outcome: Outcome | None = None
 
     @property
@@ -71,23 +71,29 @@ def read_outcome(value: Any) -> Outcome:
     status = table.get("status", "")
     if "status" in table and status not in ENDINGS:
         raise MisfitError(f"unknown outcome {status!r}{hint(str(status), ENDINGS)}", "status")
-    return Outcome(status, read_tests(table["text"]) if "text" in table else ())
+    tests = read_tests(table["text"]) if "text" in table else ()
+    try:
+        holds(tests, "")
+    except WrongTypeError as error:
+        raise MisfitError(f"the text of a result is no such value: {error}", "text") from None
+    return Outcome(status, tests)
 
 
 def is_alone(facts: CallFacts) -> bool:
-    """Tell whether the last piece is all that a line runs, but for `cd … &&` before it.
+    """Tell whether the last part is all that a line runs, but for `cd … &&` before it.
 
     Then it surely runs, and how it ends is how the call ends.
     """
-    *before, last = facts.pieces
+    *before, last = facts.parts
     if last.is_tool:
         return True
     line = facts.line.strip()
-    for piece in before:
-        if piece.action[:1] != ("cd",) or not line.startswith(piece.source):
+    for part in before:
+        if part.action[:1] != ("cd",) or not line.startswith(part.source):
             return False
-        line = line.removeprefix(piece.source).lstrip()
+        line = line.removeprefix(part.source).lstrip()
         if not line.startswith("&&"):
             return False
         line = line.removeprefix("&&").lstrip()
-    return line == last.source.strip()
+    # A line that turns the status round, or does not wait for it, tells nothing of the end.
+    return line == last.source.strip() and not line.startswith(("!", "coproc")) and line[-1:] != "&"

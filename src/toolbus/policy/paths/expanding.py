@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,12 +70,20 @@ def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:
 
     *glob* has the real path in front of its first wildcard.
     """
+    names = _globs(glob)
+    for start in starts:
+        fixed = [plain_name(name) for name in start.split("/") if name]
+        if all(_aims(part, name) for part, name in zip(fixed, names, strict=False)) and meets(
+            [*fixed, *pattern.components], names, meet=_aims
+        ):
+            return True
+    return False
+
+
+@lru_cache(maxsize=100)
+def _globs(glob: str) -> tuple[NameGlob, ...]:
     parts = [part for part in glob.split("/") if part not in {"", "."}]
-    names = [plain_name(ANY_NAME) if part == "**" else name_glob(part) for part in parts]
-    return any(
-        meets([*map(plain_name, _names(start)), *pattern.components], names, meet=_aims)
-        for start in starts
-    )
+    return tuple([plain_name(ANY_NAME) if part == "**" else name_glob(part) for part in parts])
 
 
 def with_real_start(glob: str, resolver: PathResolver, folder: str | None) -> str:
@@ -152,7 +161,3 @@ class _Expander:
 def _unquoted(part: str) -> str:
     glob = name_glob(part)
     return part if glob.literal is None else glob.literal
-
-
-def _names(path: str) -> list[str]:
-    return [part for part in path.split("/") if part]

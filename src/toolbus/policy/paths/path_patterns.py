@@ -47,6 +47,7 @@ class PathPattern(NamedTuple):
     folded: tuple[NameGlob, ...]
     needle: str
     """What each path that the components match has in it; see `needle`."""
+    folded_start: str
     folded_needle: str
 
     @property
@@ -68,7 +69,9 @@ def path_patterns(
         for alternative in alternatives(text):
             start, rest = _placed(text, alternative, project, home)
             parts, folded = _components(rest), _components(fold(rest))
-            patterns.append(PathPattern(text, start, parts, folded, needle(parts), needle(folded)))
+            patterns.append(
+                PathPattern(text, start, parts, folded, needle(parts), fold(start), needle(folded))
+            )
     return tuple(patterns)
 
 

@@ -28,7 +28,7 @@ from toolbus.policy.paths.protected_names import (
     settings_in,
 )
 from toolbus.policy.paths.relinking import COPIES_LINKS, GIT_FILLS
-from toolbus.policy.paths.store_files import is_of_store
+from toolbus.policy.paths.store_files import is_of_store, open_stores
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import Touch
 
@@ -47,7 +47,6 @@ LONGEST_PATH = 4_096
 _LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
 _MAKES_LINKS = frozenset({"ln", "tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "pax", "rsync"})
 _PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
-_BESIDE_A_STORE = ("-wal", "-shm", "-journal")
 
 
 class PartUses(Protocol):
@@ -72,14 +71,10 @@ class PartUses(Protocol):
 
 
 class ProtectedFiles:
-    """Files and folders that no judged tool writes: those of every installation, and *files*.
+    """Files and folders that no judged tool writes: those of every installation, and *files*."""
 
-    *stores* are files of SQLite: what it keeps beside them counts as well.
-    """
-
-    def __init__(self, files: Iterable[Path] = (), stores: Iterable[Path] = ()) -> None:
-        beside = [f"{store}{end}" for store in stores for end in ("", *_BESIDE_A_STORE)]
-        written = [*map(str, files), *beside, *files_of_installation()]
+    def __init__(self, files: Iterable[Path] = ()) -> None:
+        written = [*map(str, files), *files_of_installation()]
         paths = {each for path in written for each in (posixpath.abspath(path), _real(path))}
         self._paths = frozenset(paths - {"/", str(Path.home())})
         self._folded = frozenset([fold(path) for path in self._paths])
@@ -168,7 +163,7 @@ class ProtectedFiles:
             posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS
         ]
         inside = [f"{start}{rest}" for rest in settings_in(posixpath.basename(folder))]
-        for path in (*self._paths, *settings, *inside):
+        for path in (*self._paths, *settings, *inside, *open_stores()):
             if path.startswith(start) and posixpath.lexists(path):
                 return path
         return None

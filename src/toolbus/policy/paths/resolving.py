@@ -12,16 +12,14 @@ import errno
 import os
 import posixpath
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from toolbus.policy.paths.call_folders import FolderChoice, find_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from toolbus.policy.commands import PathUse
+    from collections.abc import Callable, Sequence
 
 MOST_LINKS = 40
 """Links in one path, beyond which Linux refuses it (path_resolution(7))."""
@@ -52,15 +50,7 @@ class ResolvedPath(NamedTuple):
     """Where the last component itself is: what is removed or replaced, if that is a link."""
 
 
-class Targets(NamedTuple):
-    """What one use of a path may mean; *doubt* says why it may mean something else, too.
-
-    The *globs* are from the root on, with a real path before the first wildcard.
-    """
-
-    paths: tuple[ResolvedPath, ...]
-    doubt: str = ""
-    globs: tuple[str, ...] = ()
+T = TypeVar("T")
 
 
 class PathResolver:
@@ -71,8 +61,7 @@ class PathResolver:
 
     def __init__(self, place: CallPlace) -> None:
         self.place = place
-        self.targets: dict[PathUse, Targets] = {}
-        """What `find_targets` returned before."""
+        self._known: dict[object, Any] = {}
         self._links: dict[str, str | None] = {}
         self._resolved: dict[tuple[str, str | None], ResolvedPath] = {}
         self._folders: dict[str | None, FolderChoice] = {}
@@ -84,11 +73,38 @@ class PathResolver:
             self._folders[folder] = find_folders(folder, self)
         return self._folders[folder]
 
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """Return what *make* returned when it was asked first for *key*, of this verdict."""
+        if key not in self._known:
+            self._known[key] = make()
+        known: T = self._known[key]
+        return known
+
     def resolve(self, path: str, folder: str | None = ".") -> ResolvedPath:
         """Return where the absolute *path* leads, for a command in *folder*."""
-        if (path, folder) not in self._resolved:
-            self._resolved[path, folder] = _PathWalk(self, path, folder).run()
-        return self._resolved[path, folder]
+        known = self._resolved.get((path, folder))
+        if known is None:
+            known = self._beside(path, folder) or _PathWalk(self, path, folder).run()
+            self._resolved[path, folder] = known
+        return known
+
+    def real(self, path: str) -> str:
+        """Return where the absolute *path*, which has no ``..``, really is."""
+        above = posixpath.dirname(path)
+        if above != path and (above, ".") not in self._resolved:
+            self.real(above)
+        return self.resolve(path).path
+
+    def _beside(self, path: str, folder: str | None) -> ResolvedPath | None:
+        """Return where *path* leads, if that is a file in a real folder that is known already."""
+        above, _, name = path.rpartition("/")
+        above = above or "/"
+        known = self._resolved.get((above, folder))
+        if known is None or known != (above, (above,), "", above) or name in {"", ".", ".."}:
+            return None
+        if above.startswith(("/proc", "/dev")) or self.read_link(path) is not None:
+            return None
+        return ResolvedPath(path, (path,), "", path)
 
     def read_link(self, path: str) -> str | None:
         """Return what the link at *path* says, None if there is none; raises `OSError`."""

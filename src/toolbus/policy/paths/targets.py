@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import Word
 from toolbus.policy.paths.expanding import expand, with_real_start
 from toolbus.policy.paths.name_globs import glob_quoted, name_glob
-from toolbus.policy.paths.resolving import Targets
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import PathUse
-    from toolbus.policy.paths.resolving import PathResolver
+    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+
+
+class Targets(NamedTuple):
+    """What one use of a path may mean; *doubt* says why it may mean something else, too.
+
+    The *globs* are from the root on, with a real path before the first wildcard.
+    """
+
+    paths: tuple[ResolvedPath, ...]
+    doubt: str = ""
+    globs: tuple[str, ...] = ()
 
 
 def argument_word(text: str) -> Word:
@@ -25,9 +35,7 @@ def argument_word(text: str) -> Word:
 
 def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
     """Return what *use* may mean for a call where *resolver* stands."""
-    if use not in resolver.targets:
-        resolver.targets[use] = _find(use, resolver)
-    return resolver.targets[use]
+    return resolver.once(use, lambda: _find(use, resolver))
 
 
 def _find(use: PathUse, resolver: PathResolver) -> Targets:

@@ -29,7 +29,7 @@ import posixpath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolbus.policy.paths.expanding import ANY_NAME, is_aimed
-from toolbus.policy.paths.path_matching import matching, starts_of, within
+from toolbus.policy.paths.path_matching import NameList, starts_of, within
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.tree_walks import ALL_BELOW, find_below
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from toolbus.policy.commands import PathUse
     from toolbus.policy.paths.path_patterns import PathPattern
-    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath, Targets
+    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+    from toolbus.policy.paths.targets import Targets
 
 Answer = Literal["no", "yes", "maybe"]
 
@@ -67,10 +68,9 @@ def touches(
     if not patterns:
         return Touch("no")
     targets = find_targets(use, resolver)
-    for resolved in (*targets.paths, *_in_history(use, resolver)):
-        for name in resolved.names:
-            if (pattern := matching(name, patterns, resolver)) is not None:
-                return Touch("yes", name, pattern.text)
+    names = resolver.once(("names", use), lambda: _names(use, targets, resolver))
+    if (hit := names.find(patterns, resolver)) is not None:
+        return Touch("yes", hit[0], hit[1].text)
     doubt = targets.doubt
     if use.kind in {"read-tree", "destroy"}:
         rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
@@ -120,6 +120,12 @@ def _outermost(use: PathUse, targets: Targets) -> Iterator[str]:
                 yield posixpath.join(resolved.path, ANY_NAME, ANY_NAME)
 
 
+def _names(use: PathUse, targets: Targets, resolver: PathResolver) -> NameList:
+    """Return all names of what *use* may mean."""
+    resolved = (*targets.paths, *_in_history(use, resolver))
+    return NameList([name for each in resolved for name in each.names])
+
+
 def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
     """Return what ``REVISION:path`` of git may mean (gitrevisions(7)), whatever the program is."""
     revision, _, text = use.word.text.partition(":")
@@ -144,8 +150,8 @@ def _fills(
     for resolved in targets.paths:
         if resolved.path and posixpath.isdir(resolved.path):
             name = posixpath.join(resolved.path, ANY_NAME)
-            if (pattern := matching(name, patterns, resolver)) is not None:
-                return Touch("yes", resolved.path, pattern.text)
+            if (hit := NameList([name]).find(patterns, resolver)) is not None:
+                return Touch("yes", resolved.path, hit[1].text)
     return None
 
 

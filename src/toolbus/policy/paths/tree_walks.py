@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import posixpath
 from contextlib import suppress
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import TreeRules
 from toolbus.policy.paths.ignore_files import IgnoreRules, lists_in, rules_above
-from toolbus.policy.paths.name_globs import DOUBLE, NameGlob, fold, name_glob, plain_name
-from toolbus.policy.paths.path_matching import matching
-from toolbus.policy.paths.path_patterns import alternatives, first_states, needle, next_states
+from toolbus.policy.paths.name_globs import NameGlob, name_glob, plain_name
+from toolbus.policy.paths.path_matching import NameList, starts_of
+from toolbus.policy.paths.path_patterns import alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES_BELOW = 50_000
 """Entries of folders that are looked at in one walk."""
-
 
 ALL_BELOW = TreeRules()
 
@@ -35,6 +34,13 @@ class Discovery(NamedTuple):
     doubt: str = ""
 
 
+class TreeListing(NamedTuple):
+    """The *names* of what is read below a folder, and whether these are all."""
+
+    names: NameList
+    is_complete: bool
+
+
 def find_below(
     folder: str, patterns: Sequence[PathPattern], resolver: PathResolver, rules: TreeRules
 ) -> Discovery | None:
@@ -42,34 +48,46 @@ def find_below(
 
     None if there is none. The folder itself is not looked at, and may be anything.
     """
-    return _TreeWalk(patterns, resolver, rules, folder).run()
+    doubt = None
+    for pattern in patterns:
+        place = _place_to_look(folder, pattern, resolver, rules)
+        if place is None:
+            continue
+        walk = partial(_walk, place, rules, resolver)
+        listing = resolver.once(("listing", place, rules), walk)
+        hit = listing.names.find([pattern], resolver)
+        if hit is not None:
+            return Discovery(hit[0], pattern.text)
+        if not listing.is_complete:
+            doubt = Discovery(place, doubt=f"too many files are below {place!r}")
+    return doubt
 
 
-_States = tuple[frozenset[int], ...]
+def _place_to_look(
+    folder: str, pattern: PathPattern, resolver: PathResolver, rules: TreeRules
+) -> str | None:
+    """Return what to walk for *pattern*, so as not to walk a home folder for a part of it."""
+    start = starts_of(pattern, resolver)[-1]
+    if not start or rules.links or _is_in(folder, start) or resolver.folds_names(folder):
+        return folder
+    if not _is_in(start, folder) or not posixpath.lexists(start):
+        return None
+    tree_filter = _TreeFilter(rules)
+    path = folder
+    for name in start[len(folder) :].strip("/").split("/"):
+        ignore = rules_above(posixpath.join(path, name)) if tree_filter.looks_at_lists else _NONE
+        path = posixpath.join(path, name)
+        is_folder = posixpath.isdir(path)
+        if tree_filter.leaves_out(path, name, ignore, is_folder=is_folder):
+            return None
+    return start
 
 
-class _TreeChoices(NamedTuple):
-    """What the entries of a folder lead to, where some states hold.
-
-    A name that is none of the *literals* and matches none of the *globs*, each with its needle,
-    leads to the states *others*.
-    """
-
-    literals: frozenset[str]
-    globs: tuple[tuple[str, NameGlob], ...]
-    others: _States
-
-    def concern(self, name: str) -> bool:
-        """Tell whether *name* is one of those that matter."""
-        return name in self.literals or any(
-            each in name and glob.meets(plain_name(name)) for each, glob in self.globs
-        )
+_NONE = IgnoreRules()
 
 
-class _TreeEntry(NamedTuple):
-    name: str
-    is_folder: bool
-    is_link: bool
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 class _TreeFilter:
@@ -114,146 +132,58 @@ def _globs(texts: Sequence[str]) -> tuple[NameGlob, ...]:
     return (name_glob("*"),)
 
 
+def _walk(folder: str, rules: TreeRules, resolver: PathResolver) -> TreeListing:
+    return _TreeWalk(folder, rules, resolver).run()
+
+
 class _TreeWalk:
-    """One walk, and how much it has seen."""
+    """One walk below *folder*, and how much it has seen."""
 
-    def __init__(
-        self, patterns: Sequence[PathPattern], resolver: PathResolver, rules: TreeRules, folder: str
-    ) -> None:
-        self._patterns, self._resolver, self._rules, self._root = patterns, resolver, rules, folder
-        self._folds = resolver.folds_names(folder)
-        self._parts = [self._all_parts(pattern) for pattern in patterns]
-        self._choices: dict[_States, _TreeChoices] = {}
-        self._entries = 0
+    def __init__(self, folder: str, rules: TreeRules, resolver: PathResolver) -> None:
+        self._rules, self._resolver = rules, resolver
         self._filter = _TreeFilter(rules)
-        self._pending: list[tuple[str, _States, IgnoreRules]] = []
+        self._remaining = MOST_ENTRIES_BELOW
+        self._pending: list[tuple[str, IgnoreRules]] = []
         self._followed: set[str] = set()
+        self._names: list[str] = []
+        self._add(folder)
 
-    def run(self) -> Discovery | None:
-        self._add(self._root)
+    def run(self) -> TreeListing:
+        """Return what is read, as far as the bound allows to look."""
         while self._pending:
-            path, states, ignore = self._pending.pop()
-            try:
-                entries = self._list(path, states)
-            except OSError:
-                continue  # Who may not look into it reads nothing there.
-            if self._entries > MOST_ENTRIES_BELOW:
-                return Discovery(path, doubt=f"too many files are below {self._root!r}")
+            folder, ignore = self._pending.pop()
             if self._filter.looks_at_lists:
-                ignore = ignore.entered(path, lists_in(path))
-            for entry in entries:
-                if (discovery := self._take(path, entry, states, ignore)) is not None:
-                    return discovery
-        return None
+                ignore = ignore.entered(folder, lists_in(folder))
+            # Who may not look into it reads nothing there.
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    self._remaining -= 1
+                    if self._remaining < 0:
+                        return TreeListing(NameList(self._names), is_complete=False)
+                    self._take(entry, ignore)
+        return TreeListing(NameList(self._names), is_complete=True)
 
     def _add(self, folder: str) -> None:
         """Walk the real *folder* as well."""
-        if folder in self._followed:
+        if folder not in self._followed:
+            self._followed.add(folder)
+            # What a pattern names may be the folder itself: then all in it is meant.
+            if not posixpath.isdir(folder) or self._rules == ALL_BELOW:
+                self._names.append(folder)
+            above = rules_above(folder) if self._filter.looks_at_lists else _NONE
+            self._pending.append((folder, above))
+
+    def _take(self, entry: os.DirEntry[str], ignore: IgnoreRules) -> None:
+        if self._rules.links and entry.is_symlink():
+            resolved = self._resolver.resolve(entry.path)
+            self._names.extend(resolved.names)
+            if posixpath.isdir(resolved.path):
+                self._add(resolved.path)
             return
-        self._followed.add(folder)
-        states = tuple([first_states(parts) for parts in self._parts])
-        for name in folder.split("/"):
-            if name:
-                states = self._after(states, name)
-        if any(states):
-            self._pending.append((folder, states, rules_above(folder)))
-
-    def _take(
-        self, folder: str, entry: _TreeEntry, states: _States, ignore: IgnoreRules
-    ) -> Discovery | None:
-        path = posixpath.join(folder, entry.name)
-        after = self._after(states, entry.name)
-        if entry.is_link and self._rules.links:
-            return self._take_link(path, entry.name)
-        if not any(after) or self._filter.leaves_out(
-            path, entry.name, ignore, is_folder=entry.is_folder
-        ):
-            return None
-        if entry.is_folder:
-            self._pending.append((path, after, ignore))
-            if self._rules != ALL_BELOW:
-                return None
-        for pattern, parts, reached in zip(self._patterns, self._parts, after, strict=True):
-            if len(parts) in reached:
-                return Discovery(path, pattern.text)
-        return None
-
-    def _take_link(self, path: str, name: str) -> Discovery | None:
-        resolved = self._resolver.resolve(path)
-        if posixpath.isdir(resolved.path):
-            self._add(resolved.path)
-        elif not self._filter.may_read(name):
-            return None
-        for each in resolved.names:
-            if (pattern := matching(each, self._patterns, self._resolver)) is not None:
-                return Discovery(each, pattern.text)
-        return None
-
-    def _list(self, path: str, states: _States) -> list[_TreeEntry]:
-        """Return the entries of the folder at *path* that may matter."""
-        choices = self._choices_at(states)
-        if self._rules.links or self._folds or choices.globs or any(choices.others):
-            with os.scandir(path) as entries:
-                return [self._entry(each) for each in islice(entries, self._remaining())]
-        paths = [(name, posixpath.join(path, name)) for name in sorted(choices.literals)]
-        return [
-            _TreeEntry(
-                name, posixpath.isdir(each) and not posixpath.islink(each), posixpath.islink(each)
-            )
-            for name, each in paths
-            if posixpath.lexists(each)
-        ]
-
-    def _remaining(self) -> int:
-        return MOST_ENTRIES_BELOW + 1 - self._entries
-
-    def _entry(self, entry: os.DirEntry[str]) -> _TreeEntry:
-        self._entries += 1
-        return _TreeEntry(entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink())
-
-    def _after(self, states: _States, name: str) -> _States:
-        choices = self._choices_at(states)
-        name = fold(name) if self._folds else name
-        if not choices.concern(name):
-            return choices.others
-        plain = plain_name(name)
-        return tuple(
-            [
-                next_states(parts, reached, plain)
-                for parts, reached in zip(self._parts, states, strict=True)
-            ]
-        )
-
-    def _choices_at(self, states: _States) -> _TreeChoices:
-        if states not in self._choices:
-            expected = [
-                parts[state]
-                for parts, reached in zip(self._parts, states, strict=True)
-                for state in reached
-                if state < len(parts) and parts[state] is not DOUBLE
-            ]
-            literals = frozenset([each.literal for each in expected if each.literal is not None])
-            globs = dict.fromkeys([each for each in expected if each.literal is None])
-            # What matches nothing else: no name has a zero byte.
-            others = tuple(
-                [
-                    next_states(
-                        parts,
-                        [state for state in reached if parts[state : state + 1] == (DOUBLE,)],
-                        plain_name("\0"),
-                    )
-                    for parts, reached in zip(self._parts, states, strict=True)
-                ]
-            )
-            needles = tuple([(needle([glob]), glob) for glob in globs])
-            self._choices[states] = _TreeChoices(literals, needles, others)
-        return self._choices[states]
-
-    def _all_parts(self, pattern: PathPattern) -> tuple[NameGlob, ...]:
-        """Return *pattern* from the root on, and for all below what it names."""
-        start = self._resolver.resolve(pattern.start).path if pattern.start else ""
-        components = pattern.components
-        if self._folds:
-            start, components = fold(start), pattern.folded
-        names = [plain_name(name) for name in start.split("/") if name]
-        return (*names, *components, DOUBLE)
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if self._filter.leaves_out(entry.path, entry.name, ignore, is_folder=is_folder):
+            return
+        if is_folder:
+            self._pending.append((entry.path, ignore))
+        if not is_folder or self._rules == ALL_BELOW:
+            self._names.append(entry.path)

@@ -34,6 +34,7 @@ class ArgumentUses:
         self.folder = command.folder
         self.tree_hidden = self.tree_ignored = True
         self.tree_links = False
+        self.reads_files = False
         self.settled = command.settled
         self.include: list[str] = []
         self.exclude: list[str] = []
@@ -83,6 +84,11 @@ class ArgumentUses:
         )
         if not (word.known and word.text == "-"):
             self.paths.append(PathUse(word, "read-tree", self.folder, rules))
+
+    def may_read(self, word: Word) -> None:
+        """Add that any file may be read: *word* is not known, and may be an option that reads."""
+        if self.reads_files:
+            self.paths.append(PathUse(word, "read-tree", self.folder))
 
     def destroy(self, word: Word) -> None:
         """Add a file that is lost."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.program_data import CommandData
 
 _HELP = frozenset({"read"})
+_READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
+_REMEMBERED = 500
 _HELPING = frozenset({"--help", "-h", "-help"})
 
 
@@ -37,10 +39,9 @@ class Option(Struct, frozen=True):
 
     @property
     def is_harmless(self) -> bool:
-        """Whether a word that turns out to be this option changes nothing of what is judged."""
-        return self.takes in {None, "text"} and not (
-            self.effects or self.operands or self.final or self.asks
-        )
+        """Whether a word that turns out to be this option makes no more than read something."""
+        kinds = {self.takes, self.final, *(self.operands or ())}
+        return kinds <= _READING and not (self.effects or self.asks)
 
 
 class CommandLevel:
@@ -62,14 +63,19 @@ class CommandLevel:
         self.takes_any_option = self.any_flag and all(
             option.is_harmless for option in self.options.values()
         )
+        self.reads_files = any(
+            option.takes == "path" or option.operands for option in self.options.values()
+        )
         self.has_commands = bool(data.commands or data.alike or data.groups)
         self._named = _by_name(data)
         globs = [(name, data) for name, data in self._named.items() if _is_glob(name)]
         self._path_globs = [each for each in globs if " " in each[0]]
+        self._dashed_globs = [each for each in globs if each[0].startswith("-")]
         self._verb_globs = [each for each in globs if " " not in each[0]]
         self._groups = frozenset(data.groups)
         self._beginnings = frozenset(_beginnings(self._named))
-        self._levels: dict[str, tuple[str, CommandLevel]] = {}
+        self._levels: dict[int, CommandLevel] = {}
+        self._resolved: dict[str, tuple[str, CommandLevel] | None] = {}
 
     def inheritable(self) -> dict[str, Option]:
         """Return the options that subcommands know as well: of what only prints, only help."""
@@ -85,7 +91,7 @@ class CommandLevel:
 
     def is_command(self, word: str) -> bool:
         """Tell whether *word*, which looks like an option, is a subcommand: ``brew --prefix``."""
-        return word in self._named
+        return word in self._named or _by_glob(word, self._dashed_globs) is not None
 
     def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandLevel] | None:
         """Return the name and level of the subcommand *word* behind *groups*, None if unknown.
@@ -93,16 +99,21 @@ class CommandLevel:
         Its path goes before its last word, a name before a glob.
         """
         path = " ".join((*groups, word))
-        known = self._levels.get(path)
-        if known is None:
-            data = self._named.get(path) or _by_glob(path, self._path_globs)
-            if data is None:
-                data = self._named.get(word) or _by_glob(word, self._verb_globs)
-            if data is None:
-                return None
-            name = _plain_name(self.data, word, data)
-            known = self._levels[path] = (name, CommandLevel(data, self))
-        return known
+        if path not in self._resolved:
+            if len(self._resolved) > _REMEMBERED:
+                self._resolved.clear()
+            self._resolved[path] = self._resolve(path, word)
+        return self._resolved[path]
+
+    def _resolve(self, path: str, word: str) -> tuple[str, CommandLevel] | None:
+        data = self._named.get(path) or _by_glob(path, self._path_globs)
+        if data is None:
+            data = self._named.get(word) or _by_glob(word, self._verb_globs)
+        if data is None:
+            return None
+        if id(data) not in self._levels:
+            self._levels[id(data)] = CommandLevel(data, self)
+        return _plain_name(self.data, word, data), self._levels[id(data)]
 
     def abbreviated(self, text: str) -> list[Option]:
         """Return the options that *text*, a beginning of a long option, may stand for."""
@@ -134,7 +145,7 @@ def _by_name(data: CommandData) -> dict[str, CommandData]:
     for alike in data.alike:
         named.update(dict.fromkeys(alike.names, alike))
     for name, command in data.commands.items():
-        named.update(dict.fromkeys((name, *command.aliases), command))
+        named.update(dict.fromkeys((name, *command.aliases, *command.also), command))
     return named
 
 

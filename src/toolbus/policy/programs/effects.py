@@ -37,6 +37,8 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     A wrapper (``sudo``, ``xargs``, ``bash -c``) has the effects of its own options only: what it
     runs is a command of its own.
     """
+    if command.program.known and not command.program.text:
+        return _of_assignments(command)
     known = _find(command, programs or shipped_programs())
     if isinstance(known, str):
         return _of_unknown(command, known)
@@ -46,9 +48,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     effects = _of_arguments(parsed)
     _redirect(command, uses)
     effects |= uses.effects
-    for variable, value in command.settings:
-        if reason := judge_variable(variable, value, runs_code="run-code" in effects):
-            uses.unknown.append(Unreadable(f"{variable}={value.text}", reason))
+    _judge_settings(command, uses, runs_code="run-code" in effects)
     return CommandEffects(
         frozenset(effects or {"read"}),
         tuple(_without_matches(command, uses.paths)),
@@ -57,6 +57,18 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         tuple(parsed.action),
         frozenset(parsed.options),
     )
+
+
+def _judge_settings(command: Command, uses: ArgumentUses, *, runs_code: bool) -> None:
+    """Note variables that may change what the program does."""
+    program = posixpath.basename(command.program.text)
+    for name, value in dict(command.settings).items():
+        # Those that were set before reach the program only if they are the environment's.
+        in_front = f"{name}=" in command.source
+        if reason := judge_variable(
+            name, value, in_front=in_front, runs_code=runs_code, program=program
+        ):
+            uses.unknown.append(Unreadable(f"{name}={value.text}", reason))
 
 
 def _find(command: Command, programs: Programs) -> tuple[str, CommandLevel] | str:
@@ -68,6 +80,15 @@ def _find(command: Command, programs: Programs) -> tuple[str, CommandLevel] | st
     if folder and folder not in _FOLDERS:
         return f"{word.text} is a program of its own, whatever its name"
     return programs.find(name) or f"what `{name}` does is not known"
+
+
+def _of_assignments(command: Command) -> CommandEffects:
+    """Return what variables that are set, and files that are opened, do by themselves."""
+    uses = ArgumentUses(command)
+    _redirect(command, uses)
+    _judge_settings(command, uses, runs_code=True)
+    effects = frozenset(uses.effects or {"read"})
+    return CommandEffects(effects, tuple(uses.paths), tuple(uses.hosts), tuple(uses.unknown))
 
 
 def _of_unknown(command: Command, reason: str) -> CommandEffects:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 _RUN = frozenset({"code", "command", "script", "wrapped"})
 _TRUE = frozenset({"true", "1", "yes", "True"})
 _NUMBER = re.compile(r"-\d+")
-# Quoted as a whole, and beginning with something that is no option: one word, and an operand.
-_SURE_OPERAND = re.compile(r'"[^-$`"\\][^"`]*"')
-_MANY = re.compile(r"\$[@*]|\[[@*]\]")
-_PLAIN_NAME = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class ParsedCommand:
@@ -44,6 +40,11 @@ class ParsedCommand:
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
         self._parse()
+        if self._groups and not self.operands:
+            self.action += self._groups
+            # Nobody said of a word among the groups that it is none of the commands, too.
+            if self.instead is None and self._groups[-1] in self.level.data.groups:
+                self.note(f"what `{' '.join(self.action)}` does by itself is not known")
 
     def note(self, reason: str, word: Word | None = None) -> None:
         """Say that something of it is not known, at *word* or all of it, and why."""
@@ -57,6 +58,7 @@ class ParsedCommand:
     def _tree_rules(self) -> None:
         self.uses.tree_hidden = self.level.data.hidden
         self.uses.tree_ignored = self.level.data.ignored
+        self.uses.reads_files = self.level.reads_files
 
     def _parse(self) -> None:
         if self.level.data.raw:
@@ -132,13 +134,15 @@ class ParsedCommand:
 
     def _unknown_word(self, word: Word) -> None:
         """Take a word that cannot be known: an operand, or perhaps an option."""
-        name, equals, value = word.text.partition("=")
-        if equals and name[:1] == "-" and _PLAIN_NAME.fullmatch(name):
-            self._long(name, Word(value, known=False), word)
+        name, equals, _ = word.start.partition("=")
+        if equals and name[:1] == "-" and not word.several:
+            self._long(name, Word(word.text.partition("=")[2], known=False), word)
             return
-        sure = _SURE_OPERAND.fullmatch(word.text) and not _MANY.search(word.text)
-        if not sure and not self.level.takes_any_option:
-            self.note(f"it is not known whether {word.text} is an option", word)
+        if word.several or word.start[:1] in {"", "-"}:
+            if self.level.takes_any_option:
+                self.uses.may_read(word)
+            else:
+                self.note(f"it is not known whether {word.text} is an option", word)
         self._operand(word)
 
     def _option(self, word: Word) -> None:

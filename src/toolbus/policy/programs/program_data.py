@@ -70,6 +70,7 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
 
     source: str = ""
     aliases: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()

@@ -17,13 +17,13 @@ from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, re
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _FOLDER = Path(__file__).parent
 _LIMIT = 4_000_000
 # A table's first key. No line inside of an array begins so: a test compares with all of a file.
-_HEADING = re.compile(r"^\[{1,2}(\"?)([^\s\"\].]+)\1([.\]])", re.MULTILINE)
-_ALIASES = re.compile(r"^aliases\s*=\s*(\[[^\]]*\])", re.MULTILINE)
+_HEADING = re.compile(r"\[{1,2}(\"?)([^\s\"\].]+)\1([.\]])")
+_NAMES = re.compile(r"^(aliases|also)\s*=\s*(\[.*?\])\s*$", re.MULTILINE | re.DOTALL)
 _UNKNOWN_KEY = re.compile(r"object contains unknown field `([^`]+)`")
 
 
@@ -36,15 +36,15 @@ class Programs:
 
     def __init__(self, files: Iterable[Path] = ()) -> None:
         self._sources: dict[str, list[str]] = {}
-        self._aliases: dict[str, str] = {}
-        self._levels: dict[str, CommandLevel | None] = {}
+        self._tables: dict[str, str] = {}
+        self._levels: dict[str, CommandLevel] = {}
         for file in sorted(_FOLDER.glob("[a-z]*.toml")):
             self._index(file.read_text("utf-8"))
         for file in files:
             text = decode_text(file, read_bytes(file, _LIMIT))
             _check(file, text)
             self._index(text)
-        self._globs = [(glob, name) for glob, name in self._aliases.items() if _is_glob(glob)]
+        self._globs = [name for name in self._tables if _is_glob(name)]
 
     def __contains__(self, name: str) -> bool:
         return self.find(name) is not None
@@ -55,28 +55,27 @@ class Programs:
 
     def find(self, name: str) -> tuple[str, CommandLevel] | None:
         """Return the plain name of the program *name* and what it does, None if not known."""
-        if name not in self._sources:
-            name = self._aliases.get(name) or self._by_glob(name)
-        level = self._levels.get(name)
+        matched = name
+        if name not in self._sources and name not in self._tables:
+            matched = next((glob for glob in self._globs if fnmatchcase(name, glob)), "")
+        table = matched if matched in self._sources else self._tables.get(matched)
+        if table is None:
+            return None
+        level = self._levels.get(table)
         if level is None:
-            if name not in self._sources:
-                return None
-            level = self._levels[name] = CommandLevel(self._read(name))
-        return name, level
-
-    def _by_glob(self, name: str) -> str:
-        return next((known for glob, known in self._globs if fnmatchcase(name, glob)), "")
+            level = self._levels[table] = CommandLevel(self._read(table))
+        return (name if matched in level.data.also else table), level
 
     def _index(self, text: str) -> None:
-        starts = [(match.start(), match[2], match[3]) for match in _HEADING.finditer(text)]
+        starts = list(_headings(text))
         ends = [start for start, _, _ in starts[1:]] + [len(text)]
         pieces: dict[str, list[str]] = {}
         for (start, name, closing), end in zip(starts, ends, strict=True):
             section = text[start:end]
             pieces.setdefault(name, []).append(section)
-            if closing == "]" and (aliases := _ALIASES.search(section)):
-                names = json.loads(re.sub(r",\s*\]$", "]", aliases[1]))
-                self._aliases.update(dict.fromkeys(names, name))
+            for names in _NAMES.finditer(section) if closing == "]" else ():
+                others = json.loads(re.sub(r",\s*\]$", "]", names[2]))
+                self._tables.update(dict.fromkeys(others, name))
         for name, tables in pieces.items():
             self._sources.setdefault(name, []).append("".join(tables))
 
@@ -89,6 +88,18 @@ class Programs:
         except MisfitError as error:
             raise ConfigurationError(f"{name}: {error.reason}", name) from None
         return data
+
+
+def _headings(text: str) -> Iterator[tuple[int, str, str]]:
+    """Give where each table begins, its first key, and what follows that: ``.`` or ``]``."""
+    # Found by their letters: a search for the expression takes ten times as long.
+    position = 0 if text.startswith("[") else text.find("\n[") + 1
+    while position > 0 or text.startswith("[", position):
+        if match := _HEADING.match(text, position):
+            yield match.start(), match[2], match[3]
+        position = text.find("\n[", position) + 1
+        if not position:
+            return
 
 
 @cache

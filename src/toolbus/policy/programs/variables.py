@@ -29,18 +29,21 @@ class VariableData(Struct, frozen=True, forbid_unknown_fields=True):
     code: tuple[str, ...]
 
 
-def judge_variable(name: str, value: Word, *, runs_code: bool) -> str:
+def judge_variable(
+    name: str, value: Word, *, in_front: bool, runs_code: bool = False, program: str = ""
+) -> str:
     """Return why setting *name* to *value* is asked about, "" if it is harmless.
 
-    Where the program *runs code* of a project anyway, a name that nobody knows is a matter of that
-    code.
+    A name that nobody knows is asked about where it stands *in front* of a command, or has the
+    *program*'s name in it; unless it *runs code* of a project anyway, which such a name is for.
     """
     kind = _kind(name)
     if kind == "harmless" or (value.known and value.text in _data().values.get(name, ())):
         return ""
     if kind == "code":
         return f"{name} can make a program run something else"
-    return "" if runs_code else f"what {name} changes is not known"
+    is_for_it = bool(program) and name.startswith(program.upper().replace("-", "_"))
+    return f"what {name} changes is not known" if (in_front or is_for_it) and not runs_code else ""
 
 
 @cache

@@ -26,8 +26,8 @@ _ESCAPE = re.compile(
 def decode_ansi(written: str) -> str | None:
     r"""Return what ``$'written'`` stands for, or None if that is not certain.
 
-    Not certain are control characters (``\cx``), bytes that are no ASCII (what they are depends on
-    the locale), and NUL, at which bash ends the string.
+    Not certain are control characters (``\cx``), what is no ASCII (bash makes of it what the locale
+    has), and NUL, at which bash ends the string.
     """
     try:
         return _ESCAPE.sub(_character, written)
@@ -44,6 +44,6 @@ def _character(match: re.Match[str]) -> str:
             raise ValueError
         return "\\" + other
     code = int(octal, 8) if octal else int(byte or short or long, 16)
-    if not 0 < code < (128 if octal or byte else 0xD800):
+    if not 0 < code < 128:  # noqa: PLR2004 - ASCII
         raise ValueError
     return chr(code)

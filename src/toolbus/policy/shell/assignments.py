@@ -12,7 +12,7 @@ from toolbus.policy.shell.arithmetic import check_arithmetic, check_name, is_num
 from toolbus.policy.shell.calls import run_words
 from toolbus.policy.shell.printed import prints_number
 from toolbus.policy.shell.runs import add_command, run_nothing
-from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, VariableValue
+from toolbus.policy.shell.shell_state import NUMBER, SPECIAL_BUILTINS, UNKNOWN, VariableValue
 from toolbus.policy.shell.tree import ArithmeticExpansion, Substitution
 from toolbus.policy.shell.words import WordExpander
 
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.shell_state import ShellState
     from toolbus.policy.shell.tree import Assignment, CallNode, Declaration
     from toolbus.policy.shell.walk import TextWalk
-
-# What the shell runs, or reads commands by, as soon as it holds something.
-_RUN_BY_SHELL = frozenset("BASH_ALIASES BASH_CMDS BASH_ENV PROMPT_COMMAND PS0 PS1 PS4".split())
-# In shells of POSIX, what is set in front of these stays.
-_SPECIAL_BUILTINS = frozenset(
-    """: . break continue eval exec exit export readonly return set shift source times trap
-    unset""".split()
-)
 
 
 def read_call(call: CallNode, run: Run, walk: TextWalk, state: ShellState) -> ShellState:
@@ -47,7 +39,7 @@ def read_call(call: CallNode, run: Run, walk: TextWalk, state: ShellState) -> Sh
     ]
     name = words[0].text
     run = replace(run, settings=tuple(settings))
-    if name not in _SPECIAL_BUILTINS and name not in state.functions:
+    if name not in SPECIAL_BUILTINS and name not in state.functions:
         return run_words(tuple(words), run, walk, state)
     failure = run_words(tuple(words), run, walk, inner)
     for setting, _ in settings:
@@ -78,6 +70,8 @@ def declare(command: Declaration, run: Run, walk: TextWalk, state: ShellState) -
                 state.assign(name, UNKNOWN)
             continue
         _, value = _assign(argument, expander)
+        if program == "local" and not run.scope.calls:
+            state.assign(name, UNKNOWN)  # Outside of a function it fails.
         if "i" in options and not is_number(value.text):
             walk.refuse(run.source, "arithmetic on what isn't known to be a number")
         sign = "+=" if argument.append else "="
@@ -130,8 +124,6 @@ def _assign(assignment: Assignment, expander: WordExpander) -> tuple[str, Word]:
         word = _appended(state.variables.get(name), word, expander.walk.source(assignment))
     if word.pattern and re.search(r"[*?\[]", word.text):
         word = replace(word, known=False, pattern=False)
-    if name in _RUN_BY_SHELL:
-        expander.walk.refuse(assignment, "the shell runs what this variable holds")
     if word.known and re.search(r"\[.*(?:\$\(|`)", word.text):
         expander.walk.refuse(assignment, "a value that runs commands where it is computed with")
     state.assign(name, VariableValue(word) if word.known else _unknown(assignment))

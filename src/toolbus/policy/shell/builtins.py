@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Word
@@ -30,7 +29,6 @@ _SETTABLE = frozenset(
 _GLOB_OPTIONS = frozenset(
     "dotglob extglob failglob globstar nocaseglob nocasematch nullglob".split()
 )
-_NAMES_FOLLOW = frozenset("-v -p -a -O".split())
 
 
 def read_builtin(
@@ -86,14 +84,13 @@ def _set(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
             state.globs = state.splits = False
             walk.refuse(run.source, "what set changes is known only when it runs")
             return
-        if word.text == "--" or not word.text.startswith(("-", "+")):
-            if position and words[position - 1].text.endswith("o") and word.text in _SETTABLE:
-                continue
+        named = position > 0 and re.fullmatch(r"[-+][a-z]*o", words[position - 1].text)
+        if not named and (word.text == "--" or not word.text.startswith(("-", "+"))):
             rest = words[position + (word.text == "--") :]
             usual = all(item.known and not item.pattern for item in rest)
             state.positional = rest if usual else None
             return
-        if word.text in {"-f", "+f"}:
+        if word.text in {"-f", "+f", "noglob"}:
             state.globs = False
         elif word.text not in _SETTABLE:
             walk.refuse(run.source, f"set {word.text} changes what commands mean")
@@ -108,20 +105,32 @@ def _shopt(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
 
 
 def _read(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
-    """Forget the variables that a builtin sets from what it reads or is given."""
+    """Forget the variables that ``read`` sets from what it reads."""
+    _set_names(words, "dinNptu", run, walk, state)
+
+
+def _mapfile(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if any(word.text.startswith("-") and re.search("[Cc]", word.text) for word in words):
+        walk.refuse(run.source, "it runs a command for some of the lines")
+    _set_names(words, "dnOsuCc", run, walk, state)
+
+
+def _set_names(words: Words, with_value: str, run: Run, walk: TextWalk, state: ShellState) -> None:
     expander = WordExpander(walk, state, run.scope)
-    skip = False
+    is_value = options_end = False
     for word in words:
-        if not word.known:
+        if is_value:
+            is_value = False
+            continue
+        if not word.known or word.pattern:
             walk.refuse(run.source, "which variable it sets is known only when it runs")
             return
-        if word.text.startswith("-"):
-            skip = word.text[-1:] in "dinNptu" and len(word.text) > 1
-            if word.text in {"-C", "-c"}:
-                walk.refuse(run.source, "it runs a command for each line")
-            continue
-        if skip:
-            skip = False
+        if word.text.startswith("-") and not options_end:
+            options_end = word.text == "--"
+            value = re.search(f"[{with_value}]", word.text)
+            is_value = value is not None and value.end() == len(word.text)
+            if re.match(r"-[a-zA-Z]*a.", word.text) and "a" not in with_value:
+                walk.refuse(run.source, "an array's name in one word with its option")
             continue
         check_name(word.text, expander)
         state.assign(word.text.partition("[")[0], UNKNOWN)
@@ -141,14 +150,22 @@ def _unset(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
 
 def _named_option(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
     """Check the variable of ``printf -v``, ``test -v``, ``wait -p``."""
-    for option, word in pairwise(words):
-        if option.text in {"-v", "-R", "-p"} or not option.known:
-            if not word.known:
-                walk.refuse(run.source, "which variable it means is known only when it runs")
-                continue
-            if option.known:
-                check_name(word.text, WordExpander(walk, state, run.scope))
-                state.assign(word.text.partition("[")[0], UNKNOWN)
+    expander = WordExpander(walk, state, run.scope)
+    for option, word in zip(words, (*words[1:], Word("_")), strict=False):
+        if option.text[:2] not in {"-v", "-R", "-p"}:
+            continue
+        name = Word(option.text[2:]) if len(option.text) > 2 else word  # noqa: PLR2004
+        if not name.known:
+            walk.refuse(run.source, "which variable it means is known only when it runs")
+            continue
+        check_name(name.text, expander)
+        state.assign(name.text.partition("[")[0], UNKNOWN)
+
+
+def _printf(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    if words and not words[0].known and words[0].start[:1] in {"", "-"}:
+        walk.refuse(run.source, "printf may be told to set a variable, and runs what its name has")
+    _named_option(words, run, walk, state)
 
 
 def _declare(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
@@ -197,12 +214,12 @@ BUILTINS: dict[str, Builtin] = {
     "hash": _hidden,
     "let": _hidden,
     "local": _declare,
-    "mapfile": _read,
+    "mapfile": _mapfile,
     "popd": pop_folder,
-    "printf": _named_option,
+    "printf": _printf,
     "pushd": push_folder,
     "read": _read,
-    "readarray": _read,
+    "readarray": _mapfile,
     "readonly": _declare,
     "set": _set,
     "shift": _shift,

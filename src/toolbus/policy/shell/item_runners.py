@@ -35,17 +35,17 @@ _PARALLEL = Wrapper(
 
 def read_xargs(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
     """Read what xargs runs with the words that it reads."""
-    words = tuple(_split_optional(word) for word in words)
-    parsed = parse_words(name, _XARGS, words, run, walk)
+    parsed = parse_words(name, _XARGS, tuple(map(_split_optional, words)), run, walk)
     if parsed is None or not parsed.rest:
         return
+    rest = words[-len(parsed.rest) :]
     options = dict(parsed.options)
     inner = replace(run.wrapped(name, len(walk.commands)), stdin=None, has_stdin=True)
     place = options.get("-I") or options.get("-J") or options.get("--replace")
     if place is None:
-        walk.run_words((*parsed.rest, _SOME), inner, walk, state.copy())
+        walk.run_words((*rest, _SOME), inner, walk, state.copy())
         return
-    filled = tuple(_with_unknown(word, place.text) for word in parsed.rest)
+    filled = tuple(_with_unknown(word, place.text) for word in rest)
     walk.run_words(filled, inner, walk, state.copy())
 
 

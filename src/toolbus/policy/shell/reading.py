@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from toolbus.policy.commands import CommandReading, Unreadable
 from toolbus.policy.shell.calls import run_words
 from toolbus.policy.shell.nested_shells import read_text
-from toolbus.policy.shell.shell_state import ShellState
+from toolbus.policy.shell.runs import RUN_BY_SHELL_REASON
+from toolbus.policy.shell.shell_state import RUN_BY_SHELL, ShellState
 from toolbus.policy.shell.statements import read_list
 from toolbus.policy.shell.walk import ShellScope, TextWalk, TooMuchError
 
@@ -36,6 +37,8 @@ def _read(text: str, folder: str | None) -> CommandReading:
         return CommandReading((), (Unreadable(ascii(text), "it is no Unicode text"),))
     try:
         read_text(text, text, walk, state, ShellScope())
+        if RUN_BY_SHELL & state.variables.keys():
+            walk.refuse(text, RUN_BY_SHELL_REASON)
         _read_uncalled(walk)
     except (TooMuchError, RecursionError):
         walk.unreadable.append(Unreadable(text, "it runs more than anybody reads"))

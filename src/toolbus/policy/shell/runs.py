@@ -8,12 +8,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Redirection, Word
+from toolbus.policy.shell.shell_state import RUN_BY_SHELL
 from toolbus.policy.shell.steady import moves_paths
 from toolbus.policy.shell.walk import ShellScope, TextWalk
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.shell_state import ShellState
 
+RUN_BY_SHELL_REASON = "the shell runs what a variable holds that is set"
 Settings = tuple[tuple[str, Word], ...]
 
 
@@ -53,8 +55,9 @@ class Run(Struct, frozen=True):
 def add_command(run: Run, words: tuple[Word, ...], walk: TextWalk, state: ShellState) -> None:
     """Add the command of *words*, the first of which is the program."""
     scope = run.inner_scope()
-    variables = state.variables
-    settings = tuple((name, value.word) for name, value in variables.items()) if variables else ()
+    settings = tuple((name, value.word) for name, value in state.variables.items())
+    if any(name in RUN_BY_SHELL for name, _ in (*settings, *run.settings)):
+        walk.refuse(run.source, RUN_BY_SHELL_REASON)
     command = Command(
         program=words[0],
         words=words[1:],

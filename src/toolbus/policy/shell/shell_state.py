@@ -19,6 +19,13 @@ DYNAMIC = frozenset(
     EUID FUNCNAME GROUPS HISTCMD LINENO LINES MAPFILE OLDPWD OPTARG OPTIND PIPESTATUS PPID PWD
     RANDOM REPLY SECONDS SHELLOPTS SHLVL SRANDOM UID""".split()
 )
+# What the shell runs, or reads commands by, as soon as it holds something.
+RUN_BY_SHELL = frozenset("BASH_ALIASES BASH_CMDS BASH_ENV PROMPT_COMMAND PS0 PS1 PS4".split())
+# In shells of POSIX no function stands for these, and what is set in front of them stays.
+SPECIAL_BUILTINS = frozenset(
+    """: . break continue eval exec exit export readonly return set shift source times trap
+    unset""".split()
+)
 _NUMBERS = frozenset("# ? $ ! BASHPID EPOCHSECONDS EUID LINENO PPID RANDOM SECONDS UID".split())
 
 

@@ -16,6 +16,7 @@ from toolbus.policy.shell.item_runners import (
     read_xargs,
 )
 from toolbus.policy.shell.nested_shells import read_string
+from toolbus.policy.shell.project_runners import RUNNERS, read_rtk, read_runner
 from toolbus.policy.shell.wrappers import WRAPPERS, Wrapper, joined, parse_words, read_wrapper
 
 if TYPE_CHECKING:
@@ -92,7 +93,11 @@ def _texted(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState
 
 def _ssh(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
     parsed = parse_words(name, _SSH, words, run, walk)
-    if parsed is None or len(parsed.rest) < 2:  # noqa: PLR2004 - the host, and a command
+    if parsed is None:
+        return
+    if len(parsed.rest) < 2:  # noqa: PLR2004 - the host, and a command
+        if run.has_stdin or run.scope.piped:
+            walk.refuse(run.source, "a shell elsewhere runs what comes to its standard input")
         return
     there = state.copy()
     there.folder = None
@@ -167,11 +172,14 @@ SPECIAL: dict[str, Special] = {
     "gxargs": read_xargs,
     "jobs": _jobs,
     "parallel": read_parallel,
+    "rtk": read_rtk,
     "script": _texted,
     "ssh": _ssh,
     "su": _texted,
     "sudo": _sudo,
     "toybox": _applet,
     "xargs": read_xargs,
+    **dict.fromkeys(RUNNERS, read_runner),
 }
-WRAPPER_NAMES = frozenset(WRAPPERS) | frozenset(SPECIAL)
+# A project runner does more than run another program: it may install first.
+WRAPPER_NAMES = (frozenset(WRAPPERS) | frozenset(SPECIAL)) - frozenset(RUNNERS)

@@ -103,6 +103,9 @@ def _read_compound(command: CommandNode, run: Run, walk: TextWalk, state: ShellS
         case Time(stmt=stmt):
             return _read(stmt, walk, state, scope) if stmt else state
         case FunctionNode():
+            # What stands behind its body and an operator, bash runs at once.
+            if not isinstance(command.body.cmd, _COMPOUND):
+                walk.refuse(command, "a function whose end shfmt misreads")
             walk.define(command, state)
         case ArithmeticCommand() | TestCommand() | Let():
             _read_computation(command, WordExpander(walk, state, scope))
@@ -117,8 +120,10 @@ def _read_coprocess(
     command: Coprocess, walk: TextWalk, state: ShellState, scope: ShellScope
 ) -> None:
     place = len(walk.commands)
-    if command.name and not isinstance(command.stmt.cmd, _NAMED_COPROCESSES):
-        walk.refuse(command, "a coprocess whose name bash takes for its program")
+    if isinstance(command.stmt.cmd, Binary) or (
+        command.name and not isinstance(command.stmt.cmd, _COMPOUND)
+    ):
+        walk.refuse(command, "a coprocess whose name or end shfmt misreads")
     _read(command.stmt, walk, state.copy(), replace(scope, piped=True).through("coproc"))
     walk.unsettle(place)
     name = command.name.parts[0] if command.name else None
@@ -222,7 +227,7 @@ def _is_stdin(redirect: RedirectNode) -> bool:
     return redirect.op.startswith("<") and redirect.op != "<>" and number == "0"
 
 
-_NAMED_COPROCESSES = (Block, Subshell, If, While, For, Case, ArithmeticCommand, TestCommand)
+_COMPOUND = (Block, Subshell, If, While, For, Case, ArithmeticCommand, TestCommand)
 _READERS: dict[type[CommandNode], Callable[[Any, TextWalk, ShellState, ShellScope], None]] = {
     Binary: _read_pipe,
     Block: _read_block,

@@ -16,7 +16,8 @@ _STEADY = frozenset(
     jobs join jq kill less local ls md5sum mkdir more nl nproc paste popd printenv printf ps
     pushd pwd read readlink readonly realpath return rg seq set sha1sum sha256sum shift shopt
     sleep sort stat tail tee test times touch tr tree trap true tty type typeset umask uname
-    uniq unset wait wc whereis which who whoami yq""".split()
+    uniq unset wait wc whereis which who whoami yq break
+    continue eval getopts hash help history let mapfile readarray shift ulimit""".split()
 )
 # Of git: neither files of the work tree nor links are changed.
 _STEADY_GIT = frozenset(

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Redirection, Unreadable, Word
-from toolbus.policy.shell.shell_state import Definition
+from toolbus.policy.shell.shell_state import SPECIAL_BUILTINS, Definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +94,8 @@ class TextWalk:
     def define(self, node: FunctionNode, state: ShellState) -> None:
         """Note the definition of a function."""
         definition = Definition(node, self.data)
+        if node.name.value in SPECIAL_BUILTINS:
+            self.refuse(node, "a function with the name of a builtin that POSIX calls instead")
         self.uncalled.setdefault(id(node), definition)
         state.functions[node.name.value] = definition
 

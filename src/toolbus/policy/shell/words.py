@@ -37,6 +37,8 @@ _SPECIAL = re.compile(r"[\\*?\[{~]")
 _TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
 _TILDE_BEHIND_COLON = re.compile(r"~[A-Za-z0-9_.-]*(?=[/:]|\Z)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=(?=~)")
+# Where bash expands a tilde behind each colon, too: not known here.
+_SET_LIKE = re.compile(r"[A-Za-z_]\w*\+?=")
 _UNQUOTED = re.compile(r"\\(?s:(.))|[^\\]+|\\\Z")
 _IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
 _IN_DOCUMENT = re.compile(r"\\([$`\\])|\\\n")
@@ -75,6 +77,8 @@ class WordExpander:
         if node is None:
             return ""
         parts = node.parts
+        if not _is_read_alike(parts, verbatim=verbatim):
+            self.walk.refuse(node, "a here-document whose end or text shfmt misreads")
         fields = Fields("", splits=True, globs=True)
         for part in parts:
             if isinstance(part, Literal):
@@ -119,21 +123,23 @@ class WordExpander:
         single: bool = False,
         assigned: bool = False,
     ) -> None:
+        first = parts[0] if parts else None
+        set_like = isinstance(first, Literal) and _SET_LIKE.match(first.value)
         for index, part in enumerate(parts):
             if isinstance(part, Literal):
-                ends = index == len(parts) - 1
-                self._unquoted(
-                    part.value, fields, first=not index, ends=ends, single=single, assigned=assigned
-                )
+                text = part.value
+                if not index:
+                    ends = len(parts) == 1
+                    text = self._leading_tilde(text, fields, ends=ends, assigned=assigned)
+                if (assigned or set_like) and re.search(
+                    "[:=]~" if index == 0 else "[:=]~|^~", text
+                ):
+                    fields.unknown(several=False)
+                self._unquoted(text, fields, single=single)
             elif isinstance(part, SingleQuoted):
                 self._single_quoted(part, fields)
             elif isinstance(part, DoubleQuoted):
-                fields.quoted("")
-                for inner in part.parts:
-                    if isinstance(inner, Literal):
-                        fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
-                    else:
-                        self._quoted_part(inner, fields)
+                self._double_quoted(part, fields)
             elif isinstance(part, ExtendedGlob):
                 if not single or re.search(r"[$`<>]", self.walk.source(part)):
                     self.walk.refuse(part, "an extended pattern, which shells read differently")
@@ -141,13 +147,17 @@ class WordExpander:
             else:
                 self._dynamic(part, fields, quoted=single)
 
-    def _unquoted(
-        self, text: str, fields: Fields, *, first: bool, ends: bool, single: bool, assigned: bool
-    ) -> None:
-        if first:
-            text = self._leading_tilde(text, fields, ends=ends, assigned=assigned)
-        if assigned and re.search(r":~", text):
-            fields.unknown(several=False)
+    def _double_quoted(self, part: DoubleQuoted, fields: Fields) -> None:
+        fields.quoted("")
+        if part.dollar and any(name.startswith("TEXTDOMAIN") for name in self.state.variables):
+            fields.unknown(several=False)  # The translation may be anything.
+        for inner in part.parts:
+            if isinstance(inner, Literal):
+                fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
+            else:
+                self._quoted_part(inner, fields)
+
+    def _unquoted(self, text: str, fields: Fields, *, single: bool) -> None:
         for match in _UNQUOTED.finditer(text):
             if match[1] is not None:
                 # shfmt leaves a continued line in what has other backslashes.
@@ -221,6 +231,14 @@ class WordExpander:
             fields.quoted(printed.rstrip("\n"))
         else:
             fields.expanded(printed.rstrip("\n"))
+
+
+def _is_read_alike(parts: tuple[Part, ...], *, verbatim: bool) -> bool:
+    """Return whether shfmt sees in a here-document what bash sees, expansions or none."""
+    if verbatim:
+        return all(isinstance(part, Literal) for part in parts)
+    texts = [re.sub(r"\\(?s:.)", "", part.value) for part in parts if isinstance(part, Literal)]
+    return not any(re.search(r"`|\$[({\[A-Za-z_]", text) for text in texts)
 
 
 def _joined(tokens: list[str | Part]) -> tuple[Part, ...]:

@@ -45,7 +45,13 @@ class Wrapper(Struct, frozen=True):
 
 
 WRAPPERS = {
-    "arch": Wrapper(flags="c", values="de", long_flags="x86_64 arm64 arm64e i386", idle=True),
+    "arch": Wrapper(
+        flags="c",
+        values="de",
+        long_flags="x86_64 arm64 arm64e i386 32 64",
+        long_values="arch",
+        idle=True,
+    ),
     "caffeinate": Wrapper(flags="dimsu", values="tw", idle=True),
     "chroot": Wrapper(
         long_flags="skip-chdir", long_values="groups userspec", operands=1, elsewhere=("*",)

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeVar
 
-from toolbus.messages.records import ToolCall
-from toolbus.messages.text_walker import rewrite_call, rewrite_message
+from toolbus.redaction.record_walk import rewrite_record
 from toolbus.redaction.secrets.collecting import SecretVisitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.components.state import State
-    from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.redactor import Redactor
 
 R = TypeVar("R")
@@ -32,15 +30,15 @@ async def concealed(redactor: Redactor, session: str, record: R, state: State | 
     Placeholders in it stay. Raises `UnexaminedError` and `StoreError`.
     """
     before = redactor.registries.of(session).suffix
-    aside = _walk(record, _Mapper(lambda text: text.replace(f"-{before}]", f"-{_ASIDE}]")))
-    cleaned = await redactor.clean_agreed(session, aside, _walk, state)
+    aside = rewrite_record(record, _Mapper(lambda text: text.replace(f"-{before}]", f"-{_ASIDE}]")))
+    cleaned = await redactor.clean_agreed(session, aside, rewrite_record, state)
     suffix = redactor.registries.of(session).suffix
     fresh = re.compile(rf"\[([a-z0-9-]+)-{suffix}\]")
 
     def mark(text: str) -> str:
         return fresh.sub(r"(secret \1)", text).replace(f"-{_ASIDE}]", f"-{before}]")
 
-    return _walk(cleaned, _Mapper(mark))
+    return rewrite_record(cleaned, _Mapper(mark))
 
 
 class _Mapper(SecretVisitor):
@@ -51,15 +49,3 @@ class _Mapper(SecretVisitor):
 
     def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
         return tuple(map(self._change, texts))
-
-
-def _walk(record: R, visitor: TextVisitor) -> R:
-    new: object
-    match record:
-        case str():
-            (new,) = visitor.texts((record,))
-        case ToolCall():
-            new = rewrite_call(record, visitor)
-        case _:
-            new = rewrite_message(record, visitor)  # type: ignore[arg-type]  # no text, no call
-    return new  # type: ignore[return-value]  # of the type of what was rewritten

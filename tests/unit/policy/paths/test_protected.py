@@ -40,15 +40,15 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def judge(home, text, kind="write", *, action=("tee",), folder=".", stores=(), **others):
+def judge(home, text, kind="write", *, action=("tee",), folder=".", **others):
     words = [PathUse(Word(each, pattern="*" in each), kind, folder) for each in text.split()]
     piece = Piece(action, (*others.pop("reads", ()), *words), **others)
-    return judge_piece(home, piece, stores=stores)
+    return judge_piece(home, piece)
 
 
-def judge_piece(home, piece, *others, stores=()):
+def judge_piece(home, piece, *others):
     resolver = PathResolver(CallPlace(str(home / "shop"), str(home)))
-    files = ProtectedFiles([home / "shop" / "rules.toml"], stores)
+    files = ProtectedFiles([home / "shop" / "rules.toml"])
     return files.judge(piece, [piece, *others], resolver).answer
 
 
@@ -228,10 +228,12 @@ def test_a_store_is_known_by_its_header_wherever_it_is(home):
     assert not is_of_store("/nowhere")
 
 
-def test_a_folder_with_a_known_store_is_not_removed(home):
-    (home / "shop" / "data").mkdir()
-    store = home / "shop" / "data" / "s.db"
-    store.touch()
+def test_a_folder_with_the_store_of_a_session_is_not_removed(home):
+    (home / "shop" / "data" / "new").mkdir(parents=True)
 
-    assert judge(home, "data", "destroy", action=("rm",), stores=[store]) == "yes"
-    assert judge(home, "data/s.db-journal", stores=[store]) == "yes"
+    async def remove():
+        async with SqliteStore(home / "shop" / "data" / "s.db"):
+            assert judge(home, "data", "destroy", action=("rm",)) == "yes"
+            assert judge(home, "data/new", "destroy", action=("rm",)) == "no"
+
+    asyncio.run(remove())

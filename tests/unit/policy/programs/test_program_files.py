@@ -38,7 +38,7 @@ def run(line, programs):
 
 
 def test_each_program_stands_once_and_names_its_source():
-    names = [name for _, table, data in tables() for name in (table, *data.aliases)]
+    names = [name for _, table, data in tables() for name in (table, *data.aliases, *data.also)]
 
     assert len(names) == len({*names}), sorted({each for each in names if names.count(each) > 1})
     assert all(data.source for _, _, data in tables())

@@ -1,4 +1,4 @@
-"""Programs whose arguments make a request: gh api, auth0 api, kubectl get and exec, pacman."""
+"""Programs whose arguments make a request: az, gh api, auth0 api, kubectl get and exec, pacman."""
 
 from __future__ import annotations
 
@@ -67,6 +67,21 @@ def read_auth0_api(parsed: ParsedCommand) -> Sequence[Word]:
         parsed.note("the method of the request cannot be known", method)
     elif method is not None and method.text.lower() in _METHODS:
         parsed.uses.effects.add("destroy" if method.text.lower() == "delete" else "write")
+    return parsed.operands
+
+
+def read_azure(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a command of `az`, which has no operands: what stands behind a verb is one of a group.
+
+    So ``az search list`` reads, and ``az search service delete``, where ``search`` is no verb, may
+    not be taken for it. The values of options stand behind an option.
+    """
+    words = parsed.command.words
+    for index, word in enumerate(words):
+        if parsed.operands and word is parsed.operands[0]:
+            before = words[index - 1].text if index else ""
+            if not before.startswith("-") or "=" in before:
+                parsed.note("what this argument does is not known", word)
     return parsed.operands
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.policy.programs.languages import cloud_readers, small_readers
+from toolbus.policy.programs.languages import (
+    cloud_readers,
+    remote_readers,
+    shell_readers,
+    small_readers,
+)
 from toolbus.policy.programs.languages.awk_programs import read_awk
 from toolbus.policy.programs.languages.find_expressions import read_find
 from toolbus.policy.programs.languages.sed_scripts import read_sed
@@ -20,23 +25,40 @@ ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
 """Adds to `ParsedCommand.uses`; returns the operands that are still to be judged by their kinds."""
 
 READERS: Mapping[str, ArgumentReader] = {
+    "alias": shell_readers.read_alias,
     "auth0-api": cloud_readers.read_auth0_api,
     "awk": read_awk,
-    "checkout": small_readers.read_checkout,
-    "curl": small_readers.read_curl,
-    "docker-exec": cloud_readers.read_docker_exec,
+    "azure": cloud_readers.read_azure,
+    "checkout": remote_readers.read_checkout,
+    "curl": remote_readers.read_curl,
+    "date": small_readers.read_date,
     "dd": small_readers.read_dd,
+    "docker-exec": cloud_readers.read_docker_exec,
+    "dscl": small_readers.read_dscl,
+    "env": shell_readers.read_env,
+    "export": shell_readers.read_export,
     "find": read_find,
     "fzf": small_readers.read_fzf,
     "github-api": cloud_readers.read_github_api,
+    "interpreter": shell_readers.read_interpreter,
     "kubectl-exec": cloud_readers.read_kubectl_exec,
     "kubectl-get": cloud_readers.read_kubectl_get,
+    "less": small_readers.read_less,
+    "make": shell_readers.read_make,
+    "openssl": remote_readers.read_openssl,
     "pacman": cloud_readers.read_pacman,
-    "push": small_readers.read_push,
-    "remote-copy": small_readers.read_ssh_target,
+    "push": remote_readers.read_push,
+    "remote-copy": remote_readers.read_ssh_target,
+    "restore": remote_readers.read_restore,
+    "script": shell_readers.read_script,
+    "scutil": small_readers.read_scutil,
     "sed": read_sed,
+    "service": small_readers.read_service,
+    "shell": shell_readers.read_shell,
     "sql": read_sql,
+    "sysctl": small_readers.read_sysctl,
     "tar": small_readers.read_tar,
-    "test": small_readers.read_test,
+    "test": shell_readers.read_test,
+    "wget": remote_readers.read_wget,
     "yq": small_readers.read_yq,
 }

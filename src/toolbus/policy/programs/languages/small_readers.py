@@ -1,4 +1,4 @@
-"""Programs whose arguments mean what others decide: tar, dd, test, curl, git push, ssh."""
+"""Programs whose arguments mean what others decide: tar, dd, date, less, fzf, yq, sysctl."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Word
-from toolbus.policy.programs.languages.language_data import language_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.policy.programs.parsed_command import ParsedCommand
 
-_EVALUATED = re.compile(r"[\[$`]")
+_QUIET_LESS = re.compile(r"\++(?:\d*[gGFp%]?|[/?][^!|]*)")
 _FZF_RUNS = re.compile(r"execute|become|reload|transform|preview\(|preview:|unbind-run|bg-")
 
 
@@ -66,59 +65,19 @@ def read_dd(parsed: ParsedCommand) -> Sequence[Word]:
     return ()
 
 
-def read_test(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `test`, `[` and `[[`: names of variables and numbers are evaluated, so may run."""
-    words = parsed.operands
-    arithmetic = any(word.text in {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"} for word in words)
-    variable = any(word.text in {"-v", "-R", "-N"} for word in words)
-    for word in words:
-        # An array's index is arithmetic, in which `$(…)` of a value is run.
-        if (variable or arithmetic) and word.known and _EVALUATED.search(word.text.strip("[]")):
-            parsed.note("what it evaluates may hold a command", word)
+def read_date(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `date`: an operand that is no format sets the clock; return none."""
+    if any(not word.text.startswith("+") for word in parsed.operands):
+        parsed.uses.effects.add("write")
     return ()
 
 
-def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge what curl tells servers, and the names of the files that it writes; return URLs."""
-    uses = parsed.uses
-    for option, value in parsed.values:
-        if "-Q" in option.names:
-            verb = value.text.lstrip("-+*").partition(" ")[0].upper()
-            if not value.known or verb not in language_data().ftp_queries:
-                uses.effects.add("write")
-    if parsed.option("-O", "--remote-name", "--remote-name-all"):
-        if parsed.option("-J", "--remote-header-name"):
-            uses.write(Word("a name that the server gives", known=False))
-        for url in parsed.operands:
-            name = url.text.partition("?")[0].rpartition("/")[2]
-            uses.write(Word(name, known=url.known and not {*name} & {*"{}[]"}))
-    return parsed.operands
-
-
-def read_push(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge what `git push` is to push: ``+`` forces, and nothing before a colon deletes."""
-    for refspec in parsed.operands[1:]:
-        if not refspec.known:
-            continue
-        if refspec.text.startswith("+"):
-            parsed.options |= {"-f", "--force"}
-            parsed.uses.effects.add("destroy")
-        if refspec.text.lstrip("+").startswith(":"):
-            parsed.options |= {"-d", "--delete"}
-            parsed.uses.effects.add("destroy")
-    return parsed.operands
-
-
-def read_checkout(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `git checkout`: behind ``--`` are files, whose changes are lost."""
-    words = parsed.command.words
-    marks = [index for index, word in enumerate(words) if word.text == "--" and word.known]
-    files = words[marks[0] + 1 :] if marks else ()
-    if not files and [word.text for word in parsed.operands] == ["."]:
-        files = tuple(parsed.operands)
-    for file in files:
-        parsed.uses.destroy(file)
-    return () if files else parsed.operands
+def read_less(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge the commands with which `less` begins, ``+!command`` for one; return files."""
+    for word in parsed.operands:
+        if word.text.startswith("+") and not _QUIET_LESS.fullmatch(word.text):
+            parsed.note("what less does at its start is not known", word)
+    return [word for word in parsed.operands if not word.text.startswith("+")]
 
 
 def read_fzf(parsed: ParsedCommand) -> Sequence[Word]:
@@ -137,22 +96,30 @@ def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
     return parsed.operands
 
 
-def read_ssh_target(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge where rsync and scp copy: what has a colon is on another machine."""
-    uses = parsed.uses
-    words = parsed.operands
-    for index, word in enumerate(words):
-        is_remote = word.known and (":" in word.text.partition("/")[0] or "://" in word.text)
-        is_target = index == len(words) - 1 and index > 0
-        if is_remote:
-            uses.effects.add("network")
-            uses.hosts.append(word)
-            if is_target:
-                uses.effects.add("write")
-        elif is_target:
-            uses.write(word)
-        elif not parsed.option("-r", "-a", "--recursive", "--archive", "-R"):
-            uses.read(word)
-        else:
-            uses.tree(word)
+def read_sysctl(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `sysctl`: ``name=value`` sets; return none."""
+    if any("=" in word.text or not word.known for word in parsed.operands):
+        parsed.uses.effects.add("write")
+    return ()
+
+
+def read_service(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `service NAME status`, which only tells; return none."""
+    if [word.text for word in parsed.operands[1:]] == ["status"]:
+        parsed.instead = frozenset({"read"})
+    return ()
+
+
+def read_scutil(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `scutil`, which without an option reads commands; return none."""
+    if not parsed.options:
+        parsed.note("it reads what to do from its input")
+    return ()
+
+
+def read_dscl(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a verb of `dscl`, which may have a dash; return none."""
+    verbs = [word.text.lstrip("-") for word in parsed.command.words[1:2]]
+    if not verbs or verbs[0] not in {"read", "readall", "readpl", "readpli", "list", "search"}:
+        parsed.note("what dscl changes is not known")
     return ()

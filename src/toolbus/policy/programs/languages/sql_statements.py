@@ -103,6 +103,8 @@ def read_sql(parsed: ParsedCommand) -> Sequence[Word]:
     if parsed.action[0] in {"sqlite3", "duckdb"}:
         texts += operands[1:]
         operands = operands[:1]
+    elif parsed.action[1:] == ["query"]:
+        texts, operands = [*texts, *operands], []
     if command.stdin is not None:
         texts.append(Word(command.stdin))
     reads_input = command.piped or any(each.operator == "<" for each in command.redirections)

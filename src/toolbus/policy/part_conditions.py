@@ -1,7 +1,7 @@
-"""What a rule asks of one piece of a call: its effects, the files and the hosts that it touches.
+"""What a rule asks of one part of a call: its effects, the files and the hosts that it touches.
 
-A rule that denies or asks speaks of a piece if any effect, file or host of it fits, or may fit. A
-rule that allows speaks only if all of them do, surely: nothing about the piece is unknown, what it
+A rule that denies or asks speaks of a part if any effect, file or host of it fits, or may fit. A
+rule that allows speaks only if all of them do, surely: nothing about the part is unknown, what it
 writes is known if it writes at all, and which hosts, if it reaches the network.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.policy.command_patterns import CommandNames
-    from toolbus.policy.facts import CallFacts, Piece
+    from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.paths.hosts import HostRange
     from toolbus.policy.paths.path_patterns import PathPattern
 
@@ -35,7 +35,7 @@ _SPOKEN_OF = {
 
 
 class Effects(NamedTuple):
-    """What a piece does is one of *names*; for a rule that allows, all of it is."""
+    """What a part does is one of *names*; for a rule that allows, all of it is."""
 
     names: frozenset[str]
 
@@ -44,21 +44,21 @@ class Effects(NamedTuple):
         """Its name in the file."""
         return "effects"
 
-    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
         """Return False: effects are what they are."""
         return False
 
-    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
         if every:
-            if piece.unknown:
-                return _unknown(piece)
-            if others := piece.effects - self.names:
+            if part.unknown:
+                return _unknown(part)
+            if others := part.effects - self.names:
                 return Holds("no", f"its effect is {' and '.join(sorted(others))}, too")
             return _YES
-        if reached := self.names & (piece.effects | piece.claimed):
+        if reached := self.names & (part.effects | part.claimed):
             return Holds("yes", f"its effect is {' and '.join(sorted(reached))}")
-        return Holds("no", f"its effect is {' and '.join(sorted(piece.effects)) or 'not known'}")
+        return Holds("no", f"its effect is {' and '.join(sorted(part.effects)) or 'not known'}")
 
 
 class CoveredEffects(NamedTuple):
@@ -76,26 +76,26 @@ class CoveredEffects(NamedTuple):
         """Its name in the file."""
         return "effects"
 
-    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
         """Return False: effects are what they are."""
         return False
 
-    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
-        if self.commands is not None and piece.unknown:
+        if self.commands is not None and part.unknown:
             return _YES  # It has exactly the words of the rule.
         covered = {"read"}.union(*[_SPOKEN_OF.get(key, ()) for key in self.others])
         if self.commands is not None:
-            covered |= self.commands.covered(piece)
-        if further := piece.effects - covered:
+            covered |= self.commands.covered(part)
+        if further := part.effects - covered:
             effects = " and ".join(sorted(further))
             return Holds("no", f"its effect is {effects}, too, which the rule does not speak of")
-        return _YES if self.commands is not None else self._named(piece)
+        return _YES if self.commands is not None else self._named(part)
 
-    def _named(self, piece: Piece) -> Holds:
-        """Tell whether the files and hosts of *piece* are all spoken of, and whether it has any."""
-        kinds = {"reads" if use.kind in _READING else "writes" for use in piece.paths}
-        kinds |= {"hosts"} if piece.hosts else set()
+    def _named(self, part: CallPart) -> Holds:
+        """Tell whether the files and hosts of *part* are all spoken of, and whether it has any."""
+        kinds = {"reads" if use.kind in _READING else "writes" for use in part.paths}
+        kinds |= {"hosts"} if part.hosts else set()
         spoken = self.others | ({"reads", "writes"} if "touches" in self.others else set())
         if unnamed := kinds - spoken:
             return Holds("no", f"the rule does not speak of what it {min(unnamed)}")
@@ -103,7 +103,7 @@ class CoveredEffects(NamedTuple):
 
 
 class TouchedFiles(NamedTuple):
-    """What a piece reads (*key* "reads"), changes ("writes") or either is named by *patterns*.
+    """What a part reads (*key* "reads"), changes ("writes") or either is named by *patterns*.
 
     Of a rule that allows and *has_command* a command may write without naming any file.
     """
@@ -112,40 +112,40 @@ class TouchedFiles(NamedTuple):
     patterns: tuple[PathPattern, ...]
     has_command: bool = False
 
-    def needs_files(self, piece: Piece, *, every: bool) -> bool:
-        """Tell whether *piece* has a path that it is about."""
-        return every or next(self._uses(piece), None) is not None
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:
+        """Tell whether *part* has a path that it is about."""
+        return every or next(self._uses(part), None) is not None
 
-    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
-        uses = list(self._uses(piece))
-        return self._all_within(piece, uses, facts) if every else self._any_of(piece, uses, facts)
+        uses = list(self._uses(part))
+        return self._all_within(part, uses, facts) if every else self._any_of(part, uses, facts)
 
-    def _uses(self, piece: Piece) -> Iterator[PathUse]:
+    def _uses(self, part: CallPart) -> Iterator[PathUse]:
         kinds = _KINDS[self.key]
-        return (use for use in piece.paths if use.kind in kinds)
+        return (use for use in part.paths if use.kind in kinds)
 
-    def _any_of(self, piece: Piece, uses: list[PathUse], facts: CallFacts) -> Holds:
+    def _any_of(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> Holds:
         doubt = None
         for use in uses:
-            touch = touches(use, self.patterns, facts.resolver, settled=piece.settled)
+            touch = touches(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer == "yes":
                 return Holds("yes", f"it {self.key} {touch.path}, one of {touch.pattern}")
             if touch.answer == "maybe" and doubt is None:
                 doubt = Holds("maybe", touch.reason)
         return doubt or Holds("no", f"it {self.key} none of them")
 
-    def _all_within(self, piece: Piece, uses: list[PathUse], facts: CallFacts) -> Holds:
-        if piece.unknown:
-            return _unknown(piece)
+    def _all_within(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> Holds:
+        if part.unknown:
+            return _unknown(part)
         changes = any(use.kind in _CHANGES for use in uses)
-        if self.key != "reads" and not changes and piece.effects & _CHANGES:
-            if not self.has_command or piece.command is None:
+        if self.key != "reads" and not changes and part.effects & _CHANGES:
+            if not self.has_command or part.command is None:
                 return Holds("no", "which files it writes is not known")
             # A command that the rule names, as `git commit`, writes where it runs.
-            uses.append(PathUse(Word("."), "write", piece.command.folder))
+            uses.append(PathUse(Word("."), "write", part.command.folder))
         for use in uses:
-            touch = stays_within(use, self.patterns, facts.resolver, settled=piece.settled)
+            touch = stays_within(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer != "yes":
                 reason = touch.reason or f"it {self.key} {touch.path or use.word.text}"
                 return Holds("no", reason)
@@ -153,7 +153,7 @@ class TouchedFiles(NamedTuple):
 
 
 class ReachedHosts(NamedTuple):
-    """The hosts that a piece names are of *patterns*."""
+    """The hosts that a part names are of *patterns*."""
 
     patterns: tuple[HostRange, ...]
 
@@ -162,37 +162,37 @@ class ReachedHosts(NamedTuple):
         """Its name in the file."""
         return "hosts"
 
-    def needs_files(self, piece: Piece, *, every: bool) -> bool:  # noqa: ARG002 - one name
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
         """Return False: a host is known by its name."""
         return False
 
-    def holds_for(self, piece: Piece, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
         """Tell whether it holds."""
-        return self._all_among(piece) if every else self._any_of(piece)
+        return self._all_among(part) if every else self._any_of(part)
 
-    def _any_of(self, piece: Piece) -> Holds:
+    def _any_of(self, part: CallPart) -> Holds:
         doubt = ""
-        for match in [reaches(word, self.patterns) for word in piece.hosts]:
+        for match in [reaches(word, self.patterns) for word in part.hosts]:
             if match.answer == "yes":
                 return Holds("yes", f"it reaches {match.host}, one of {match.pattern}")
             doubt = doubt or match.reason
-        if not piece.hosts and "network" in piece.effects | piece.claimed:
+        if not part.hosts and "network" in part.effects | part.claimed:
             doubt = "which hosts it reaches is not known"
         return Holds("maybe", doubt) if doubt else Holds("no", "it reaches none of them")
 
-    def _all_among(self, piece: Piece) -> Holds:
-        if piece.unknown:
-            return _unknown(piece)
-        if not piece.hosts and "network" in piece.effects:
+    def _all_among(self, part: CallPart) -> Holds:
+        if part.unknown:
+            return _unknown(part)
+        if not part.hosts and "network" in part.effects:
             return Holds("no", "which hosts it reaches is not known")
-        for word in piece.hosts:
+        for word in part.hosts:
             match = stays_among(word, self.patterns)
             if match.answer != "yes":
                 return Holds("no", match.reason or f"it reaches {match.host or word.text}")
         return _YES
 
 
-def _unknown(piece: Piece) -> Holds:
-    first = piece.unknown[0]
-    source = f": {first.source}" if first.source not in {piece.source, ""} else ""
+def _unknown(part: CallPart) -> Holds:
+    first = part.unknown[0]
+    source = f": {first.source}" if first.source not in {part.source, ""} else ""
     return Holds("no", f"{first.reason}{source}")

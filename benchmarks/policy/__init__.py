@@ -1,0 +1,1 @@
+"""Commands that others labelled, and what is made of them."""

@@ -1,0 +1,69 @@
+"""Whether a file that a configuration names may be used by what reads it itself, now and later."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolbus.config.entries import named_uses
+from toolbus.config.trust import judge
+from toolbus.errors import LoadError
+from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.provenance import Provenance, provenance
+from toolbus.settings.user_folders import config_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from toolbus.config.documents import Document
+
+
+@contextmanager
+def making_of(document: Document, digests: Mapping[str, str] | None) -> Iterator[None]:
+    """Let components know that they are made of *document*; *digests* if it was judged by them."""
+    configuration = Path(os.path.realpath(document.file))
+
+    def check_first(file: Path, data: bytes) -> str | None:
+        if digests is None or digests.get(os.path.realpath(file)) == sha256(data).hexdigest():
+            return None
+        return f"it is not what was trusted with {configuration}"
+
+    def check_changed(file: Path, data: bytes) -> str | None:
+        return _distrust(configuration, file, data)
+
+    named = [configuration, *_files_of(document, digests)]
+    made = Provenance(tuple(dict.fromkeys(named)), check_first, check_changed)
+    token = provenance.set(made)
+    try:
+        yield
+    finally:
+        provenance.reset(token)
+
+
+def _files_of(document: Document, digests: Mapping[str, str] | None) -> list[Path]:
+    if digests is not None:
+        return [Path(path) for path in digests]
+    folder = document.file.parent
+    sources = [
+        use if use.endswith(".py") else use.rpartition(":")[0] for use in named_uses(document)
+    ]
+    return [Path(os.path.realpath(folder / each)) for each in sources if each.endswith(".py")]
+
+
+def _distrust(configuration: Path, file: Path, data: bytes) -> str | None:
+    """Return why *file*, changed to *data*, is not trusted: it is not the user's, or not judged."""
+    try:
+        if configuration.parent == config_folder():
+            return foreign_hand(configuration) or foreign_hand(Path(os.path.realpath(file)))
+        snapshot = judge(configuration).snapshot
+    except (OSError, LoadError) as error:
+        return str(error)
+    digests = {} if snapshot is None else snapshot.digests
+    if digests.get(os.path.realpath(file)) == sha256(data).hexdigest():
+        return None
+    way_out = f"read it, then: toolbus trust {shlex.quote(str(configuration))}"
+    return f"it is not trusted as it is now; {way_out}"

@@ -1,0 +1,117 @@
+"""Builtins of the shell, and programs that run code: what their arguments set and start."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import Word
+from toolbus.policy.programs.variables import judge_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.policy.programs.parsed_command import ParsedCommand
+
+_EVALUATED = re.compile(r"[\[$`]")
+
+
+def read_export(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `export` and `declare`: a later command may take the variable from the shell."""
+    for word in parsed.operands:
+        name, sign, value = word.text.partition("=")
+        if sign and (reason := judge_variable(name, Word(value, word.known), in_front=False)):
+            parsed.note(reason, word)
+    return parsed.operands
+
+
+def read_alias(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge builtins that only tell something if nothing is given to them; return none."""
+    quiet = {"-p", "-l", "-t", "-P", "-s", "-v", "-q", "-S", "-X"}
+    operands = [word for word in parsed.operands if "=" in word.text or not word.known]
+    if parsed.action[0] not in {"alias", "hash"}:
+        operands = parsed.operands
+    if not operands and parsed.options <= quiet:
+        parsed.instead = frozenset({"read"})
+    elif parsed.action[0] not in {"trap", "unalias"}:
+        parsed.note("it changes what a name or a key does later")
+    return ()
+
+
+def read_env(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge the variables that `env` sets; what it runs is a command of its own."""
+    if all("=" in word.text for word in parsed.operands):
+        return ()  # It prints what the variables are.
+    for word in parsed.operands:
+        name, sign, value = word.text.partition("=")
+        if not sign:
+            break
+        if reason := judge_variable(name, Word(value, word.known), in_front=True):
+            parsed.note(reason, word)
+    return ()
+
+
+def read_shell(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge how bash is started: with ``-c``, what it runs is read as commands; else a script."""
+    if parsed.option("-i", "-l", "--login") and not parsed.option("-c") and not parsed.operands:
+        parsed.note("a shell at a terminal runs what is typed")
+    return () if parsed.option("-c", "-s") else parsed.operands[:1]
+
+
+def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge an interpreter that is given no file: its input is the code."""
+    is_module = parsed.option("-m", "--test", "--run")
+    if is_module:
+        parsed.uses.effects.add("run-code")
+    if is_module or parsed.option("-c", "-e", "--eval", "-p", "-pe", "--check"):
+        return ()
+    if not parsed.operands or parsed.operands[0].text == "-":
+        parsed.uses.effects.add("run-code")
+        if parsed.instead is None:
+            parsed.note("the code that it runs comes to its input")
+        return ()
+    return parsed.operands[:1]
+
+
+def read_make(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge what is set for make: a variable may be the command that is run."""
+    for word in parsed.operands:
+        name, sign, _ = word.text.partition("=")
+        if sign and name.rstrip("+:?!") in {
+            "SHELL",
+            "MAKE",
+            "CC",
+            "CXX",
+            "MAKEFLAGS",
+            ".SHELLFLAGS",
+        }:
+            parsed.note("it sets a program that make runs", word)
+    return ()
+
+
+def read_script(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `script`: it writes what a command prints; return none."""
+    words = iter(parsed.operands)
+    for word in words:
+        if not word.text.startswith("-"):
+            parsed.uses.write(word)
+            break
+        if word.text.rstrip()[-1:] in set("ctTFEIOBmo") and not word.text.startswith("--"):
+            value = next(words, Word(""))
+            if word.text[-1:] in set("IOBTo"):
+                parsed.uses.write(value)
+    else:
+        parsed.uses.write(Word("typescript"))
+    return ()
+
+
+def read_test(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `test`, `[` and `[[`: names of variables and numbers are evaluated, so may run."""
+    words = parsed.operands
+    arithmetic = any(word.text in {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"} for word in words)
+    variable = any(word.text in {"-v", "-R", "-N"} for word in words)
+    for word in words:
+        # An array's index is arithmetic, in which `$(…)` of a value is run.
+        if (variable or arithmetic) and word.known and _EVALUATED.search(word.text.strip("[]")):
+            parsed.note("what it evaluates may hold a command", word)
+    return ()
