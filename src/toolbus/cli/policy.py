@@ -23,7 +23,7 @@ examples:
   toolbus policy check policy.toml --tools agent.py      ... and with its tools
   toolbus policy check policy.toml --mcp "npx -y @scope/server"
   toolbus policy explain policy.toml --command 'cd x && git push -f'
-  toolbus policy explain policy.toml --tool read_file --arguments '{"path": ".env"}'
+  toolbus policy explain policy.toml --tool read --arguments '{"path": "x"}'
   toolbus policy test policy.toml calls.toml     calls and their verdicts
 
 A policy is put in force by a toolbus.toml:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
+from toolbus.policy.find_results import effects_with_results
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.relinking import are_settled
 from toolbus.policy.paths.targets import argument_word
-from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.shell.reading import read_command
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
@@ -216,7 +216,7 @@ def _touched(
 
 def _read_line(line: str) -> ReadLine:
     reading = read_command(line)
-    effects = [effects_of(command) for command in reading.commands]
+    effects = effects_with_results(reading.commands)
     settled = are_settled(reading.commands, effects)
     parts = list(map(_part, reading.commands, effects, settled))
     parts += [_unknown_part(each) for each in reading.unreadable]
@@ -235,6 +235,7 @@ def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  
         paths=known.paths,
         hosts=known.hosts,
         unknown=known.unknown,
+        folder=known.folder,
         settled=settled,
     )
 

@@ -81,20 +81,16 @@ def _of_rules(file: PolicyFile) -> Iterator[Remark]:
             yield Remark(line, "warning", text)
         effects = _texts(rule.get("effects"))
         if allows and effects and "read" not in effects:
-            text = f"rule {name!r} never allows anything: whatever does more also reads"
-            yield Remark(
-                file.line("rule", index, "effects"), "warning", f"{text}; add 'read' to `effects`"
-            )
+            text = f"rule {name!r} allows nothing that also reads; add 'read' to `effects`"
+            yield Remark(file.line("rule", index, "effects"), "warning", text)
         for text in _texts(rule.get("command")):
             yield from _of_command(file, index, text, allows=allows)
 
 
 def _of_command(file: PolicyFile, index: int, text: str, *, allows: bool) -> Iterator[Remark]:
-    unknown = CommandPattern(text).unknown
-    if unknown:
+    if unknown := CommandPattern(text).unknown:
         so = "allows exactly these words" if allows else "speaks of what is written so"
-        reason = f"{unknown[0].reason}: {unknown[0].source}"
-        remark = f"command {text!r} {so}: {reason}"
+        remark = f"command {text!r} {so}, for {unknown}"
         yield Remark(file.line("rule", index, "command"), "warning", remark)
 
 
@@ -219,7 +215,7 @@ def _problem_of_test(tool: ToolSpec, path: str, test: Any) -> str | None:
         return None
     wanted = _types_of(test)
     if wanted and kind not in {each for name in wanted for each in _JSON_TYPES.get(name, (name,))}:
-        return f"has a {kind} as {path!r}, and the test is for a {' or '.join(sorted(wanted))}"
+        return f"has {path!r} of type {kind}, and the test is for a {' or '.join(sorted(wanted))}"
     return None
 
 

@@ -28,12 +28,11 @@ from toolbus.policy.rules import Holds
 from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
-    from toolbus.policy.commands import CommandEffects, Unreadable
+    from toolbus.policy.commands import CommandEffects
     from toolbus.policy.facts import CallFacts, CallPart
 
 _OPERATORS = frozenset("|;&<>()`\n")
 _YES = Holds("yes")
-_TRUSTED_FOLDERS = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"})
 
 
 class CommandPattern:
@@ -61,9 +60,15 @@ class CommandPattern:
         return self._plain.effects
 
     @property
-    def unknown(self) -> tuple[Unreadable, ...]:
-        """What of it nobody knows."""
-        return self._plain.unknown
+    def unknown(self) -> str:
+        """What of its words nobody knows, "" if all are known; more of them may be needed."""
+        for each in self._plain.unknown:
+            if (
+                each.source in self._texts[1:]
+                or each.reason == f"what `{self.program}` does is not known"
+            ):
+                return each.reason
+        return ""
 
     @cached_property
     def _plain(self) -> CommandEffects:
@@ -100,14 +105,11 @@ class CommandPattern:
             return _YES
         if part.unknown:
             return Holds("no", f"{part.unknown[0].reason}: {part.unknown[0].source}")
-        folder = posixpath.dirname(command.program.text)
-        if folder and folder not in _TRUSTED_FOLDERS:
-            return Holds("no", f"{command.program.text!r} is a file of its own")
         known = list(part.action[1:])
         wanted = self._words[: len(known)]
         if not _all_match(wanted, known[: len(wanted)]) or len(known) < len(wanted):
             return Holds("no", f"it is not {' '.join([self.program, *self._words])}")
-        if len(self._words) > len(known) and not _begins(texts[1:], self._words):
+        if len(self._words) > len(known) and not _begins(texts[1:], self._texts[1:]):
             return Holds("no", f"its words are not {' '.join(self._words)}")
         for option, spellings in zip(self._options, self._spellings, strict=True):
             if not spellings & part.options:

@@ -125,3 +125,5 @@ class CommandEffects(Struct, frozen=True):
     """
     options: frozenset[str] = frozenset()
     """Each option by all its names and as written: ``-r``, ``-f`` and ``--force`` of ``-rf``."""
+    folder: str | None = "."
+    """Where it works at last, as `Command.folder`: after ``git -C dir``, ``make -C dir``."""

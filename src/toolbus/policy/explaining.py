@@ -169,7 +169,8 @@ def _show_part(part: PartExplanation, screen: Screen) -> None:
         why = f": {rule.why}" if rule.why else ""
         style: Style = "dim" if status == "not run" else ""
         text = f" {rule.rule}  {status}{key}{why}"
-        screen.line(_SIGNS[status], Span(text, style), indent=2)
+        sign = _SIGNS[status]
+        screen.whole(f"{sign.text}{text}", indent=2, style=style or sign.style)
     screen.whole(
         f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": "),
         indent=2,

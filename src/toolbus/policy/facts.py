@@ -34,6 +34,8 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
     paths: tuple[PathUse, ...] = ()
     hosts: tuple[Word, ...] = ()
     unknown: tuple[Unreadable, ...] = ()
+    folder: str | None = "."
+    """Where it works, as `CommandEffects.folder`."""
     settled: bool = True
     """Whether its paths lead where they lead now."""
     is_tool: bool = False

@@ -143,7 +143,11 @@ class TouchedFiles(NamedTuple):
             if not self.has_command or part.command is None:
                 return Holds("no", "which files it writes is not known")
             # A command that the rule names, as `git commit`, writes where it runs.
-            uses.append(PathUse(Word("."), "write", part.command.folder))
+            here = PathUse(Word("."), "write", part.folder)
+            touch = stays_within(here, self.patterns, facts.resolver, settled=part.settled)
+            # Where the call itself begins is no path that another part can lead elsewhere.
+            if touch.answer != "yes" and (touch.answer == "no" or part.folder != "."):
+                return Holds("no", touch.reason or f"it writes in {touch.path}")
         for use in uses:
             touch = stays_within(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer != "yes":

@@ -170,6 +170,11 @@ class PolicyRules(NamedTuple):
     file: Path | None = None
     calls: tuple[NamedCall, ...] = ()
 
+    @property
+    def remembers(self) -> bool:
+        """Whether verdicts may depend on the calls before."""
+        return any(rule.limits for rule in self.rules)
+
     def facts_of(self, tool_name: str) -> ToolFacts:
         """Return what it says of a tool: under its name, else under the first pattern that fits."""
         patterns = [

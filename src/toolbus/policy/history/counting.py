@@ -7,6 +7,7 @@ each pass alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,18 +18,20 @@ from toolbus.policy.findings import RuleFinding
 from toolbus.policy.history.limits import LimitedCall, Quota
 from toolbus.policy.history.named_calls import is_alone
 from toolbus.policy.history.session_record import CallTime, SessionRecord
-from toolbus.policy.judging import examine, with_limits
+from toolbus.policy.judging import decided_part, examine, strictest
+from toolbus.policy.protection import tightened
 from toolbus.policy.rules import ConditionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
     from toolbus.policy.findings import CallVerdict
     from toolbus.policy.judging import CallJudge
-    from toolbus.policy.rules import Default, PolicyRule, PolicyRules
+    from toolbus.policy.paths.touching import Touch
+    from toolbus.policy.rules import Default, Limit, PolicyRule, PolicyRules
 
 _NANOSECOND = 1e-9
 _NEVER_RAN = frozenset({"denied", "unknown_tool", "invalid_arguments"})
@@ -37,79 +40,114 @@ _NEVER_RAN = frozenset({"denied", "unknown_tool", "invalid_arguments"})
 class CountedCall(NamedTuple):
     """A call whose verdict depends on what was before: the *judgement* leaves limits out.
 
-    *named* are the names that rules know it by, and whether it surely is that call.
+    *default* is the policy's, *touches* tell which parts touch what is protected, and *named* by
+    which names rules know the call, and whether it surely is that.
     """
 
     judgement: CallVerdict
     default: Default
+    touches: tuple[Touch, ...]
     named: Mapping[str, bool]
     digest: str
     key: str
     run_id: str
     session_id: str
 
-    def decide(self, record: SessionRecord, now: float) -> CallVerdict:
-        """Return the verdict; unless it is a denial, *record* has counted the call afterwards."""
-        when = CallTime(now, self.run_id, self.session_id, self.key)
-        uses = [(rule, self._use(rule, when)) for rule in self._limited()]
-        if not uses and not self.named:
-            return self.judgement
-        try:
-            broken = {rule.number: _broken(rule, use, record) for rule, use in uses}
-        except _LimitError as error:
-            failed = RuleFinding(error.rule, "failed", error.reason, error.key)
-            return self.judgement._replace(verdict="deny", parts=(), failed=failed)
-        judgement = with_limits(self.judgement, broken, self.default)
-        if judgement.verdict != "deny":
-            meters: dict[str, Any] = {}
-            for rule, use in uses:
-                meters |= _count(rule, use, record)
-            record.begin(when, meters, self.named)
-        return judgement
-
-    def _limited(self) -> list[PolicyRule]:
-        """Return the rules with limits that spoke of a part."""
-        rules = [finding.rule for finding in self.judgement.spoken]
-        return [rule for rule in rules if rule is not None and rule.limits]
-
-    def _use(self, rule: PolicyRule, when: CallTime) -> LimitedCall:
-        times = sum(
-            finding.rule is not None and finding.rule.number == rule.number
-            for part in self.judgement.parts
-            for finding in part.spoken
+    @classmethod
+    def of(cls, judge: CallJudge, judgement: CallVerdict, scope: Scope) -> CountedCall:
+        """Return the call of a *judgement*; files may be looked at."""
+        facts = judgement.facts
+        return cls(
+            judgement,
+            judge.rules.default,
+            judge.touches(facts),
+            _named(facts, judge.rules),
+            _digest(facts.call.name, facts.call.arguments),
+            call_key(scope, facts.call.id),
+            scope.run_id,
+            scope.session_id,
         )
-        return LimitedCall(when, self.digest, self.judgement.facts.call.arguments, times)
+
+    def uses(self, now: float) -> list[tuple[PolicyRule, LimitedCall]]:
+        """Return the rules with limits that spoke of a part, and of how many parts."""
+        when = CallTime(now, self.run_id, self.session_id, self.key)
+        arguments = self.judgement.facts.call.arguments
+        spoken = [finding.rule for part in self.judgement.parts for finding in part.spoken]
+        times = Counter([rule.number for rule in spoken if rule is not None and rule.limits])
+        rules = {rule.number: rule for rule in spoken if rule is not None}
+        return [
+            (rules[number], LimitedCall(when, self.digest, arguments, count))
+            for number, count in times.items()
+        ]
+
+    def verdict(self, record: SessionRecord, now: float) -> CallVerdict:
+        """Return the verdict by what is in *record*."""
+        if self.judgement.failed is not None:
+            return self.judgement
+        broken: dict[int, str] = {}
+        for rule, use in self.uses(now):
+            try:
+                broken[rule.number] = _broken(rule, use, record)
+            except ConditionError as error:
+                failed = RuleFinding(rule, "failed", error.reason, error.key)
+                return self.judgement._replace(verdict="deny", parts=(), failed=failed)
+        return with_limits(self.judgement, broken, self.default, self.touches)
 
 
-class _LimitError(Exception):
-    def __init__(self, rule: PolicyRule, error: ConditionError) -> None:
-        self.rule, self.key, self.reason = rule, error.key, error.reason
-        super().__init__(rule.name, error.reason)
+def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> list[CallVerdict]:
+    """Return the verdicts of each version of a policy on one call, which are *calls*.
+
+    Unless one denies it, *record* has counted the call afterwards: what two versions count alike,
+    once.
+    """
+    verdicts = [call.verdict(record, now) for call in calls]
+    if any(verdict.verdict == "deny" for verdict in verdicts):
+        return verdicts
+    counted: set[tuple[str, Limit]] = set()
+    meters: dict[str, Any] = {}
+    named: dict[str, bool] = {}
+    for call in calls:
+        for name, is_sure in call.named.items():
+            named[name] = named.get(name, True) and is_sure
+        for rule, use in call.uses(now):
+            for limit in rule.limits:
+                if (rule.name, limit) not in counted:
+                    counted.add((rule.name, limit))
+                    limit.add(use, rule.name, record)
+                    if isinstance(limit, Quota) and limit.counts_at_end:
+                        meters[limit.meter(rule.name)] = [*limit[:1], *limit[2:4]]
+    record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), meters, named)
+    return verdicts
+
+
+def with_limits(
+    judgement: CallVerdict, broken: Mapping[int, str], default: Default, touches: Sequence[Touch]
+) -> CallVerdict:
+    """Return the verdict now that it is known which limits are *broken*: by rule, and why.
+
+    A rule with limits that allows speaks if none of them is, another if one is. What is protected
+    stays so, by the *touches* of the parts.
+    """
+    parts = []
+    for part, touch in zip(judgement.parts, touches, strict=True):
+        findings = [_with_limits(finding, broken) for finding in part.spoken]
+        spoken = tuple([finding for finding in findings if finding is not None])
+        parts.append(tightened(decided_part(part.part, spoken, default), touch))
+    return judgement._replace(verdict=strictest(parts), parts=tuple(parts))
 
 
 def judge_first(judge: CallJudge, facts: CallFacts) -> CallVerdict:
     """Return the verdict on a call as the first of a session."""
-    call = counted(judge.judge(facts), judge.rules, facts.scope)
-    return call.decide(SessionRecord(None), 0.0)
-
-
-def counted(judgement: CallVerdict, rules: PolicyRules, scope: Scope) -> CountedCall:
-    """Return the call of *judgement* as one that is counted; files may be looked at."""
-    facts = judgement.facts
-    call = facts.call
-    return CountedCall(
-        judgement,
-        rules.default,
-        _named(facts, rules),
-        _digest(call.name, call.arguments),
-        call_key(scope, call.id),
-        scope.run_id,
-        scope.session_id,
-    )
+    call = CountedCall.of(judge, judge.judge(facts), facts.scope)
+    return call.verdict(SessionRecord(None), 0.0)
 
 
 def end_call(
-    rules: PolicyRules, record: SessionRecord, key: str, message: ToolMessage, now: float
+    versions: Sequence[PolicyRules],
+    record: SessionRecord,
+    key: str,
+    message: ToolMessage,
+    now: float,
 ) -> None:
     """Add to *record* what is known of a call now that it has ended with *message*."""
     call = record.running(key)
@@ -119,10 +157,10 @@ def end_call(
     for meter, (measure, seconds, by_run) in call["meters"].items():
         record.add(meter, _amount(measure, message), when, seconds, by_run=by_run)
     happened: dict[str, bool] = {}
-    for each in rules.calls:
+    for each in [each for rules in versions for each in rules.calls]:
         ended = each.ended(message)
         if _ran(message) and ended is not False:
-            happened[each.name] = ended is True
+            happened[each.name] = happened.get(each.name, True) and ended is True
     record.end(key, happened)
 
 
@@ -140,23 +178,21 @@ def _named(facts: CallFacts, rules: PolicyRules) -> dict[str, bool]:
     return named
 
 
-def _count(rule: PolicyRule, use: LimitedCall, record: SessionRecord) -> dict[str, Any]:
-    """Count a call that begins; return what the meters are that its end adds to."""
-    meters: dict[str, Any] = {}
-    for limit in rule.limits:
-        limit.add(use, rule.name, record)
-        if isinstance(limit, Quota) and limit.counts_at_end:
-            meters[limit.meter(rule.name)] = [limit.measure, limit.seconds, limit.by_run]
-    return meters
+def _with_limits(finding: RuleFinding, broken: Mapping[int, str]) -> RuleFinding | None:
+    """Return *finding*, or what becomes of it by limits; None if its rule does not speak."""
+    rule = finding.rule
+    if rule is None or not rule.limits:
+        return finding
+    reason = broken.get(rule.number, "")
+    if rule.allows:
+        return None if reason else finding
+    return finding._replace(why=reason) if reason else None
 
 
 def _broken(rule: PolicyRule, use: LimitedCall, record: SessionRecord) -> str:
+    """Return why the first limit of *rule* that is broken is; "" if none is."""
     for limit in rule.limits:
-        try:
-            reason = limit.broken_by(use, rule.name, record)
-        except ConditionError as error:
-            raise _LimitError(rule, error) from None
-        if reason:
+        if reason := limit.broken_by(use, rule.name, record):
             return reason
     return ""
 

@@ -29,10 +29,10 @@ class LimitedCall(NamedTuple):
 
 
 class Quota(NamedTuple):
-    """At most *most* of something, in the last *seconds* or in all of the session, or run."""
+    """At most *maximum* of something, in the last *seconds* or in all of the session, or run."""
 
     measure: Measure
-    most: float
+    maximum: float
     seconds: float | None = None
     by_run: bool = False
     path: tuple[str, ...] = ()
@@ -52,8 +52,12 @@ class Quota(NamedTuple):
         """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
         used = record.used(self.meter(rule), call.when, self.seconds, by_run=self.by_run)
         amount = self._amount(call)
-        if (used >= self.most) if self.counts_at_end else (amount and used + amount > self.most):
-            return f"{used + amount:g} of at most {self.most:g} {self._unit}{self._span}"
+        if (
+            (used >= self.maximum)
+            if self.counts_at_end
+            else (amount and used + amount > self.maximum)
+        ):
+            return f"{used + amount:g} of at most {self.maximum:g} {self._unit}{self._span}"
         return ""
 
     def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:

@@ -80,12 +80,12 @@ def read_outcome(value: Any) -> Outcome:
 
 
 def is_alone(facts: CallFacts) -> bool:
-    """Tell whether the last part is all that a line runs, but for `cd … &&` before it.
+    """Tell whether the final part is all that a line runs, but for `cd … &&` before it.
 
     Then it surely runs, and how it ends is how the call ends.
     """
-    *before, last = facts.parts
-    if last.is_tool:
+    *before, final = facts.parts
+    if final.is_tool:
         return True
     line = facts.line.strip()
     for part in before:
@@ -96,4 +96,6 @@ def is_alone(facts: CallFacts) -> bool:
             return False
         line = line.removeprefix("&&").lstrip()
     # A line that turns the status round, or does not wait for it, tells nothing of the end.
-    return line == last.source.strip() and not line.startswith(("!", "coproc")) and line[-1:] != "&"
+    return (
+        line == final.source.strip() and not line.startswith(("!", "coproc")) and line[-1:] != "&"
+    )

@@ -155,6 +155,6 @@ def _fewer(entries: list[list[Any]]) -> list[list[Any]]:
     return entries
 
 
-def _drop_first(table: dict[str, Any], most: int) -> None:
-    while len(table) > most:
+def _drop_first(table: dict[str, Any], limit: int) -> None:
+    while len(table) > limit:
         del table[next(iter(table))]

@@ -110,6 +110,9 @@ class ProtectedFiles:
     ) -> Touch:
         targets = find_targets(use, resolver)
         doubt = targets.doubt
+        if use.word.known and not resolver.folders(use.folder).paths:
+            # Where nobody knows the folder, the name tells as much as can be asked about.
+            doubt = doubt if self._may_be_called(use.word.text) else ""
         for resolved in targets.paths:
             if not resolved.path:
                 continue
@@ -139,6 +142,12 @@ class ProtectedFiles:
         if below and program and not is_known:
             return Touch("maybe", below, "", f"it may write {below!r}")
         return Touch("no")
+
+    def _may_be_called(self, text: str) -> bool:
+        """Tell whether the relative path *text* may lead to such a file, from some folder on."""
+        names = [name for name in text.rpartition("..")[2].split("/") if name not in {"", "."}]
+        end = "/" + "/".join(names)
+        return is_setting(end) or any(path.endswith(end) for path in self._paths)
 
     def _protected_name(self, resolved: ResolvedPath, resolver: PathResolver) -> str:
         for name in resolved.names:

@@ -46,6 +46,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     parsed = ParsedCommand(command, name, level)
     uses = parsed.uses
     effects = _of_arguments(parsed)
+    folder = uses.folder
     _redirect(command, uses)
     effects |= uses.effects
     _judge_settings(command, uses, runs_code="run-code" in effects)
@@ -56,6 +57,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         tuple(uses.unknown),
         tuple(parsed.action),
         frozenset(parsed.options),
+        folder,
     )
 
 

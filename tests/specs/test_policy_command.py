@@ -1,0 +1,440 @@
+"""The scenarios of `specs/policy_command.md`."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolbus import Scope, ToolCall
+from toolbus.cli.command_line import main
+from toolbus.policy.call_reading import CallReader, LineMemory
+from toolbus.policy.documents import read_policy, read_table
+from toolbus.policy.judging import CallJudge
+from toolbus.policy.wording import question, refusal
+
+DATA = Path(__file__).parents[1] / "data" / "policy"
+SERVERS = Path(__file__).parents[1] / "servers"
+MEMORY = LineMemory()
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Return what runs a command in a folder of its own: exit code, standard output, error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        code = main(["policy", *map(str, words)])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return call
+
+
+def written(text, name="policy.toml"):
+    path = Path(name)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def judged(judge, name, arguments):
+    """Return the verdict on a call, and what is said of it."""
+    reader = CallReader(judge.rules, MEMORY)
+    call = ToolCall(id="c", name=name, arguments=arguments)
+    judgement = judge.judge(reader.facts(reader.read(call, None, Scope())))
+    texts = {"deny": refusal, "ask": question}
+    says = texts.get(judgement.verdict, lambda _: "")
+    return judgement.verdict, says(judgement)
+
+
+def rows(name):
+    return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
+
+
+@pytest.fixture
+def project(tmp_path, run):
+    """Return a judge by the policy to start with, in a project."""
+    run("init")
+    (tmp_path / "src").mkdir()
+    for name in (".env", "README.md", "src/main.py"):
+        (tmp_path / name).write_text("text\n")
+    return CallJudge(read_policy(tmp_path / "policy.toml"))
+
+
+SOUND = """\
+folder = "."
+[[rule]]
+name = "reading"
+verdict = "allow"
+effects = ["read"]
+[[rule]]
+name = "secrets"
+verdict = "deny"
+reads = ["**/.env"]
+reason = "not for a model"
+[[rule]]
+name = "no force"
+verdict = "deny"
+command = "git push --force"
+"""
+
+
+# --- a policy can be checked ---------------------------------------------------------------------
+
+
+def test_a_sound_file_has_no_remarks(run):
+    written(SOUND)
+
+    assert run("check", "policy.toml") == (0, "✓ 3 rules, and nothing to say about them\n", "")
+
+
+def test_a_broken_file_is_told_with_its_line(run):
+    written(SOUND.replace("effects", "efects"))
+
+    code, _, error = run("check", "policy.toml")
+    assert code == 2
+    told = "toolbus: policy.toml:5: rule 'reading': unknown key 'efects'; did you mean 'effects'?"
+    assert error.strip() == told
+    assert run("check", "absent.toml")[0] == 2
+
+
+def test_rules_that_never_decide_are_told(run):
+    def rule(name, verdict, **conditions):
+        lines = [f"{key} = {json.dumps(value)}" for key, value in conditions.items()]
+        return "\n".join(["[[rule]]", f'name = "{name}"', f'verdict = "{verdict}"', *lines, ""])
+
+    written(
+        rule("a", "deny", tools=["rm_*", "drop"])
+        + rule("opposite", "allow", tools=["rm_*", "drop"])
+        + rule("covered", "ask", tools="drop")
+        + rule("again", "deny", tools=["drop", "rm_*"])
+        + rule("overlaps", "ask", tools=["drop", "other"])
+    )
+
+    code, out, _ = run("check", "policy.toml")
+    assert code == 1
+    opposite, covered, again = [line.removeprefix("policy.toml:") for line in out.splitlines()]
+    start = "5: error: rule 'opposite' never decides: 'a' (line 1)"
+    assert opposite == f"{start} says the opposite, and deny beats allow"
+    start = "9: warning: rule 'covered' never decides: 'a' (line 1)"
+    assert covered == f"{start} speaks of all that it does, and deny beats ask"
+    assert again == "13: warning: rule 'again' adds nothing to 'a' (line 1)"
+
+
+def test_rules_that_cannot_mean_that_are_told(run):
+    written(
+        """\
+[[rule]]
+name = "none"
+verdict = "deny"
+[[rule]]
+name = "writing"
+verdict = "audit"
+effects = ["write"]
+[[rule]]
+name = "only writing"
+verdict = "allow"
+effects = ["write"]
+[[rule]]
+name = "typo"
+verdict = "audit"
+command = "gti push"
+"""
+    )
+
+    code, out, _ = run("check", "policy.toml", "--json")
+    remarks = [(line, text) for line, _, text in json.loads(out)["remarks"]]
+    assert code == 1
+    assert [line for line, _ in remarks] == [1, 8, 11, 15]
+    assert remarks[0][1] == "rule 'none' has no condition, so it denies every call"
+    assert "'none' (line 1) speaks of all" in remarks[1][1]
+    assert remarks[2][1].endswith("add 'read' to `effects`")
+    assert remarks[3][1].startswith("command 'gti push' speaks of what is written so, for ")
+
+
+AGENT = '''\
+from toolbus import AgentComponent, tool
+
+
+class Files(AgentComponent):
+    @tool
+    def read_file(self, path: str, lines: int = 1) -> str:
+        """Read it."""
+        return path
+'''
+
+
+def test_rules_are_compared_with_tools(run):
+    written(AGENT, "agent.py")
+    written(
+        """\
+[tools.read_file]
+effects = ["read"]
+reads = ["paht"]
+[tools.red_file]
+effects = ["read"]
+[[rule]]
+name = "right"
+verdict = "deny"
+tools = "read_*"
+arguments = { path = { glob = "x" }, lines = { max = 3 } }
+[[rule]]
+name = "wrong"
+verdict = "deny"
+tools = ["read_file", "wite_file"]
+[rule.arguments]
+pat = "x"
+lines = { glob = "3" }
+"""
+    )
+
+    code, out, _ = run("check", "policy.toml", "--tools", "agent.py")
+    assert code == 1
+    mismatch = "has 'lines' of type integer, and the test is for a text"
+    for line, told in zip(
+        out.splitlines(),
+        (
+            "3: error: tool 'read_file' has no argument 'paht'; did you mean 'path'?",
+            "4: error: no tool is called 'red_file'; did you mean 'read_file'?",
+            "14: error: rule 'wrong': no tool is called 'wite_file'; did you mean 'read_file'?",
+            "16: error: rule 'wrong': tool 'read_file' has no argument 'pat'; did you mean 'path'?",
+            f"17: error: rule 'wrong': tool 'read_file' {mismatch}",
+        ),
+        strict=True,
+    ):
+        assert line == f"policy.toml:{told}"
+    listed = {"name": "fetch", "inputSchema": {"type": "object", "properties": {"url": {}}}}
+    written(json.dumps({"pages": [[listed]], "results": {}}), "tools.json")
+    server = f"{sys.executable} {SERVERS / 'listed.py'} tools.json"
+    code, out, _ = run("check", "policy.toml", "--mcp", server)
+    assert code == 1
+    assert "no tool is called 'read_file'; known: fetch" in out
+
+
+# --- a verdict can be explained ------------------------------------------------------------------
+
+
+def test_a_line_is_explained_part_by_part(run, tmp_path):
+    written(SOUND)
+
+    code, out, _ = run("explain", "policy.toml", "--command", "cd x && bash -c 'cat .env'")
+    assert code == 0
+    for line in (
+        "cd x",
+        "cat .env",
+        "  run by bash -c",
+        "  does: read",
+        "  read: .env from x on",
+        "  ✓ reading  allowed",
+        f"  ✗ secrets  denied: it reads {tmp_path}/x/.env, one of **/.env",
+        "  · no force  not run (command): it is not git",
+        f"  deny, by rule 'secrets': not for a model (it reads {tmp_path}/x/.env, one of **/.env)",
+        f"deny  shell in {tmp_path}",
+    ):
+        assert line in out.splitlines(), line
+
+
+def test_a_call_is_explained(run, tmp_path):
+    written(SOUND)
+
+    arguments = json.dumps({"path": "a/../.env"})
+    code, out, _ = run("explain", "policy.toml", "--tool", "view", "--arguments", arguments)
+
+    assert code == 0
+    assert f"it reads {tmp_path}/.env, one of **/.env" in out
+    assert "not known: what this tool does is not known" in out
+    assert out.splitlines()[-1] == f"deny  view in {tmp_path}"
+
+
+def test_explanations_are_data_as_well(run):
+    written(SOUND)
+
+    _, out, _ = run("explain", "policy.toml", "--command", "ls; cat .env", "--json")
+
+    told = json.loads(out)
+    assert told["verdict"] == "deny"
+    assert [part["verdict"] for part in told["parts"]] == ["allow", "deny"]
+    assert [part["effects"] for part in told["parts"]] == [["read"], ["read"]]
+    statuses = [[each["status"] for each in part["rules"]] for part in told["parts"]]
+    assert statuses == [["allowed", "not run", "not run"], ["allowed", "denied", "not run"]]
+
+
+def test_a_wrong_question_is_refused(run):
+    written(SOUND)
+
+    for words, told in (
+        ([], "which call? give --command LINE, or --arguments JSON"),
+        (["--command", "ls", "--arguments", "{}"], "which call?"),
+        (["--arguments", "{"], "--arguments is no JSON: "),
+        (["--arguments", "[]"], "--arguments is no JSON object: '[]'"),
+    ):
+        code, _, error = run("explain", "policy.toml", *words)
+        assert code == 2
+        assert error.startswith(f"toolbus: {told}")
+
+
+# --- a policy can be tested ----------------------------------------------------------------------
+
+TABLE = """\
+[[call]]
+command = "ls"
+verdict = "allow"
+[[call]]
+command = "cat .env"
+verdict = "deny"
+[[call]]
+tool = "view"
+arguments = { path = ".env" }
+verdict = "deny"
+"""
+
+
+def test_tables_of_both_kinds_are_compared(run):
+    written(SOUND)
+    written(TABLE, "calls.toml")
+    lines = [
+        {"command": "ls", "verdict": "allow"},
+        {"command": "cat .env", "verdict": "deny"},
+        {"tool": "view", "arguments": {"path": ".env"}, "verdict": "deny", "source": "x"},
+    ]
+    written("\n".join(map(json.dumps, lines)), "calls.jsonl")
+
+    for table, place in (("calls.toml", 4), ("calls.jsonl", 2)):
+        written(SOUND)
+        result = run("test", "policy.toml", table)
+        assert result == (0, "3 of 3 verdicts are as expected\n", "")
+        written(SOUND.replace("**/.env", "**/other"))
+        code, out, _ = run("test", "policy.toml", table)
+        assert code == 1
+        assert out.splitlines()[:3] == [
+            f"{table}:{place}: cat .env",
+            "  expected deny, got allow",
+            "  rule 'reading': all its conditions hold",
+        ]
+        assert out.splitlines()[-1] == "1 of 3 verdicts are as expected"
+
+
+def test_a_row_may_name_its_rule(run):
+    written(SOUND)
+    row = '[[call]]\ncommand = "cat .env"\nverdict = "deny"\nrule = "{}"\n'
+
+    written(row.format("secrets"), "right.toml")
+    written(row.format("no force"), "wrong.toml")
+
+    assert run("test", "policy.toml", "right.toml")[0] == 0
+    code, out, _ = run("test", "policy.toml", "wrong.toml")
+    assert code == 1
+    assert "expected rule 'no force', got rule 'secrets'" in out
+
+
+def test_a_wrong_table_is_refused(run):
+    written(SOUND)
+    for name, text, told in (
+        ("a.toml", "", "a.toml: it has no row; write [[call]]"),
+        ("a.toml", "[[calls]]\nx = 1", "a.toml: unknown key 'calls'; did you mean 'call'?"),
+        ("a.toml", TABLE.replace("command", "comand"), "a.toml:1: unknown key 'comand'; did you"),
+        ("a.toml", TABLE.replace('"allow"', '"alow"'), "a.toml:1: unknown verdict 'alow'; did you"),
+        ("a.jsonl", '{"verdict": "deny", "tool": "x"}\n{', "a.jsonl:2: this is no JSON: "),
+        ("a.jsonl", '{"verdict": "deny"}', "a.jsonl:1: a row has a `command`, or a `tool`"),
+        ("a.jsonl", "[]", "a.jsonl:1: expected a table, got []"),
+    ):
+        written(text, name)
+        code, _, error = run("test", "policy.toml", name)
+        assert code == 2
+        assert error.startswith(f"toolbus: {told}"), error
+
+
+# --- there is a policy to start with -------------------------------------------------------------
+
+
+def test_it_is_written_once(run, tmp_path):
+    code, out, _ = run("init")
+    path = tmp_path / "policy.toml"
+    before = path.read_bytes()
+
+    assert code == 0
+    assert 'use = "policy"' in out
+    assert run("check", "policy.toml")[:2] == (
+        0,
+        f"✓ {before.count(b'[[rule]]')} rules, and nothing to say about them\n",
+    )
+    code, _, error = run("init")
+    assert code == 2
+    assert error == "toolbus: 'policy.toml' is there already; name another file\n"
+    assert path.read_bytes() == before
+
+
+def test_it_can_be_read_in_two_minutes(run, tmp_path):
+    run("init")
+
+    words = (tmp_path / "policy.toml").read_text("utf-8").split()
+
+    assert len(words) <= 450
+
+
+def test_everyday_commands_are_rarely_asked_about(project):
+    table = rows("everyday_commands.jsonl")
+
+    wrong = []
+    for row in table:
+        verdict, text = judged(project, "shell", {"command": row["command"]})
+        if verdict != row["verdict"]:
+            wrong.append((row["command"], verdict, text))
+
+    assert wrong == []
+
+
+def test_ways_round_are_never_allowed(tmp_path):
+    (tmp_path / "src").mkdir()
+    for name in (".env", "README.md"):
+        (tmp_path / name).write_text("text\n")
+
+    allowed = []
+    for row in rows("bypass_commands.jsonl"):
+        rule = {"name": "r", "verdict": "deny", **row["rule"]}
+        table = {"default": "allow", "folder": ".", "rule": [rule]}
+        verdict, _ = judged(
+            CallJudge(read_table(table, tmp_path)), "shell", {"command": row["command"]}
+        )
+        if verdict == "allow":
+            allowed.append(row)
+
+    assert allowed == []
+
+
+def test_secrets_and_destruction_are_denied(project, tmp_path):
+    calls = [
+        ("shell", {"command": "cat .env"}),
+        ("shell", {"command": "cp .env /tmp/x"}),
+        ("shell", {"command": "cat ~/.ssh/id_rsa"}),
+        ("shell", {"command": "echo x >> ~/.ssh/authorized_keys"}),
+        ("read_file", {"path": ".env"}),
+        ("write_file", {"path": "~/.aws/credentials", "content": "x"}),
+        ("shell", {"command": "rm -rf src"}),
+        ("shell", {"command": "git push --force"}),
+        ("shell", {"command": "git reset --hard HEAD~3"}),
+    ]
+    for name, arguments in calls:
+        verdict, text = judged(project, name, arguments)
+
+        assert verdict == "deny", arguments
+        assert "\ninstead: " in text
+
+
+def test_writing_outside_is_asked_about(project):
+    calls = [
+        ("shell", {"command": "echo x > /tmp/x"}),
+        ("shell", {"command": "touch ../x"}),
+        ("write_file", {"path": "../x", "content": "x"}),
+        ("shell", {"command": "git -C ../other commit -m x"}),
+        ("shell", {"command": "cd .. && git commit -m x"}),
+        ("shell", {"command": "curl https://example.com"}),
+        ("shell", {"command": "git push"}),
+        ("shell", {"command": "npm install left-pad"}),
+        ("shell", {"command": "sudo ls"}),
+        ("shell", {"command": "python -c 'print(1)'"}),
+        ("other_tool", {}),
+    ]
+    for name, arguments in calls:
+        assert judged(project, name, arguments)[0] == "ask", arguments
+    assert judged(project, "write_file", {"path": "src/x", "content": "x"})[0] == "allow"
