@@ -37,6 +37,7 @@ class ParsedCommand:
         self.kinds: tuple[Kind, ...] | None = None
         self.final: Kind | None = None
         self.ended = False
+        self.module: Word | None = None
         self._takes_next = self._may_be_value = False
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
@@ -235,6 +236,9 @@ class ParsedCommand:
             self.values.append((option, value))
             self.uses.take(value, option.takes, of_option=True)
             self.uses.prefixed(value, self.level.file_prefixes)
+        if option.takes == "module":
+            self.module = value
+            self._take_rest()
 
     def _is_switched_off(self) -> bool:
         """Tell whether the next word may be a value of an option that needs none: ``false``."""
