@@ -45,6 +45,8 @@ LONGEST_PATH = 4_096
 """Characters of a text that may be a path (Linux's PATH_MAX)."""
 
 _LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
+_FORMATTERS = frozenset({"black", "gofmt", "isort", "rustfmt", "ruff", "shfmt"})
+"""Of a folder they write files of their language, which is none that settings are written in."""
 _MAKES_LINKS = frozenset({"ln", "tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "pax", "rsync"})
 _PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
 
@@ -136,7 +138,7 @@ class ProtectedFiles:
             if self._is_protected(placed, resolver, everywhere=False):
                 return Touch("yes", placed)
         program = "".join(part.action[:1])
-        is_known = program in _LEAVES_CONTENTS or (
+        is_known = program in _LEAVES_CONTENTS | _FORMATTERS or (
             program in _PLACE_BY_NAME and all(_is_known(use, resolver) for use in part.paths)
         )
         if below and program and not is_known:

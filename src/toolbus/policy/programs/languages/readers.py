@@ -50,6 +50,7 @@ READERS: Mapping[str, ArgumentReader] = {
     "push": remote_readers.read_push,
     "remote-copy": remote_readers.read_ssh_target,
     "restore": remote_readers.read_restore,
+    "rpm": cloud_readers.read_rpm,
     "script": shell_readers.read_script,
     "scutil": small_readers.read_scutil,
     "sed": read_sed,
