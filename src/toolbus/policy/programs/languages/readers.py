@@ -43,6 +43,7 @@ READERS: Mapping[str, ArgumentReader] = {
     "interpreter": shell_readers.read_interpreter,
     "kubectl-exec": cloud_readers.read_kubectl_exec,
     "kubectl-get": cloud_readers.read_kubectl_get,
+    "jq": small_readers.read_jq,
     "less": small_readers.read_less,
     "make": shell_readers.read_make,
     "openssl": remote_readers.read_openssl,
