@@ -32,7 +32,7 @@ def test_lists_pipes_and_branches_are_read():
         if j; then k; elif l; then m; else n; fi
         while o; do p; done; until q; do r; done; for x in $y; do s; done
         for ((;;)); do t; done; case $z in a|b) u;; *) v;& esac
-        select w in 1; do w 1; done; time x1; ! y1; coproc z1
+        select w in 1; do w 1; done; time x1; ! y1; coproc { z1; }
     """
 
     found = lines(text)
@@ -56,6 +56,7 @@ def test_lists_pipes_and_branches_are_read():
         "y=($(rm x))",
         "declare y=$(rm x)",
         "cat <<E\n$(rm x)\nE",
+        "cat 3<<E\n$(rm x)\nE",
         "cat <<< $(rm x)",
         "cat > $(rm x)",
         "echo ${y:-$(rm x)}",
@@ -354,6 +355,8 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
+        'echo "$\\\n(rm x)"',
+        "a=(b c)x=; ls",
         "cat <<'a'b\n${x:-'\nab\nrm x\n'}\nab",
         "eval() { ls; }; POSIXLY_CORRECT=1; eval rm x",
         "read PROMPT_COMMAND <<< 'rm x'",

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.tree import Assignment, CallNode, Declaration
     from toolbus.policy.shell.walk import TextWalk
 
+# What may stand behind an array; with anything else bash takes it for a text.
+_ENDS = frozenset([b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")", b"<", b">", b"`"])
+
 
 def read_call(call: CallNode, run: Run, walk: TextWalk, state: ShellState) -> ShellState:
     """Read a simple command; *state* becomes the one behind it, that of a failure is returned."""
@@ -113,6 +116,9 @@ def _assign(assignment: Assignment, expander: WordExpander) -> tuple[str, Word]:
     name = assignment.name.value if assignment.name else ""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         expander.walk.refuse(assignment, "an assignment for shfmt, and a program's name for bash")
+    follows = expander.walk.data[assignment.end.offset : assignment.end.offset + 1]
+    if assignment.array is not None and follows not in _ENDS:
+        expander.walk.refuse(assignment, "an array for shfmt, and a text for bash")
     if name in state.fixed:
         expander.walk.refuse(
             assignment, "a variable that can't be set, or changes what it is given"

@@ -120,10 +120,8 @@ def _read_coprocess(
     command: Coprocess, walk: TextWalk, state: ShellState, scope: ShellScope
 ) -> None:
     place = len(walk.commands)
-    if isinstance(command.stmt.cmd, Binary) or (
-        command.name and not isinstance(command.stmt.cmd, _COMPOUND)
-    ):
-        walk.refuse(command, "a coprocess whose name or end shfmt misreads")
+    if scope.inside or not isinstance(command.stmt.cmd, _COMPOUND):
+        walk.refuse(command, "a coprocess whose name or words shfmt misreads")
     _read(command.stmt, walk, state.copy(), replace(scope, piped=True).through("coproc"))
     walk.unsettle(place)
     name = command.name.parts[0] if command.name else None

@@ -58,6 +58,7 @@ READERS: Mapping[str, ArgumentReader] = {
     "sql": read_sql,
     "sysctl": small_readers.read_sysctl,
     "tar": small_readers.read_tar,
+    "tsc": cloud_readers.read_tsc,
     "test": shell_readers.read_test,
     "wget": remote_readers.read_wget,
     "yq": small_readers.read_yq,
