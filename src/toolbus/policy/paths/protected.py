@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from toolbus.policy.commands import Command
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
-    from toolbus.policy.paths.targets import Targets
 
 MOST_COPIED = 2_000
 """Files of a folder that is copied onto another one, of which the names are compared."""
@@ -45,7 +44,9 @@ MOST_COPIED = 2_000
 LONGEST_PATH = 4_096
 """Characters of a text that may be a path (Linux's PATH_MAX)."""
 
-_UNPACKS = frozenset({"tar", "gtar", "bsdtar", "unzip", "7z", "7za", "cpio", "pax", "patch"})
+_LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
+_FORMATTERS = frozenset({"black", "gofmt", "isort", "rustfmt", "ruff", "shfmt"})
+"""Of a folder they write files of their language, which is none that settings are written in."""
 _MAKES_LINKS = frozenset({"ln", "tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "pax", "rsync"})
 _PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
 
@@ -114,7 +115,7 @@ class ProtectedFiles:
         if use.word.known and not resolver.folders(use.folder).paths:
             # Where nobody knows the folder, the name tells as much as can be asked about.
             doubt = doubt if self._may_be_called(use.word.text) else ""
-        for resolved in _places(use, part, targets):
+        for resolved in targets.paths:
             if not resolved.path:
                 continue
             if name := self._protected_name(resolved, resolver):
@@ -137,10 +138,10 @@ class ProtectedFiles:
             if self._is_protected(placed, resolver, everywhere=False):
                 return Touch("yes", placed)
         program = "".join(part.action[:1])
-        is_blind = program in _UNPACKS or (
-            program in _PLACE_BY_NAME and not all(_is_known(use, resolver) for use in part.paths)
+        is_known = program in _LEAVES_CONTENTS | _FORMATTERS or (
+            program in _PLACE_BY_NAME and all(_is_known(use, resolver) for use in part.paths)
         )
-        if below and is_blind:
+        if below and program and not is_known:
             return Touch("maybe", below, "", f"it may write {below!r}")
         return Touch("no")
 
@@ -185,16 +186,6 @@ class ProtectedFiles:
             for each in map(_status, files)
             if each is not None
         )
-
-
-def _settings(resolver: PathResolver) -> list[str]:
-    return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
-
-
-def _places(use: PathUse, part: PartUses, targets: Targets) -> tuple[ResolvedPath, ...]:
-    """Return where *use* may lead; a program that is told a folder does not run elsewhere."""
-    is_told = part.command is not None and part.command.folder != use.folder
-    return targets.paths[:1] if is_told and not use.word.pattern else targets.paths
 
 
 def _changing_uses(part: PartUses) -> list[tuple[PathUse, bool]]:
