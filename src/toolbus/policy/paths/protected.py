@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.commands import Command
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+    from toolbus.policy.paths.targets import Targets
 
 MOST_COPIED = 2_000
 """Files of a folder that is copied onto another one, of which the names are compared."""
@@ -115,7 +116,7 @@ class ProtectedFiles:
         if use.word.known and not resolver.folders(use.folder).paths:
             # Where nobody knows the folder, the name tells as much as can be asked about.
             doubt = doubt if self._may_be_called(use.word.text) else ""
-        for resolved in targets.paths:
+        for resolved in _places(use, part, targets):
             if not resolved.path:
                 continue
             if name := self._protected_name(resolved, resolver):
@@ -186,6 +187,16 @@ class ProtectedFiles:
             for each in map(_status, files)
             if each is not None
         )
+
+
+def _settings(resolver: PathResolver) -> list[str]:
+    return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
+
+
+def _places(use: PathUse, part: PartUses, targets: Targets) -> tuple[ResolvedPath, ...]:
+    """Return where *use* may lead; a program that is told a folder does not run elsewhere."""
+    is_told = part.command is not None and part.command.folder != use.folder
+    return targets.paths[:1] if is_told and not use.word.pattern else targets.paths
 
 
 def _changing_uses(part: PartUses) -> list[tuple[PathUse, bool]]:
