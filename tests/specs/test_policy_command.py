@@ -55,8 +55,9 @@ def rows(name):
 def project(tmp_path, run):
     """Return a judge by the policy to start with, in a project."""
     run("init")
-    (tmp_path / "src").mkdir()
-    for name in (".env", "README.md", "src/main.py"):
+    for name in ("src", "vendor"):
+        (tmp_path / name).mkdir()
+    for name in (".env", "README.md", "src/main.py", "vendor/lib.tar.gz"):
         (tmp_path / name).write_text("text\n")
     return CallJudge(read_policy(tmp_path / "policy.toml"))
 
@@ -369,7 +370,7 @@ def test_it_can_be_read_in_two_minutes(run, tmp_path):
 
     words = (tmp_path / "policy.toml").read_text("utf-8").split()
 
-    assert len(words) <= 450
+    assert len(words) <= 480
 
 
 def test_everyday_commands_are_rarely_asked_about(project):
@@ -432,6 +433,11 @@ def test_writing_outside_is_asked_about(project):
         ("shell", {"command": "git push"}),
         ("shell", {"command": "npm install left-pad"}),
         ("shell", {"command": "sudo ls"}),
+        ("shell", {"command": "make -f /tmp/x.mk"}),
+        ("shell", {"command": "npm --prefix ../x test"}),
+        ("shell", {"command": "make install"}),
+        ("shell", {"command": "echo x > .git/hooks/pre-commit"}),
+        ("shell", {"command": "tar xPf x.tar"}),
         ("shell", {"command": "python -c 'print(1)'"}),
         ("other_tool", {}),
     ]

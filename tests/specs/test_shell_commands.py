@@ -32,7 +32,7 @@ def test_lists_pipes_and_branches_are_read():
         if j; then k; elif l; then m; else n; fi
         while o; do p; done; until q; do r; done; for x in $y; do s; done
         for ((;;)); do t; done; case $z in a|b) u;; *) v;& esac
-        select w in 1; do w 1; done; time x1; ! y1; coproc z1
+        select w in 1; do w 1; done; time x1; ! y1; coproc { z1; }
     """
 
     found = lines(text)
@@ -56,6 +56,7 @@ def test_lists_pipes_and_branches_are_read():
         "y=($(rm x))",
         "declare y=$(rm x)",
         "cat <<E\n$(rm x)\nE",
+        "cat 3<<E\n$(rm x)\nE",
         "cat <<< $(rm x)",
         "cat > $(rm x)",
         "echo ${y:-$(rm x)}",
@@ -354,6 +355,13 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
+        "x=ls; export x={ls,rm}; $x y",
+        "x=rm; x=ls < f; $x y",
+        "x=rm; { x=ls; } < f; $x y",
+        "rm 3>&-x",
+        "echo `echo 'c\\\n'`",
+        'echo "$\\\n(rm x)"',
+        "a=(b c)x=; ls",
         "cat <<'a'b\n${x:-'\nab\nrm x\n'}\nab",
         "eval() { ls; }; POSIXLY_CORRECT=1; eval rm x",
         "read PROMPT_COMMAND <<< 'rm x'",
@@ -423,6 +431,7 @@ def test_arithmetic_on_texts_is_unreadable(text, readable):
         "<" * 60_000,
         "x=${y:-" * 400 + "}" * 400,
         ":(){ :|:& };:",
+        "echo $((1 + $(a; b && () { c; })))",
     ],
 )
 def test_no_text_is_too_bad(text):
@@ -479,6 +488,7 @@ def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
         ("bash -c 'cd a && x'", "a", ()),
         ("env -C a x", None, None),
         ("! cd a && x", ".", ()),
+        ("cd a 2>/dev/null && x", "a", ()),
     ],
 )
 def test_folders_follow_the_text(text, folder, assumed):

@@ -21,13 +21,12 @@ import os
 import threading
 from hashlib import sha256
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from toolbus.errors import LoadError
+from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.ownership import foreign_hand
 from toolbus.settings.provenance import provenance
-from toolbus.terminal.files import reason_of
+from toolbus.settings.toml_files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,20 +159,11 @@ class PolicyVersions(Generic[T]):
 
 
 def _read_bytes(file: Path) -> bytes:
-    """Return what is in *file*; raises `LoadError`."""
-    try:
-        # A pipe would be waited for.
-        number = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(number, "rb") as stream:
-            if not S_ISREG(os.fstat(number).st_mode):
-                raise LoadError(f"{file} is no regular file")
-            data = stream.read(LONGEST_POLICY + 1)
-    except (OSError, ValueError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        raise LoadError(f"{file} cannot be read: {reason}") from error
-    if len(data) > LONGEST_POLICY:
-        raise LoadError(f"{file} has more than {LONGEST_POLICY:,} bytes; split it")
-    return data
+    """Return what is in *file*; raises `ConfigurationError`."""
+    # A pipe would be waited for.
+    if file.exists() and not file.is_file():
+        raise ConfigurationError("it is no regular file", str(file))
+    return read_bytes(file, LONGEST_POLICY)
 
 
 def _signature(file: Path) -> tuple[int, ...] | None:

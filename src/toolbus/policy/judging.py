@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding
 from toolbus.policy.part_conditions import TouchedFiles
+from toolbus.policy.protection import Protection
 from toolbus.policy.rules import ConditionError, Holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.findings import RuleStatus
+    from toolbus.policy.paths.touching import Touch
     from toolbus.policy.rules import CallCondition, Default, PartCondition, PolicyRule, PolicyRules
 
 _SPOKEN: dict[str, RuleStatus] = {
@@ -32,7 +35,7 @@ _SPOKEN: dict[str, RuleStatus] = {
 }
 _VERDICTS: dict[RuleStatus, Default] = {"allowed": "allow", "asked": "ask", "denied": "deny"}
 _VERDICTS_BY_RANK: tuple[RuleStatus, ...] = ("denied", "asked", "allowed")
-_RANKS = {"allow": 0, "ask": 1, "deny": 2}
+RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _YES = Holds("yes")
 _MOST_SPEAKERS = 1_000
 
@@ -76,14 +79,18 @@ class _Addressed(NamedTuple):
 
 
 class CallJudge:
-    """Judges calls by *rules*; what does not depend on files or arguments it finds out once."""
+    """Judges calls by *rules*; what does not depend on files or arguments it finds out once.
 
-    def __init__(self, rules: PolicyRules) -> None:
+    Beside what is protected in every installation no call may write the files *protected*.
+    """
+
+    def __init__(self, rules: PolicyRules, protected: Sequence[Path] = ()) -> None:
         self.rules = rules
+        self._protection = Protection((*protected, *([rules.file] if rules.file else [])))
         self._addressed: dict[object, list[_Addressed]] = {}
 
     def judge(self, facts: CallFacts) -> CallVerdict:
-        """Return the verdict on a call."""
+        """Return the verdict on a call; the limits of rules are left to `with_limits`."""
         try:
             arguments = facts.call.arguments
             live = [
@@ -96,9 +103,13 @@ class CallJudge:
         except RuleError as error:
             failed = RuleFinding(error.rule, "failed", error.reason, error.key)
             return CallVerdict(facts, "deny", (), failed)
-        parts = tuple([self._judge_part(part, live, facts) for part in facts.parts])
-        verdict = max([part.verdict for part in parts], key=_RANKS.__getitem__)
-        return CallVerdict(facts, verdict, parts)
+        by_rules = [self._judge_part(part, live, facts) for part in facts.parts]
+        parts = tuple([self._protection.tighten(part, facts) for part in by_rules])
+        return CallVerdict(facts, strictest(parts), parts)
+
+    def touches(self, facts: CallFacts) -> tuple[Touch, ...]:
+        """Return whether each part of a call touches what is protected."""
+        return tuple([self._protection.touch(part, facts) for part in facts.parts])
 
     def _rules_for(self, facts: CallFacts) -> list[_Addressed]:
         """Return the rules for this tool and speaker."""
@@ -132,12 +143,7 @@ class CallJudge:
             and not (idle and not rule.allows and any(each.key in idle for each in standing[2]))
         ]
         spoken = tuple([finding for finding in findings if finding.status != "not run"])
-        for status in _VERDICTS_BY_RANK:
-            for finding in spoken:
-                if finding.status == status:
-                    return PartVerdict(part, _VERDICTS[status], finding, spoken)
-        decided = _by_default(part, self.rules.default)
-        return PartVerdict(part, _VERDICTS[decided.status], decided, spoken)
+        return decided_part(part, spoken, self.rules.default)
 
     def _standings(self, part: CallPart, facts: CallFacts) -> _Standings:
         """Return the rules that may speak of *part*, as far as it does not depend on files."""
@@ -186,6 +192,21 @@ def examine(rule: PolicyRule, facts: CallFacts, part: CallPart) -> RuleFinding:
     if isinstance(standing, RuleFinding):
         return standing
     return _with_files(rule, standing, part, facts)
+
+
+def strictest(parts: Iterable[PartVerdict]) -> Default:
+    """Return the verdict on a call of these *parts*."""
+    return max([part.verdict for part in parts], key=RANKS.__getitem__)
+
+
+def decided_part(part: CallPart, spoken: tuple[RuleFinding, ...], default: Default) -> PartVerdict:
+    """Return the verdict on *part*: that of the strictest rule that has *spoken* of it."""
+    for status in _VERDICTS_BY_RANK:
+        for finding in spoken:
+            if finding.status == status:
+                return PartVerdict(part, _VERDICTS[status], finding, spoken)
+    decided = _by_default(part, default)
+    return PartVerdict(part, _VERDICTS[decided.status], decided, spoken)
 
 
 def _first_refusal(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import PathUse, Word
 from toolbus.policy.paths.hosts import reaches, stays_among
+from toolbus.policy.paths.targets import argument_word
 from toolbus.policy.paths.touching import stays_within, touches
 from toolbus.policy.rules import Holds
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.policy.command_patterns import CommandNames
+    from toolbus.policy.commands import Command
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.paths.hosts import HostRange
     from toolbus.policy.paths.path_patterns import PathPattern
@@ -105,7 +107,8 @@ class CoveredEffects(NamedTuple):
 class TouchedFiles(NamedTuple):
     """What a part reads (*key* "reads"), changes ("writes") or either is named by *patterns*.
 
-    Of a rule that allows and *has_command* a command may write without naming any file.
+    Of a rule that allows and *has_command* a command may write without naming any file, there where
+    it works; but if it runs code, none of its words may lead elsewhere: nobody knows what each is.
     """
 
     key: str
@@ -138,6 +141,9 @@ class TouchedFiles(NamedTuple):
     def _all_within(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> Holds:
         if part.unknown:
             return _unknown(part)
+        if self.has_command and part.command is not None and "run-code" in part.effects:
+            # What runs code reads what any of its words names: `make -f /x`, `npm --prefix /x`.
+            uses += _named_outside(part.command)
         changes = any(use.kind in _CHANGES for use in uses)
         if self.key != "reads" and not changes and part.effects & _CHANGES:
             if not self.has_command or part.command is None:
@@ -194,6 +200,14 @@ class ReachedHosts(NamedTuple):
             if match.answer != "yes":
                 return Holds("no", match.reason or f"it reaches {match.host or word.text}")
         return _YES
+
+
+def _named_outside(command: Command) -> Iterator[PathUse]:
+    """Yield the words of *command*, or what stands behind "=" in them, that lead elsewhere."""
+    for word in command.words:
+        for text in {word.text, word.text.partition("=")[2]}:
+            if text.startswith(("/", "~")) or ".." in text.split("/"):
+                yield PathUse(argument_word(text), "read", command.folder)
 
 
 def _unknown(part: CallPart) -> Holds:

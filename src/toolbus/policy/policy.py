@@ -40,7 +40,11 @@ of it still wins. Of a tool that is no shell, a rule with `tools` and without `e
 
 **An absent argument**, or null: the condition does not hold. A value of the wrong type, or an
 expression that fails: the call is denied, and the reason names the rule. A policy file that is
-missing, unreadable or invalid denies every call.
+missing, unreadable or invalid denies every call; how a changed one is taken up:
+`toolbus.policy.changes`.
+
+**No rule lifts** what `toolbus.policy.paths.protected` protects: the files of policies, trust, pins
+and state, the settings of agents' hosts, and the commands of `toolbus` that speak for a person.
 
 The file's keys: `toolbus.policy.documents`; those of a rule: `toolbus.policy.rule_tables`. `toolbus
 policy` writes a first one, checks it, explains its verdicts and tests it against a table.
@@ -49,30 +53,33 @@ policy` writes a first one, checks it, explains its verdicts and tests it agains
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-from collections.abc import Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
+import time
+from collections.abc import Callable, Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
-from toolbus.errors import LoadError, RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
+from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.documents import read_policy, read_table
-from toolbus.policy.judging import CallJudge
+from toolbus.policy.changes import PolicyVersions, RulesInForce
+from toolbus.policy.documents import PolicyFile, read_table
+from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call
+from toolbus.policy.history.session_record import SessionRecord
+from toolbus.policy.judging import RANKS, CallJudge
 from toolbus.policy.wording import notes, question, refusal
+from toolbus.settings.provenance import provenance
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.messages.records import ToolCall
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import Message, ToolCall
     from toolbus.policy.call_reading import UnjudgedCall
     from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
-
-logger = logging.getLogger("toolbus")
 
 
 class UnusablePolicy(NamedTuple):
@@ -90,10 +97,12 @@ class Policy(AgentComponent):
             would stand in a file; what is wrong with them raises.
         default: what no rule speaks of: "ask", "deny" or "allow".
         rule: the rules, as tables.
+        call: the calls that limits name, as tables.
         tools: what tools do that are no shell.
         folder: where relative paths in the arguments of tools begin.
         trust_annotations: tools whose annotations are believed, as globs.
         enabled: as for every component.
+        clock: tells the seconds of the epoch, by which limits count.
     """
 
     def __init__(
@@ -102,24 +111,28 @@ class Policy(AgentComponent):
         *,
         default: str = "ask",
         rule: Sequence[Mapping[str, Any]] = (),
+        call: Sequence[Mapping[str, Any]] = (),
         tools: Mapping[str, Any] | None = None,
         folder: Path | None = None,
         trust_annotations: Sequence[str] = (),
         enabled: bool | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._memory = LineMemory()
-        rules: PolicyRules | UnusablePolicy
-        if file is None:
-            table = {"default": default, "rule": rule, "tools": tools or {}}
-            rules = read_table({**table, "trust_annotations": trust_annotations})
-        elif rule or tools or trust_annotations or default != "ask":
+        self._memory, self._clock = LineMemory(), clock
+        if file is not None and (rule or call or tools or trust_annotations or default != "ask"):
             raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
+        self._folder = None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
+        origin = provenance.get()
+        self._named = () if origin is None else origin.files
+        self._file: PolicyVersions[CallJudge | UnusablePolicy] | None = None
+        if file is None:
+            table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
+            self._fixed = self._judge_of(
+                read_table({**table, "trust_annotations": trust_annotations})
+            )
         else:
-            rules = _read(file)
-        if folder is not None and not isinstance(rules, UnusablePolicy):
-            rules = rules._replace(folder=os.path.abspath(folder))  # noqa: PTH100 - links stay
-        self.put_in_force(rules)
+            self._file = PolicyVersions(file.expanduser(), self._read, UnusablePolicy)
 
     @classmethod
     def read(cls, file: Path | str, *, folder: Path | str | None = None) -> Self:
@@ -128,31 +141,23 @@ class Policy(AgentComponent):
 
     @property
     def rules(self) -> PolicyRules | UnusablePolicy:
-        """The rules in force, or why there are none."""
-        return (
-            self._in_force if isinstance(self._in_force, UnusablePolicy) else self._in_force.rules
-        )
-
-    def put_in_force(self, rules: PolicyRules | UnusablePolicy) -> None:
-        """CallJudge by *rules* from now on; a call that is being judged has those it began with."""
-        self._in_force: CallJudge | UnusablePolicy = (
-            rules if isinstance(rules, UnusablePolicy) else CallJudge(rules)
-        )
+        """The rules that a new session begins with, or why there are none."""
+        judge = self._fixed if self._file is None else self._file.latest
+        return judge if isinstance(judge, UnusablePolicy) else judge.rules
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
-        """CallJudge a call as it would run."""
-        judge = self._in_force
-        if isinstance(judge, UnusablePolicy):
-            return Deny(judge.reason)
-        reader = CallReader(judge.rules, self._memory)
-        unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
-        if reader.is_quick(unjudged):
-            judgement = judge.judge(reader.facts(unjudged))
-        else:
-            # A process or a walk through folders would hold up the loop.
-            judgement = await asyncio.to_thread(_judge, judge, reader, unjudged)
-        ctx.note(partial(notes, judge.rules.rules, judgement))
+        """Judge a call as it would run."""
+        in_force = self._in_force(ctx.scope)
+        judged: list[tuple[CallJudge, CallVerdict]] = []
+        for judge in in_force.versions:
+            if isinstance(judge, UnusablePolicy):
+                return Deny(judge.reason)
+            judged.append((judge, await self._judge(judge, ctx)))
+        if any(judge.rules.remembers for judge, _ in judged):
+            judged = await self._counted(judged, ctx.scope)
+        judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
+        ctx.note(partial(notes, judge.rules.rules, judgement, in_force.notice))
         match judgement.verdict:
             case "deny":
                 return Deny(refusal(judgement))
@@ -160,16 +165,65 @@ class Policy(AgentComponent):
                 return Ask(question(judgement))
         return None
 
+    @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
+    async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
+        """Note how a call ended, if limits of rules may ask."""
+        message = ctx.value
+        versions = self._in_force(ctx.scope).versions
+        rules = [judge.rules for judge in versions if isinstance(judge, CallJudge)]
+        if message.role != "tool" or not any(each.remembers for each in rules):
+            return None
+        key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
+
+        def change(value: Any) -> Any:
+            record = SessionRecord(value)
+            if record.running(key) is None:
+                return value
+            end_call(rules, record, key, message, now)
+            return record.value
+
+        await self.state(ctx.scope, shared=True).update(change)
+        return None
+
+    async def _counted(
+        self, judged: Sequence[tuple[CallJudge, CallVerdict]], scope: Scope
+    ) -> list[tuple[CallJudge, CallVerdict]]:
+        """Return the verdicts by what was before, of which the call is a part from now on."""
+        judges = [judge for judge, _ in judged]
+        # Which names a call has, and what it touches, may depend on files.
+        calls = [await asyncio.to_thread(CountedCall.of, *pair, scope) for pair in judged]
+        now, verdicts = self._clock(), [judgement for _, judgement in judged]
+
+        def change(value: Any) -> Any:
+            record = SessionRecord(value)
+            verdicts[:] = decide(calls, record, now)
+            is_denied = any(verdict.verdict == "deny" for verdict in verdicts)
+            return value if is_denied else record.value
+
+        await self.state(scope, shared=True).update(change)
+        return list(zip(judges, verdicts, strict=True))
+
+    async def _judge(self, judge: CallJudge, ctx: EventContext[ToolCall]) -> CallVerdict:
+        reader = CallReader(judge.rules, self._memory)
+        unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
+        if reader.is_quick(unjudged):
+            return judge.judge(reader.facts(unjudged))
+        # A process or a walk through folders would hold up the loop.
+        return await asyncio.to_thread(_judge, judge, reader, unjudged)
+
+    def _in_force(self, scope: Scope) -> RulesInForce[CallJudge | UnusablePolicy]:
+        if self._file is None:
+            return RulesInForce((self._fixed,))
+        return self._file.for_session(scope.root_session_id or scope.session_id)
+
+    def _read(self, file: Path, data: bytes) -> CallJudge:
+        return self._judge_of(PolicyFile(file, data).read())
+
+    def _judge_of(self, rules: PolicyRules) -> CallJudge:
+        if self._folder is not None:
+            rules = rules._replace(folder=self._folder)
+        return CallJudge(rules, self._named)
+
 
 def _judge(judge: CallJudge, reader: CallReader, unjudged: UnjudgedCall) -> CallVerdict:
     return judge.judge(reader.facts(unjudged))
-
-
-def _read(file: Path) -> PolicyRules | UnusablePolicy:
-    """Return the rules of *file*, or what is wrong with it, which is logged."""
-    try:
-        return read_policy(file)
-    except LoadError as error:
-        reason = f"the policy cannot be used, so every call is denied: {error}"
-    logger.error(reason)
-    return UnusablePolicy(reason)

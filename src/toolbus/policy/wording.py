@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.bus.dispatch.details import PartNote
+from toolbus.policy.protection import PROTECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +48,9 @@ def failure(finding: RuleFinding) -> str:
 
 def named(finding: RuleFinding) -> str:
     """Return what decided, such as "rule 'no force-push'"."""
-    return "the default" if finding.rule is None else finding.rule.label
+    if finding.rule is not None:
+        return finding.rule.label
+    return "no rule lifts this" if finding.key == PROTECTED else "the default"
 
 
 def because(finding: RuleFinding) -> str:
@@ -64,8 +67,11 @@ def shortened(source: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def notes(rules: Sequence[PolicyRule], judgement: CallVerdict) -> list[PartNote]:
-    """Return what each of *rules* did, for the ledger: those that did not apply did not run."""
+def notes(rules: Sequence[PolicyRule], judgement: CallVerdict, notice: str = "") -> list[PartNote]:
+    """Return what each of *rules* did, for the ledger: those that did not apply did not run.
+
+    A *notice* says why the policy's file as it is now is not in force.
+    """
     all_notes = [rule.idle_note for rule in rules]
     for finding in judgement.spoken:
         if finding.rule is not None:
@@ -73,6 +79,15 @@ def notes(rules: Sequence[PolicyRule], judgement: CallVerdict) -> list[PartNote]
             all_notes[finding.rule.number] = PartNote(
                 finding.rule.label, _STATUSES[finding.status], why
             )
+    all_notes.extend(
+        [
+            PartNote("protection", _STATUSES[finding.status], finding.why)
+            for _, _, finding, _ in judgement.parts
+            if finding.key == PROTECTED
+        ]
+    )
+    if notice:
+        all_notes.append(PartNote("the policy's file", "failed", notice))
     return all_notes
 
 
@@ -83,7 +98,8 @@ def _headed(head: str, lines: list[str]) -> str:
 def _lines(parts: list[PartVerdict]) -> Iterator[str]:
     for part, _, finding, _ in parts[:_MOST_PARTS]:
         source = "" if part.is_tool else f"`{shortened(part.source)}`: "
-        rule = "" if finding.rule is None else f"{named(finding)}: "
+        is_default = finding.rule is None and finding.key != PROTECTED
+        rule = "" if is_default else f"{named(finding)}: "
         yield f"{source}{rule}{because(finding)}"
     if len(parts) > _MOST_PARTS:
         yield f"and {len(parts) - _MOST_PARTS} more"

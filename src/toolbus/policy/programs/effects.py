@@ -5,6 +5,8 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolbus.policy.commands import CommandEffects, Unreadable, Word
 from toolbus.policy.programs.argument_uses import ArgumentUses
 from toolbus.policy.programs.languages.readers import READERS
@@ -44,6 +46,8 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         return _of_unknown(command, known)
     name, level = known
     parsed = ParsedCommand(command, name, level)
+    if parsed.module is not None and parsed.module.text in level.data.modules:
+        return _of_module(command, parsed, programs)
     uses = parsed.uses
     effects = _of_arguments(parsed)
     folder = uses.folder
@@ -82,6 +86,23 @@ def _find(command: Command, programs: Programs) -> tuple[str, CommandLevel] | st
     if folder and folder not in _FOLDERS:
         return f"{word.text} is a program of its own, whatever its name"
     return programs.find(name) or f"what `{name}` does is not known"
+
+
+def _of_module(
+    command: Command, parsed: ParsedCommand, programs: Programs | None
+) -> CommandEffects:
+    """Return what a module does that is the program of the same name: ``python -m pip``."""
+    assert parsed.module is not None  # noqa: S101 - for mypy: the caller knows
+    words = tuple(parsed.operands)
+    inner = effects_of(replace(command, program=parsed.module, words=words), programs)
+    uses = parsed.uses
+    return replace(
+        inner,
+        # A module of the folder that it runs in goes before one that is installed.
+        effects=inner.effects | uses.effects | {"run-code"},
+        unknown=(*uses.unknown, *inner.unknown),
+        options=inner.options | parsed.options,
+    )
 
 
 def _of_assignments(command: Command) -> CommandEffects:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _RUN = frozenset({"code", "command", "script", "wrapped"})
 _TRUE = frozenset({"true", "1", "yes", "True"})
+_FALSE = frozenset({"0", "false", "no", "off"})
 _NUMBER = re.compile(r"-\d+")
 
 
@@ -36,6 +37,7 @@ class ParsedCommand:
         self.kinds: tuple[Kind, ...] | None = None
         self.final: Kind | None = None
         self.ended = False
+        self.module: Word | None = None
         self._takes_next = self._may_be_value = False
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
@@ -196,7 +198,10 @@ class ParsedCommand:
         if self.level.any_flag:
             self._takes_next = value is None
             alike = self.level.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
-            if not all(option.is_harmless for option in alike):
+            taken_back = self.level.options.get(name.replace("--no-", "--", 1))
+            if taken_back is not None and taken_back.instead is not None:
+                self.note(f"{name} may take back what was said before", word)
+            elif not all(option.is_harmless for option in alike):
                 self.note(f"{name} may stand for an option that does more", word)
             return
         # Programs may know an option that is not listed here and begins alike.
@@ -217,8 +222,11 @@ class ParsedCommand:
         if option.asks:
             self.note(option.asks)
         # Behind an option that nobody listed it may be the value of that.
-        if option.instead is not None and _holds(option, value, text) and not self._may_be_value:
-            self.instead = option.instead | (self.instead or frozenset())
+        if option.instead is not None and not self._may_be_value:
+            if _holds(option, value, text) and not self._is_switched_off():
+                self.instead = option.instead | (self.instead or frozenset())
+            else:
+                self.note(f"whether {name} holds is not known", value)
         self.kinds = option.operands or self.kinds
         self.final = option.final or self.final
         self.uses.tree_hidden |= option.hidden
@@ -228,6 +236,13 @@ class ParsedCommand:
             self.values.append((option, value))
             self.uses.take(value, option.takes, of_option=True)
             self.uses.prefixed(value, self.level.file_prefixes)
+        if option.takes == "module":
+            self.module = value
+            self._take_rest()
+
+    def _is_switched_off(self) -> bool:
+        """Tell whether the next word may be a value of an option that needs none: ``false``."""
+        return bool(self._rest) and self._rest[-1].text.lower() in _FALSE
 
 
 def _holds(option: Option, value: Word | None, text: str | None) -> bool:

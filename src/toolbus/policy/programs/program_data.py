@@ -29,6 +29,7 @@ Kind: TypeAlias = Literal[
     "code",
     "command",
     "wrapped",
+    "module",
     "none",
 ]
 """What an argument is, which says what the program does with it."""
@@ -94,6 +95,7 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
     hidden: bool = True
     ignored: bool = True
     groups: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
     commands: dict[str, CommandData] = {}
     alike: tuple[AlikeData, ...] = ()
 

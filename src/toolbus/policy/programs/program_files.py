@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 _LIMIT = 4_000_000
 # A table's first key. No line inside of an array begins so: a test compares with all of a file.
-_HEADING = re.compile(r"\[{1,2}(\"?)([^\s\"\].]+)\1([.\]])")
+_HEADING = re.compile(r'\[{1,2}(?:"([^"\n]+)"|([^\s"\].]+))([.\]])')
 _NAMES = re.compile(r"^(aliases|also)\s*=\s*(\[.*?\])\s*$", re.MULTILINE | re.DOTALL)
 _UNKNOWN_KEY = re.compile(r"object contains unknown field `([^`]+)`")
 
@@ -96,7 +96,7 @@ def _headings(text: str) -> Iterator[tuple[int, str, str]]:
     position = 0 if text.startswith("[") else text.find("\n[") + 1
     while position > 0 or text.startswith("[", position):
         if match := _HEADING.match(text, position):
-            yield match.start(), match[2], match[3]
+            yield match.start(), match[1] or match[2], match[3]
         position = text.find("\n[", position) + 1
         if not position:
             return

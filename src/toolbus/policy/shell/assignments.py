@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.tree import Assignment, CallNode, Declaration
     from toolbus.policy.shell.walk import TextWalk
 
+# What may stand behind an array; with anything else bash takes it for a text.
+_ENDS = frozenset([b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")", b"<", b">", b"`"])
+
 
 def read_call(call: CallNode, run: Run, walk: TextWalk, state: ShellState) -> ShellState:
     """Read a simple command; *state* becomes the one behind it, that of a failure is returned."""
@@ -70,14 +73,16 @@ def declare(command: Declaration, run: Run, walk: TextWalk, state: ShellState) -
                 state.assign(name, UNKNOWN)
             continue
         _, value = _assign(argument, expander)
-        if program == "local" and not run.scope.calls:
-            state.assign(name, UNKNOWN)  # Outside of a function it fails.
+        braces = re.search(r"(?<!\$)\{", walk.source(argument))
+        if braces or (program == "local" and not run.scope.calls):
+            # Braces become several words here; outside of a function `local` fails.
+            state.assign(name, UNKNOWN)
         if "i" in options and not is_number(value.text):
             walk.refuse(run.source, "arithmetic on what isn't known to be a number")
         sign = "+=" if argument.append else "="
         words.append(
             Word(name + sign + value.text, value.known, value.pattern)
-            if value.known
+            if value.known and not braces
             else Word(walk.source(argument), known=False, start=name + sign)
         )
     if program == "readonly" or "r" in options:
@@ -113,6 +118,9 @@ def _assign(assignment: Assignment, expander: WordExpander) -> tuple[str, Word]:
     name = assignment.name.value if assignment.name else ""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         expander.walk.refuse(assignment, "an assignment for shfmt, and a program's name for bash")
+    follows = expander.walk.data[assignment.end.offset : assignment.end.offset + 1]
+    if assignment.array is not None and follows not in _ENDS:
+        expander.walk.refuse(assignment, "an array for shfmt, and a text for bash")
     if name in state.fixed:
         expander.walk.refuse(
             assignment, "a variable that can't be set, or changes what it is given"

@@ -23,17 +23,15 @@ def expand_braces(tokens: Tokens, nesting: int = 0) -> list[Tokens] | None:
     """
     if "{" not in tokens:
         return [tokens]
-    for token, following in pairwise(tokens):
-        # `$x{1,2}` is `$x1 $x2`.
-        if following == "{" and isinstance(token, Parameter) and token.short:
-            return None
-    if nesting > _MAX_NESTING:
+    if nesting > _MAX_NESTING or _joins_a_name(tokens):
         return None
     start = tokens.index("{")
     end = _matching(tokens, start)
     if end is None:
         return None
     items = _items(tokens[start + 1 : end])
+    if items is not None and len(items) == 1 and "}" in tokens[end + 1 :]:
+        return None  # To which of them the first brace belongs, depends.
     rest = expand_braces(tokens[end + 1 :], nesting + 1)
     if items is None or rest is None:
         return None
@@ -46,6 +44,14 @@ def expand_braces(tokens: Tokens, nesting: int = 0) -> list[Tokens] | None:
     if len(middle) * len(rest) > _MAX_WORDS:
         return None
     return [[*tokens[:start], *inner, *after] for inner, after in product(middle, rest)]
+
+
+def _joins_a_name(tokens: Tokens) -> bool:
+    """Return whether braces follow a ``$x`` at once: ``$x{1,2}`` is ``$x1 $x2``."""
+    return any(
+        following == "{" and isinstance(token, Parameter) and token.short
+        for token, following in pairwise(tokens)
+    )
 
 
 def _matching(tokens: Tokens, start: int) -> int | None:

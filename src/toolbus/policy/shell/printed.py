@@ -74,8 +74,7 @@ def stdin_of(statement: Statement, expander: WordExpander) -> str | None:
     """Return the text of the last here-document or here-string of *statement*."""
     text = None
     for redirect in statement.redirs:
-        if redirect.n is not None and redirect.n.value != "0":
-            continue
+        before = text
         if redirect.op == "<<<":
             word = expander.single(redirect.word)
             text = word.text + "\n" if word.known and not word.pattern else None
@@ -88,6 +87,8 @@ def stdin_of(statement: Statement, expander: WordExpander) -> str | None:
             text = expander.document(redirect.hdoc, verbatim=verbatim, indented=indented)
         elif redirect.op.startswith("<"):
             text = None
+        if redirect.n is not None and redirect.n.value != "0":
+            text = before
     return text
 
 

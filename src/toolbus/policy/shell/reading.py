@@ -1,9 +1,16 @@
-"""What a text runs, as the rules see it: `read_command`."""
+"""What a text runs, as the rules see it: `read_command`.
+
+It is read as bash reads a script or ``bash -c``: without history expansion, without aliases, and
+with what the text itself sets. Not seen is what an earlier text left in a shell that goes on
+(variables, functions, options), what the environment holds, and what programs of these names are.
+Where shfmt and bash are known to disagree, the text is unreadable; the tests look for more of it.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from msgspec import ValidationError
 from msgspec.structs import replace
 
 from toolbus.policy.commands import CommandReading, Unreadable
@@ -42,6 +49,8 @@ def _read(text: str, folder: str | None) -> CommandReading:
         _read_uncalled(walk)
     except (TooMuchError, RecursionError):
         walk.unreadable.append(Unreadable(text, "it runs more than anybody reads"))
+    except ValidationError:
+        walk.unreadable.append(Unreadable(text, "shfmt's tree of it isn't understood"))
     final = state.folder if not state.assumed and not walk.unreadable else None
     return CommandReading(tuple(walk.commands), tuple(walk.unreadable), final)
 

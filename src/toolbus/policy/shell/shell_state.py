@@ -26,7 +26,7 @@ SPECIAL_BUILTINS = frozenset(
     """: . break continue eval exec exit export readonly return set shift source times trap
     unset""".split()
 )
-_NUMBERS = frozenset("# ? $ ! BASHPID EPOCHSECONDS EUID LINENO PPID RANDOM SECONDS UID".split())
+_NUMBERS = frozenset("# ? $ BASHPID EUID LINENO PPID RANDOM SECONDS UID".split())
 
 
 class VariableValue(Struct, frozen=True):
@@ -95,10 +95,10 @@ class ShellState(Struct):
 
     def value(self, name: str) -> VariableValue | None:
         """Return what *name* holds; None of a variable that this text does not set."""
-        if name in _NUMBERS:
-            return NUMBER
         if name in self.variables:
             return self.variables[name]
+        if name in _NUMBERS:
+            return NUMBER
         if name == "HOME":
             return VariableValue(Word("~", pattern=True))
         if name == "PWD" and self.folder is not None and self.folder.startswith("/"):

@@ -28,6 +28,8 @@ _CONTINUED_COMMENT = re.compile(rb'"Text": *"(?:[^"\\]|\\.)*?\\\\\\n')
 _decode = Decoder(File).decode
 
 
+# In the middle of a sign shfmt does not take a continued line for one: `"$\` + `(rm x)"`.
+_SPLIT_SIGN = re.compile(r"\$\\\n(?!\s)|[&|<>;(]\\\n[&|<>;(]")
 # Words of letters that no shell gives a meaning, with single blanks between them, are a tree of
 # their own; half of the commands that people run, and most that stand in others, are such.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+(?: [A-Za-z0-9_./:@%+,=-]+)*")
@@ -62,6 +64,8 @@ def parse(text: str) -> File:
         return _plain_tree(text)
     if "\0" in text or "\r" in text:
         raise SyntaxRefusedError("a NUL or a carriage return, which shells read differently")
+    if _SPLIT_SIGN.search(text):
+        raise SyntaxRefusedError("a continued line in the middle of a sign, which shfmt misreads")
     try:
         data = text.encode()
     except UnicodeEncodeError:

@@ -163,7 +163,11 @@ def test_what_an_archive_writes_beside_them_is_asked_about(home):
 
 
 def test_what_is_not_known_is_asked_about(home):
-    assert judge(home, "x", folder=None) == "maybe"
+    assert judge(home, "rules.toml", folder=None) == "maybe"
+    assert judge(home, "../toolbus/trusted.json", folder=None) == "no"
+    assert judge(home, "toolbus", folder=None) == "maybe"
+    assert judge(home, ".mcp.json", folder=None) == "maybe"
+    assert judge(home, "x", folder=None) == "no"
     unknown = Piece(("tee",), (PathUse(Word("$x", known=False), "write"),))
     assert judge_piece(home, unknown) == "maybe"
 

@@ -129,6 +129,14 @@ def _run_elsewhere(parsed: ParsedCommand, words: Sequence[Word]) -> None:
         parsed.note("what it runs in the container may do more than read", words[0])
 
 
+def read_tsc(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge tsc: an option may be taken back by ``false``, and ``@FILE`` has further options."""
+    for word in parsed.operands:
+        if not word.known or word.text.startswith("@") or word.text.lower() == "false":
+            parsed.note("it may change what tsc writes", word)
+    return parsed.operands
+
+
 def read_pacman(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge pacman by its operation and the letters behind it. Source: pacman(8)."""
     effects, option = parsed.uses.effects, parsed.option
@@ -148,3 +156,10 @@ def read_pacman(parsed: ParsedCommand) -> Sequence[Word]:
     elif not option("-Q", "--query", "-T", "--deptest"):
         parsed.note("what pacman does without an operation is not known")
     return ()
+
+
+def read_rpm(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge rpm: -i installs where nothing is queried. Source: rpm(8)."""
+    if parsed.option("-i") and not parsed.option("-q", "--query", "-V", "--verify"):
+        parsed.uses.effects |= {"write", "run-code"}
+    return parsed.operands

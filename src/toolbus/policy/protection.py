@@ -1,0 +1,114 @@
+"""What no rule lifts: parts of calls that write what only people change, or speak for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolbus.policy.findings import PartVerdict, RuleFinding
+from toolbus.policy.paths.protected import ProtectedFiles
+from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.toolbus_commands import is_for_people
+from toolbus.policy.paths.touching import Touch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.findings import RuleStatus
+    from toolbus.policy.rules import Default
+
+PROTECTED = "protected"
+"""The `RuleFinding.key` of what is found here."""
+
+MOST_TEXTS = 1_000
+"""Texts in the arguments of one call that are compared with names of files."""
+
+_NO = Touch("no")
+_ONLY_READS = frozenset({"read", "network"})
+_MAY_WRITE = frozenset({"write", "destroy"})
+
+
+class Protection:
+    """Judges parts by what is to be protected: *files*, and those of every installation."""
+
+    def __init__(self, files: Sequence[Path] = ()) -> None:
+        self._written = files
+
+    @cached_property
+    def _files(self) -> ProtectedFiles:
+        return ProtectedFiles(self._written)
+
+    def tighten(self, verdict: PartVerdict, facts: CallFacts) -> PartVerdict:
+        """Return *verdict*, or a stricter one."""
+        if verdict.verdict == "deny":
+            return verdict
+        return tightened(verdict, self.touch(verdict.part, facts))
+
+    def touch(self, part: CallPart, facts: CallFacts) -> Touch:
+        """Return whether *part* touches what is protected."""
+        resolver = _resolver(facts)
+        if part.command is not None:
+            touch = is_for_people(part.command, resolver)
+            if touch.answer != "no":
+                return touch
+        if any(use.kind in _MAY_WRITE for use in part.paths) or part.action[:1] == ("ln",):
+            touch = self._files.judge(part, facts.parts, resolver)
+            # Of a tool that nobody knows each path is one that it may write, and what a glob
+            # stands for depends on the folder.
+            is_guess = (part.is_tool and part.unknown) or (
+                facts.folder is None and any(use.word.pattern for use in part.paths)
+            )
+            if touch.answer != "yes" or not is_guess:
+                return touch
+            return Touch("maybe", "", "", f"only people change {touch.path}")
+        if part.is_tool and not (part.effects and part.effects <= _ONLY_READS):
+            return self._judge_arguments(facts, resolver)
+        return _NO
+
+    def _judge_arguments(self, facts: CallFacts, resolver: PathResolver) -> Touch:
+        for text in islice(_texts(facts.call.arguments), MOST_TEXTS):
+            touch = self._files.judge_text(text, resolver)
+            if touch.answer != "no":
+                return touch
+        return _NO
+
+
+def tightened(verdict: PartVerdict, touch: Touch) -> PartVerdict:
+    """Return *verdict*, or a stricter one by what its part is known to *touch*."""
+    if touch.answer == "yes" and verdict.verdict != "deny":
+        return _decided(verdict, "deny", "denied", f"only people change or run it: {touch.path}")
+    if touch.answer == "maybe" and verdict.verdict == "allow":
+        why = touch.reason or f"only people run `{touch.path}`"
+        return _decided(verdict, "ask", "asked", why)
+    return verdict
+
+
+def _resolver(facts: CallFacts) -> PathResolver:
+    """Return where paths lead; where nobody says in which folder, it is taken to be this one."""
+    if facts.folder is not None:
+        return facts.resolver
+    return PathResolver(CallPlace(str(Path.cwd()), facts.resolver.place.home))
+
+
+def _decided(verdict: PartVerdict, word: Default, status: RuleStatus, why: str) -> PartVerdict:
+    finding = RuleFinding(None, status, why, PROTECTED)
+    return PartVerdict(verdict.part, word, finding, verdict.spoken)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in *value*, the outer ones first."""
+    pending = [value]
+    while pending:
+        inner: list[Any] = []
+        for each in pending:
+            if isinstance(each, str):
+                yield each
+            elif isinstance(each, Mapping):
+                inner.extend(each.values())
+            elif isinstance(each, list | tuple):
+                inner.extend(each)
+        pending = inner

@@ -1,0 +1,199 @@
+"""What no rule lifts, and how a changed file is taken up, through the component itself."""
+
+import logging
+import os
+
+import pytest
+
+from toolbus import Agent, EventBus, ToolCall
+from toolbus.config import configuration
+from toolbus.config.snapshots import take_snapshot
+from toolbus.config.trust import trust
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
+from toolbus.messages.records import AssistantMessage
+from toolbus.models.scripted import ScriptedModel
+from toolbus.policy import Policy
+from toolbus.store.sqlite import SqliteStore
+from toolbus.workspace.shell_tool import ShellTool
+
+ALLOW = 'default = "allow"\nfolder = "."\n'
+DENY = '[[rule]]\nname = "no x"\nverdict = "deny"\ntools = ["x"]\n'
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A project with a policy that allows everything, and a home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    folder = tmp_path / "shop"
+    folder.mkdir(mode=0o700)
+    (tmp_path / ".config" / "toolbus").mkdir(parents=True, mode=0o700)
+    (tmp_path / ".config").chmod(0o700)
+    (folder / "rules.toml").write_text(ALLOW)
+    (folder / "notes").write_text("notes")
+    (folder / "toolbus.toml").write_text(
+        '[[component]]\nuse = "toolbus.policy.policy:Policy"\nsettings = { file = "rules.toml" }\n'
+    )
+    (folder / "soft").symlink_to("rules.toml")
+    os.link(folder / "rules.toml", folder / "hard")
+    for file in ("rules.toml", "toolbus.toml"):
+        (folder / file).chmod(0o600)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+async def verdict(policy, name, arguments=None, session="s", text=""):
+    bus = EventBus()
+    call = ToolCall(id="c", name=name, arguments=arguments or {})
+    async with policy.installed(bus):
+        context = await bus.apply(TOOL_CALL_BEFORE, call, scope=Scope(session_id=session))
+    if context.denied:
+        assert text in context.denied.reason
+        return "deny"
+    return "ask" if context.asked else "allow"
+
+
+async def line(policy, command):
+    return await verdict(policy, "shell", {"command": command})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo > rules.toml",
+        "echo >> ./sub/../rules.toml",
+        "sed -i s/ask/allow/ rules.toml",
+        "echo > soft",
+        "echo > hard",
+        "cp notes rules.toml",
+        "mv notes rules.toml",
+        "rm rules.toml",
+        "rm -rf ../shop",
+        "mv ../shop ../other",
+        "mv ~/.config ~/other",
+        "ln -s ../rules.toml other",
+        "tee ~/.config/toolbus/trusted.json",
+        "echo > ~/.claude/settings.json",
+        "echo > toolbus.lock",
+        "touch toolbus.toml",
+        "bash -c 'echo > rules.toml'",
+        "cd .. && echo > shop/rules.toml",
+        "toolbus trust toolbus.toml",
+        "python -m toolbus trust toolbus.toml",
+        "sudo toolbus policy init",
+        "uv run toolbus login https://example.com",
+        "ls; toolbus pin",
+    ],
+)
+async def test_no_rule_lets_a_command_change_what_judges_it(shop, command):
+    command = command.replace("ln -s ../rules.toml", "ln -s rules.toml")
+    assert await line(Policy.read("rules.toml"), command) == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["echo > notes", "rm notes", "cat rules.toml", "mkdir -p x && cp notes x/", "ls ."]
+)
+async def test_all_else_is_for_the_rules(shop, command):
+    assert await line(Policy.read("rules.toml"), command) == "allow"
+
+
+async def test_tools_that_are_no_shell_do_not_either(shop):
+    policy = Policy.read("rules.toml")
+    (shop / "rules.toml").write_text(
+        ALLOW + '[tools.write]\neffects = ["write"]\nwrites = ["path"]\n'
+    )
+    declared = Policy.read("rules.toml")
+
+    assert await verdict(declared, "write", {"path": "rules.toml"}) == "deny"
+    assert await verdict(declared, "write", {"path": "notes"}) == "allow"
+    assert await verdict(policy, "unheard", {"path": "rules.toml"}) == "ask"
+    assert await verdict(policy, "unheard", {"edits": [{"at": "rules.toml"}]}) == "ask"
+    assert await verdict(policy, "unheard", {"edits": [{"at": "notes"}]}) == "allow"
+
+
+async def test_the_model_changes_nothing_of_it(shop):
+    before = (shop / "rules.toml").read_bytes()
+    commands = ["echo x > rules.toml", "rm -rf data", "echo x > data/s.db", "echo done"]
+    (shop / "data").mkdir()
+
+    async with SqliteStore(shop / "data" / "s.db") as store:
+        calls = [
+            ToolCall(id=f"c{n}", name="shell", arguments={"command": each})
+            for n, each in enumerate(commands)
+        ]
+        model = ScriptedModel([AssistantMessage(tool_calls=tuple(calls)), "done"])
+        policy = Policy.read("rules.toml")
+        async with Agent(model, components=[ShellTool(), policy], store=store) as agent:
+            await agent.run("go")
+
+    answers = [str(message) for message in model.requests[1].messages if message.role == "tool"]
+    assert ["no rule lifts this" in text for text in answers] == [True, True, True, False]
+    assert "done" in answers[3]
+    assert (shop / "rules.toml").read_bytes() == before
+    assert (shop / "data" / "s.db").stat().st_size > 1_000
+
+
+async def test_a_changed_file_tightens_at_once_and_loosens_for_nobody(shop, caplog):
+    policy = Policy.read("rules.toml")
+    assert await verdict(policy, "x") == "allow"
+
+    (shop / "rules.toml").write_text(ALLOW + DENY)
+    assert await verdict(policy, "x", text="no x") == "deny"
+    assert "only what is stricter" in caplog.text
+
+    (shop / "rules.toml").write_text(ALLOW)
+    assert await verdict(policy, "x") == "deny"
+    assert await verdict(policy, "x", session="new") == "deny"
+    assert await verdict(policy, "y", session="new") == "allow"
+
+
+@pytest.mark.parametrize("damage", ["", "default = 3", None])
+async def test_a_file_that_breaks_leaves_the_old_rules(shop, damage, caplog):
+    (shop / "rules.toml").write_text('default = "deny"')
+    policy = Policy.read("rules.toml")
+    assert await verdict(policy, "x") == "deny"
+
+    (shop / "rules.toml").unlink()
+    if damage is not None:
+        (shop / "rules.toml").write_text(damage)
+    assert await verdict(policy, "x") == "deny"
+    assert caplog.records
+
+
+async def test_a_trusted_change_is_for_new_sessions(shop, caplog):
+    trust(take_snapshot(shop / "toolbus.toml"))
+    ((policy,),) = (configuration.read().components,)
+    assert await verdict(policy, "x", session="old") == "allow"
+
+    (shop / "rules.toml").write_text(ALLOW + DENY)
+    assert await verdict(policy, "x", session="old") == "allow"
+    assert "NOT in force" in caplog.text
+
+    trust(take_snapshot(shop / "toolbus.toml"))
+    assert await verdict(policy, "x", session="new") == "deny"
+    assert await verdict(policy, "x", session="old") == "deny"
+
+    (shop / "rules.toml").write_text(ALLOW)
+    trust(take_snapshot(shop / "toolbus.toml"))
+    assert await verdict(policy, "x", session="newest") == "allow"
+    assert await verdict(policy, "x", session="new") == "deny"
+
+
+async def test_the_configuration_of_a_policy_is_protected(shop):
+    (shop / "toolbus.toml").rename(shop / "other.toml")
+    ((policy,),) = (configuration.read("other.toml").components,)
+
+    assert await line(policy, "echo > other.toml") == "deny"
+    assert await line(policy, "echo > notes") == "allow"
+
+
+async def test_the_ledger_says_what_protects(shop, caplog):
+    caplog.set_level(logging.CRITICAL)
+    records = []
+    bus = EventBus()
+    bus.tap(records.append)
+    call = ToolCall(id="c", name="shell", arguments={"command": "rm rules.toml"})
+    async with Policy.read("rules.toml").installed(bus):
+        await bus.apply(TOOL_CALL_BEFORE, call, scope=Scope(session_id="s"))
+
+    assert "protection" in str(records)
