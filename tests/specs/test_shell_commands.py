@@ -355,6 +355,10 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
+        "x=rm; x=ls < f; $x y",
+        "x=rm; { x=ls; } < f; $x y",
+        "rm 3>&-x",
+        "echo `echo 'c\\\n'`",
         'echo "$\\\n(rm x)"',
         "a=(b c)x=; ls",
         "cat <<'a'b\n${x:-'\nab\nrm x\n'}\nab",
@@ -426,6 +430,7 @@ def test_arithmetic_on_texts_is_unreadable(text, readable):
         "<" * 60_000,
         "x=${y:-" * 400 + "}" * 400,
         ":(){ :|:& };:",
+        "echo $((1 + $(a; b && () { c; })))",
     ],
 )
 def test_no_text_is_too_bad(text):
@@ -482,6 +487,7 @@ def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
         ("bash -c 'cd a && x'", "a", ()),
         ("env -C a x", None, None),
         ("! cd a && x", ".", ()),
+        ("cd a 2>/dev/null && x", "a", ()),
     ],
 )
 def test_folders_follow_the_text(text, folder, assumed):

@@ -123,6 +123,8 @@ def _data(uses: ArgumentUses, word: Word) -> None:
     head, sign, path = word.text.partition("@")
     if not word.known:
         uses.note(word, "it may name a file that is sent")
+    elif "=<" in word.text:
+        uses.read(Word(word.text.partition("=<")[2].partition(";")[0]))
     elif sign and (not head or head.endswith("=") or "=" not in path):
         uses.read(Word(path.partition(";")[0]))
 

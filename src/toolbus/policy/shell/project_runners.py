@@ -42,7 +42,11 @@ _CONDA_RUN = Wrapper(
     long_flags="no-capture-output live-stream verbose",
     long_values="name prefix cwd",
 )
-_RTK = Wrapper(flags="vu", long_flags="verbose ultra-compact skip-env")
+_RTK = Wrapper(
+    flags="vu",
+    long_flags="verbose ultra-compact skip-env",
+    ends=("-h", "-V", "--help", "--version"),
+)
 # Of these rtk runs the program of that name; others are words of its own.
 _SHORTENED = frozenset(
     {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from msgspec import ValidationError
 from msgspec.structs import replace
 
 from toolbus.policy.commands import CommandReading, Unreadable
@@ -42,6 +43,8 @@ def _read(text: str, folder: str | None) -> CommandReading:
         _read_uncalled(walk)
     except (TooMuchError, RecursionError):
         walk.unreadable.append(Unreadable(text, "it runs more than anybody reads"))
+    except ValidationError:
+        walk.unreadable.append(Unreadable(text, "shfmt's tree of it isn't understood"))
     final = state.folder if not state.assumed and not walk.unreadable else None
     return CommandReading(tuple(walk.commands), tuple(walk.unreadable), final)
 

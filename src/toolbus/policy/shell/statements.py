@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.tree import CommandNode, RedirectNode
     from toolbus.policy.shell.walk import ShellScope, TextWalk
 
+_NOWHERE = Word("/dev/null")
+
 
 def read_list(
     statements: tuple[Statement, ...], walk: TextWalk, state: ShellState, scope: ShellScope
@@ -78,6 +81,9 @@ def _read(statement: Statement, walk: TextWalk, state: ShellState, scope: ShellS
         place=place,
         scope=scope,
     )
+    # Where a file can't be opened, the command is not run.
+    fallible = any(redirection.target != _NOWHERE for redirection in redirections)
+    before = state.copy() if fallible else state
     if isinstance(command, CallNode):
         failure = read_call(command, run, walk, state)
     elif isinstance(command, Declaration):
@@ -88,6 +94,9 @@ def _read(statement: Statement, walk: TextWalk, state: ShellState, scope: ShellS
         failure = _read_compound(command, run, walk, state)
         if redirections and len(walk.commands) == place:
             run_nothing(run, walk, state)
+    if fallible:
+        failure = state.copy() if failure is state else failure
+        failure.merge(before)
     if statement.negated and failure is not state:
         succeeded = state.copy()
         state.become(failure)
@@ -211,6 +220,10 @@ def _redirections(
         target = (
             words[0] if len(words) == 1 else Word(expander.walk.source(redirect.word), known=False)
         )
+        if redirect.op in {">&", "<&"} and re.match(
+            "-.", expander.walk.source(redirect.word), re.DOTALL
+        ):
+            expander.walk.refuse(redirect, "a closed file for bash, which begins a word behind it")
         duplicates = redirect.op in {">&", "<&"} and target.known
         if duplicates and (target.text.rstrip("-").isdigit() or target.text == "-"):
             continue

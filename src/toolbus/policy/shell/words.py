@@ -214,13 +214,13 @@ class WordExpander:
             start = len(self.walk.commands)
             self.walk.read_list(part.stmts, self.walk, self.state.copy(), scope)
             self.walk.unsettle(start)
-            fields.unknown(several=False)
+            fields.unknown(several=not part.stmts)
         elif isinstance(part, ArithmeticExpansion):
             check_arithmetic(part.x, self)
             fields.unknown(several=not quoted and not self.state.splits)
 
     def _substitution(self, part: Substitution, fields: Fields, *, quoted: bool) -> None:
-        if part.backquotes and re.search(r'\\[\\`"]', self.walk.source(part)):
+        if part.backquotes and re.search(r'\\[\\`"$\n]', self.walk.source(part)):
             self.walk.refuse(part, "backslashes in backquotes, which shfmt misreads")
         printed = printed_by(part.stmts, self)
         scope = replace(self.scope, redirections=()).through("$(…)")

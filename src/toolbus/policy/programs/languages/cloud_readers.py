@@ -156,3 +156,10 @@ def read_pacman(parsed: ParsedCommand) -> Sequence[Word]:
     elif not option("-Q", "--query", "-T", "--deptest"):
         parsed.note("what pacman does without an operation is not known")
     return ()
+
+
+def read_rpm(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge rpm: -i installs where nothing is queried. Source: rpm(8)."""
+    if parsed.option("-i") and not parsed.option("-q", "--query", "-V", "--verify"):
+        parsed.uses.effects |= {"write", "run-code"}
+    return parsed.operands

@@ -88,6 +88,14 @@ def read_fzf(parsed: ParsedCommand) -> Sequence[Word]:
     return parsed.operands
 
 
+def read_jq(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a filter of jq: `import` and `include` read files of data and code."""
+    for word in () if parsed.option("-f", "--from-file") else parsed.operands[:1]:
+        if word.known and re.search(r"\b(?:import|include)\b", word.text):
+            parsed.uses.read(Word("a file that jq names", known=False))
+    return parsed.operands
+
+
 def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge an expression of yq: its functions named load… read files."""
     for word in parsed.operands[:1]:
