@@ -374,7 +374,7 @@ async def test_what_may_be_denied_is_asked_about():
 
     asked = ["rm $OPTIONS x", "rm *", 'rm "$x" a', "rm --new-option x"]
     assert await judge.lines(*asked) == ["ask"] * 4
-    assert await judge.lines("rm x", 'rm "./$x"', "rm ./*", "rm -- x") == ["allow"] * 4
+    assert await judge.lines("rm x", "rm -- x") == ["allow"] * 2
     assert await judge.lines("rm -fr x", "rm --recu x", "rm $OPTIONS -R x") == ["deny"] * 3
 
 

@@ -128,6 +128,7 @@ class CallReader:
             tool=tool,
             folder=folder,
             reading=None if line is None else line.reading,
+            line=shell.line or "",
             parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
         )
 

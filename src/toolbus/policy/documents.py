@@ -33,6 +33,7 @@ import msgspec
 
 from toolbus.errors import ConfigurationError
 from toolbus.policy.argument_paths import read_path
+from toolbus.policy.history.call_tables import read_calls
 from toolbus.policy.rule_tables import read_rule
 from toolbus.policy.rules import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
 from toolbus.settings.hints import hint
@@ -40,11 +41,11 @@ from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, re
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from toolbus.policy.rules import PolicyRule
 
-_KEYS = ("default", "folder", "trust_annotations", "tools", "rule")
+_KEYS = ("default", "folder", "trust_annotations", "tools", "call", "rule")
 _LONGEST = 2**20
 """Bytes of a file; what is longer was not written by a person, nor could one read it."""
 
@@ -96,8 +97,11 @@ def read_table(table: Mapping[str, Any], folder: Path | None = None) -> PolicyRu
         raise MisfitError(f"unknown default {default!r}{way_out}", "default")
     working = _folder(table.get("folder"), folder)
     project = Path.cwd() if folder is None else folder
+    calls = read_calls(_tables(table, "call"), str(project))
+    names = [call.name for call in calls]
     return PolicyRules(
-        rules=_read_rules(table.get("rule", ()), str(project)),
+        rules=_read_rules(_tables(table, "rule"), str(project), names),
+        calls=calls,
         default=default,
         tools=_read_tools(table.get("tools", {}), folder),
         trusted=_trusted(table.get("trust_annotations", ())),
@@ -122,14 +126,21 @@ def _trusted(value: Any) -> tuple[str, ...]:
     return patterns
 
 
-def _read_rules(tables: Any, project: str) -> tuple[PolicyRule, ...]:
+def _tables(table: Mapping[str, Any], key: str) -> Sequence[dict[str, Any]]:
+    tables = table.get(key, ())
     if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
-        raise MisfitError("'rule' is no array of tables; write [[rule]]", "rule")
+        raise MisfitError(f"{key!r} is no array of tables; write [[{key}]]", key)
+    return tables
+
+
+def _read_rules(
+    tables: Sequence[dict[str, Any]], project: str, calls: Collection[str]
+) -> tuple[PolicyRule, ...]:
     rules: list[PolicyRule] = []
     names: dict[str, int] = {}
     for index, table in enumerate(tables):
         try:
-            rule = read_rule(table, index, project)
+            rule = read_rule(table, index, project, calls)
         except MisfitError as error:
             name = table.get("name")
             which = f"rule {name!r}" if isinstance(name, str) else f"rule {index + 1}"

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.policy.findings import RuleFinding
+from toolbus.policy.history.counting import judge_first
 from toolbus.policy.judging import CallJudge, examine
 from toolbus.policy.wording import because, failure, named, shortened
 from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.findings import CallVerdict, PartVerdict, RuleStatus
-    from toolbus.policy.rules import PolicyRules
+    from toolbus.policy.rules import PolicyRule, PolicyRules
     from toolbus.terminal.screen import Screen
 
 _STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}
@@ -73,7 +77,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     """Return why a call gets its verdict."""
-    judgement = CallJudge(rules).judge(facts)
+    judgement = judge_first(CallJudge(rules), facts)
     return Explanation(
         tool=facts.call.name,
         verdict=judgement.verdict,
@@ -85,11 +89,22 @@ def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     )
 
 
+def _examined(
+    rule: PolicyRule, facts: CallFacts, part: CallPart, spoken: Collection[PolicyRule | None]
+) -> RuleFinding:
+    finding = examine(rule, facts, part)
+    if rule.limits and finding.status not in {"not run", "failed"} and rule not in spoken:
+        why = "it is about calls before, and this is taken for the first of a session"
+        return RuleFinding(rule, "not run", why, rule.limits[0].key)
+    return finding
+
+
 def _part(
     rules: PolicyRules, facts: CallFacts, part: CallPart, index: int, judgement: CallVerdict
 ) -> PartExplanation:
     verdict: PartVerdict | None = judgement.parts[index] if judgement.parts else None
-    findings = [(rule, examine(rule, facts, part)) for rule in rules.rules]
+    spoken = () if verdict is None else [finding.rule for finding in verdict.spoken]
+    findings = [(rule, _examined(rule, facts, part, spoken)) for rule in rules.rules]
     return PartExplanation(
         source=shortened(part.source),
         verdict="deny" if verdict is None else verdict.verdict,

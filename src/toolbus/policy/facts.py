@@ -58,7 +58,7 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
 class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
     """What rules judge: a *call* of a *tool* (None: nobody knows it) by *scope*, in parts.
 
-    *folder* is where it begins, an absolute path, or None. *reading* is that of its command line.
+    *folder* is where it begins, an absolute path, or None. *reading* is that of its command *line*.
     """
 
     call: ToolCall
@@ -67,6 +67,7 @@ class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
     tool: ToolSpec | None = None
     folder: str | None = None
     reading: CommandReading | None = None
+    line: str = ""
 
     @property
     def commands(self) -> tuple[Command, ...]:

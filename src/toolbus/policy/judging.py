@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.findings import RuleStatus
+    from toolbus.policy.paths.touching import Touch
     from toolbus.policy.rules import CallCondition, Default, PartCondition, PolicyRule, PolicyRules
 
 _SPOKEN: dict[str, RuleStatus] = {
@@ -89,7 +90,7 @@ class CallJudge:
         self._addressed: dict[object, list[_Addressed]] = {}
 
     def judge(self, facts: CallFacts) -> CallVerdict:
-        """Return the verdict on a call."""
+        """Return the verdict on a call; the limits of rules are left to `with_limits`."""
         try:
             arguments = facts.call.arguments
             live = [
@@ -104,8 +105,11 @@ class CallJudge:
             return CallVerdict(facts, "deny", (), failed)
         by_rules = [self._judge_part(part, live, facts) for part in facts.parts]
         parts = tuple([self._protection.tighten(part, facts) for part in by_rules])
-        verdict = max([part.verdict for part in parts], key=RANKS.__getitem__)
-        return CallVerdict(facts, verdict, parts)
+        return CallVerdict(facts, strictest(parts), parts)
+
+    def touches(self, facts: CallFacts) -> tuple[Touch, ...]:
+        """Return whether each part of a call touches what is protected."""
+        return tuple([self._protection.touch(part, facts) for part in facts.parts])
 
     def _rules_for(self, facts: CallFacts) -> list[_Addressed]:
         """Return the rules for this tool and speaker."""
@@ -139,12 +143,7 @@ class CallJudge:
             and not (idle and not rule.allows and any(each.key in idle for each in standing[2]))
         ]
         spoken = tuple([finding for finding in findings if finding.status != "not run"])
-        for status in _VERDICTS_BY_RANK:
-            for finding in spoken:
-                if finding.status == status:
-                    return PartVerdict(part, _VERDICTS[status], finding, spoken)
-        decided = _by_default(part, self.rules.default)
-        return PartVerdict(part, _VERDICTS[decided.status], decided, spoken)
+        return decided_part(part, spoken, self.rules.default)
 
     def _standings(self, part: CallPart, facts: CallFacts) -> _Standings:
         """Return the rules that may speak of *part*, as far as it does not depend on files."""
@@ -193,6 +192,21 @@ def examine(rule: PolicyRule, facts: CallFacts, part: CallPart) -> RuleFinding:
     if isinstance(standing, RuleFinding):
         return standing
     return _with_files(rule, standing, part, facts)
+
+
+def strictest(parts: Iterable[PartVerdict]) -> Default:
+    """Return the verdict on a call of these *parts*."""
+    return max([part.verdict for part in parts], key=RANKS.__getitem__)
+
+
+def decided_part(part: CallPart, spoken: tuple[RuleFinding, ...], default: Default) -> PartVerdict:
+    """Return the verdict on *part*: that of the strictest rule that has *spoken* of it."""
+    for status in _VERDICTS_BY_RANK:
+        for finding in spoken:
+            if finding.status == status:
+                return PartVerdict(part, _VERDICTS[status], finding, spoken)
+    decided = _by_default(part, default)
+    return PartVerdict(part, _VERDICTS[decided.status], decided, spoken)
 
 
 def _first_refusal(

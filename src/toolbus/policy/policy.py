@@ -54,7 +54,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
+import time
+from collections.abc import Callable, Mapping, Sequence  # noqa: TC003 - a file's settings are of these types
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -62,10 +63,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.changes import PolicyVersions, RulesInForce
 from toolbus.policy.documents import PolicyFile, read_table
+from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call
+from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import RANKS, CallJudge
 from toolbus.policy.wording import notes, question, refusal
 from toolbus.settings.provenance import provenance
@@ -73,7 +76,7 @@ from toolbus.settings.provenance import provenance
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope
-    from toolbus.messages.records import ToolCall
+    from toolbus.messages.records import Message, ToolCall
     from toolbus.policy.call_reading import UnjudgedCall
     from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
@@ -94,10 +97,12 @@ class Policy(AgentComponent):
             would stand in a file; what is wrong with them raises.
         default: what no rule speaks of: "ask", "deny" or "allow".
         rule: the rules, as tables.
+        call: the calls that limits name, as tables.
         tools: what tools do that are no shell.
         folder: where relative paths in the arguments of tools begin.
         trust_annotations: tools whose annotations are believed, as globs.
         enabled: as for every component.
+        clock: tells the seconds of the epoch, by which limits count.
     """
 
     def __init__(
@@ -106,21 +111,23 @@ class Policy(AgentComponent):
         *,
         default: str = "ask",
         rule: Sequence[Mapping[str, Any]] = (),
+        call: Sequence[Mapping[str, Any]] = (),
         tools: Mapping[str, Any] | None = None,
         folder: Path | None = None,
         trust_annotations: Sequence[str] = (),
         enabled: bool | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._memory = LineMemory()
-        if file is not None and (rule or tools or trust_annotations or default != "ask"):
+        self._memory, self._clock = LineMemory(), clock
+        if file is not None and (rule or call or tools or trust_annotations or default != "ask"):
             raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
         self._folder = None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
         origin = provenance.get()
         self._named = () if origin is None else origin.files
         self._file: PolicyVersions[CallJudge | UnusablePolicy] | None = None
         if file is None:
-            table = {"default": default, "rule": rule, "tools": tools or {}}
+            table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
             self._fixed = self._judge_of(
                 read_table({**table, "trust_annotations": trust_annotations})
             )
@@ -142,15 +149,14 @@ class Policy(AgentComponent):
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
         """Judge a call as it would run."""
         in_force = self._in_force(ctx.scope)
-        strictest: tuple[CallJudge, CallVerdict] | None = None
+        judged: list[tuple[CallJudge, CallVerdict]] = []
         for judge in in_force.versions:
             if isinstance(judge, UnusablePolicy):
                 return Deny(judge.reason)
-            verdict = await self._judge(judge, ctx)
-            if strictest is None or RANKS[verdict.verdict] > RANKS[strictest[1].verdict]:
-                strictest = judge, verdict
-        assert strictest is not None  # noqa: S101 - for mypy: there is always a version
-        judge, judgement = strictest
+            judged.append((judge, await self._judge(judge, ctx)))
+        if any(judge.rules.remembers for judge, _ in judged):
+            judged = await self._counted(judged, ctx.scope)
+        judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
         ctx.note(partial(notes, judge.rules.rules, judgement, in_force.notice))
         match judgement.verdict:
             case "deny":
@@ -158,6 +164,44 @@ class Policy(AgentComponent):
             case "ask":
                 return Ask(question(judgement))
         return None
+
+    @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
+    async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
+        """Note how a call ended, if limits of rules may ask."""
+        message = ctx.value
+        versions = self._in_force(ctx.scope).versions
+        rules = [judge.rules for judge in versions if isinstance(judge, CallJudge)]
+        if message.role != "tool" or not any(each.remembers for each in rules):
+            return None
+        key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
+
+        def change(value: Any) -> Any:
+            record = SessionRecord(value)
+            if record.running(key) is None:
+                return value
+            end_call(rules, record, key, message, now)
+            return record.value
+
+        await self.state(ctx.scope, shared=True).update(change)
+        return None
+
+    async def _counted(
+        self, judged: Sequence[tuple[CallJudge, CallVerdict]], scope: Scope
+    ) -> list[tuple[CallJudge, CallVerdict]]:
+        """Return the verdicts by what was before, of which the call is a part from now on."""
+        judges = [judge for judge, _ in judged]
+        # Which names a call has, and what it touches, may depend on files.
+        calls = [await asyncio.to_thread(CountedCall.of, *pair, scope) for pair in judged]
+        now, verdicts = self._clock(), [judgement for _, judgement in judged]
+
+        def change(value: Any) -> Any:
+            record = SessionRecord(value)
+            verdicts[:] = decide(calls, record, now)
+            is_denied = any(verdict.verdict == "deny" for verdict in verdicts)
+            return value if is_denied else record.value
+
+        await self.state(scope, shared=True).update(change)
+        return list(zip(judges, verdicts, strict=True))
 
     async def _judge(self, judge: CallJudge, ctx: EventContext[ToolCall]) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)

@@ -46,17 +46,10 @@ class Protection:
         """Return *verdict*, or a stricter one."""
         if verdict.verdict == "deny":
             return verdict
-        touch = self._judge(verdict.part, facts)
-        if touch.answer == "yes":
-            return _decided(
-                verdict, "deny", "denied", f"only people change or run it: {touch.path}"
-            )
-        if touch.answer == "maybe" and verdict.verdict == "allow":
-            why = touch.reason or f"only people run `{touch.path}`"
-            return _decided(verdict, "ask", "asked", why)
-        return verdict
+        return tightened(verdict, self.touch(verdict.part, facts))
 
-    def _judge(self, part: CallPart, facts: CallFacts) -> Touch:
+    def touch(self, part: CallPart, facts: CallFacts) -> Touch:
+        """Return whether *part* touches what is protected."""
         resolver = _resolver(facts)
         if part.command is not None:
             touch = is_for_people(part.command, resolver)
@@ -82,6 +75,16 @@ class Protection:
             if touch.answer != "no":
                 return touch
         return _NO
+
+
+def tightened(verdict: PartVerdict, touch: Touch) -> PartVerdict:
+    """Return *verdict*, or a stricter one by what its part is known to *touch*."""
+    if touch.answer == "yes" and verdict.verdict != "deny":
+        return _decided(verdict, "deny", "denied", f"only people change or run it: {touch.path}")
+    if touch.answer == "maybe" and verdict.verdict == "allow":
+        why = touch.reason or f"only people run `{touch.path}`"
+        return _decided(verdict, "ask", "asked", why)
+    return verdict
 
 
 def _resolver(facts: CallFacts) -> PathResolver:

@@ -11,6 +11,7 @@
 | `effects` | some of read, write, network, destroy, run-code |
 | `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
 | `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
+| `at_most`, `only_after`, `never_after`, `repeats` | see `toolbus.policy.history.limit_tables` |
 | `reason`, `hint` | what the model is told: why, and what to do instead |
 """
 
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.call_conditions import NamedTools, SpeakerNames, ValuesAt
 from toolbus.policy.command_patterns import CommandNames, CommandPattern
+from toolbus.policy.history.limit_tables import LIMIT_KEYS, read_limits
 from toolbus.policy.part_conditions import CoveredEffects, Effects, ReachedHosts, TouchedFiles
 from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import path_patterns
@@ -32,7 +34,7 @@ from toolbus.settings.hints import hint, nearest
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from toolbus.policy.rules import CallCondition, PartCondition
 
@@ -41,11 +43,15 @@ _VALUES = ("arguments", "annotations", "context")
 _TEXTS = ("name", "verdict", "reason", "hint")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
 PART_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts")
-KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS)
+KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS, *LIMIT_KEYS)
 
 
-def read_rule(table: Mapping[str, Any], index: int, project: str) -> PolicyRule:
+def read_rule(
+    table: Mapping[str, Any], index: int, project: str, calls: Collection[str] = ()
+) -> PolicyRule:
     """Return the rule that *table* is; relative path patterns begin at the folder *project*.
+
+    Its limits may name *calls*.
 
     Raises `MisfitError`, with the path of what is wrong.
     """
@@ -72,6 +78,7 @@ def read_rule(table: Mapping[str, Any], index: int, project: str) -> PolicyRule:
         number=index,
         call_conditions=tuple([condition for _, condition in conditions]),
         part_conditions=tuple(of_parts.values()),
+        limits=read_limits(table, calls),
         reason=texts.get("reason", ""),
         hint=texts.get("hint", ""),
         programs=None if commands is None else commands.programs,

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.history.limits import LimitedCall
+    from toolbus.policy.history.named_calls import NamedCall
+    from toolbus.policy.history.session_record import SessionRecord
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny", "audit"]
 VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny", "audit")
@@ -70,6 +73,20 @@ class PartCondition(Protocol):
         """Tell whether it holds."""
 
 
+class Limit(Protocol):
+    """What a rule asks of the calls before; *key* is its name in the file."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+
+    def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:
+        """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
+
+    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
+        """Add a call that begins to what is remembered of the session."""
+
+
 class ConditionError(Exception):
     """A condition of a rule cannot be judged for a call: *reason* says why."""
 
@@ -86,7 +103,7 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
 
     *reason* is for the model and for who is asked, *hint* says what to do instead. *programs* are
     those that its `command` names, None if it has none: other commands it never speaks of. Nor does
-    it of calls without its *argument*, if there is one.
+    it of calls without its *argument*, if there is one. Its *limits* are about the calls before.
     """
 
     name: str
@@ -94,6 +111,7 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     number: int
     call_conditions: tuple[CallCondition, ...] = ()
     part_conditions: tuple[PartCondition, ...] = ()
+    limits: tuple[Limit, ...] = ()
     reason: str = ""
     hint: str = ""
     programs: frozenset[str] | None = None
@@ -141,7 +159,7 @@ class PolicyRules(NamedTuple):
     """A whole policy, as it is in force: *file* is where it stands, None if it was given in code.
 
     *folder* is where relative paths of tools begin that say nothing else, None if nobody knows;
-    the annotations of tools that match *trusted* are believed.
+    the annotations of tools that match *trusted* are believed. *calls* are those that limits name.
     """
 
     rules: tuple[PolicyRule, ...]
@@ -150,6 +168,12 @@ class PolicyRules(NamedTuple):
     trusted: tuple[str, ...] = ()
     folder: str | None = None
     file: Path | None = None
+    calls: tuple[NamedCall, ...] = ()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether verdicts may depend on the calls before."""
+        return any(rule.limits for rule in self.rules)
 
     def facts_of(self, tool_name: str) -> ToolFacts:
         """Return what it says of a tool: under its name, else under the first pattern that fits."""

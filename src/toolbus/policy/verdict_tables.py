@@ -25,6 +25,7 @@ from toolbus.errors import ConfigurationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
+from toolbus.policy.history.counting import judge_first
 from toolbus.policy.judging import CallJudge
 from toolbus.policy.rules import DEFAULTS
 from toolbus.policy.wording import because, failure, named
@@ -86,7 +87,7 @@ def check_rows(rules: PolicyRules, rows: Sequence[TableRow]) -> Iterator[RowResu
     reader, judge = CallReader(rules, LineMemory()), CallJudge(rules)
     for row in rows:
         scope = Scope(agent_id=row.agent, context=row.context)
-        judgement = judge.judge(reader.facts(reader.read(row.call, None, scope)))
+        judgement = judge_first(judge, reader.facts(reader.read(row.call, None, scope)))
         yield _result(row, judgement)
 
 

@@ -80,7 +80,8 @@ class ShellTool(AgentComponent):
             text = f"{result.output}\n[killed: it took longer than {limit:g} seconds]"
             return ToolResponse.from_text(text.lstrip("\n"), is_error=True, error_type="timeout")
         mark = f"\n[exit status {status}]" if status else ""
-        return ToolResponse.from_text((result.output.rstrip("\n") + mark).lstrip("\n"))
+        output = (result.output.rstrip("\n") + mark).lstrip("\n")
+        return ToolResponse(output, metadata={"exit_status": status})
 
     def _environment(self) -> dict[str, str]:
         return {

@@ -1,0 +1,217 @@
+"""The verdict on a call by what its session did before, and what the call adds to that.
+
+A rule with limits speaks of a call that breaks one of them; one that allows, of a call that breaks
+none. Verdict and count are one change of the session's state, so that three calls at once don't
+each pass alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from toolbus.messages.immutable import thaw
+from toolbus.policy.findings import RuleFinding
+from toolbus.policy.history.limits import LimitedCall, Quota
+from toolbus.policy.history.named_calls import is_alone
+from toolbus.policy.history.session_record import CallTime, SessionRecord
+from toolbus.policy.judging import decided_part, examine, strictest
+from toolbus.policy.protection import tightened
+from toolbus.policy.rules import ConditionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import ToolMessage
+    from toolbus.policy.facts import CallFacts
+    from toolbus.policy.findings import CallVerdict
+    from toolbus.policy.judging import CallJudge
+    from toolbus.policy.paths.touching import Touch
+    from toolbus.policy.rules import Default, Limit, PolicyRule, PolicyRules
+
+_NANOSECOND = 1e-9
+_NEVER_RAN = frozenset({"denied", "unknown_tool", "invalid_arguments"})
+
+
+class CountedCall(NamedTuple):
+    """A call whose verdict depends on what was before: the *judgement* leaves limits out.
+
+    *default* is the policy's, *touches* tell which parts touch what is protected, and *named* by
+    which names rules know the call, and whether it surely is that.
+    """
+
+    judgement: CallVerdict
+    default: Default
+    touches: tuple[Touch, ...]
+    named: Mapping[str, bool]
+    digest: str
+    key: str
+    run_id: str
+    session_id: str
+
+    @classmethod
+    def of(cls, judge: CallJudge, judgement: CallVerdict, scope: Scope) -> CountedCall:
+        """Return the call of a *judgement*; files may be looked at."""
+        facts = judgement.facts
+        return cls(
+            judgement,
+            judge.rules.default,
+            judge.touches(facts),
+            _named(facts, judge.rules),
+            _digest(facts.call.name, facts.call.arguments),
+            call_key(scope, facts.call.id),
+            scope.run_id,
+            scope.session_id,
+        )
+
+    def uses(self, now: float) -> list[tuple[PolicyRule, LimitedCall]]:
+        """Return the rules with limits that spoke of a part, and of how many parts."""
+        when = CallTime(now, self.run_id, self.session_id, self.key)
+        arguments = self.judgement.facts.call.arguments
+        spoken = [finding.rule for part in self.judgement.parts for finding in part.spoken]
+        times = Counter([rule.number for rule in spoken if rule is not None and rule.limits])
+        rules = {rule.number: rule for rule in spoken if rule is not None}
+        return [
+            (rules[number], LimitedCall(when, self.digest, arguments, count))
+            for number, count in times.items()
+        ]
+
+    def verdict(self, record: SessionRecord, now: float) -> CallVerdict:
+        """Return the verdict by what is in *record*."""
+        if self.judgement.failed is not None:
+            return self.judgement
+        broken: dict[int, str] = {}
+        for rule, use in self.uses(now):
+            try:
+                broken[rule.number] = _broken(rule, use, record)
+            except ConditionError as error:
+                failed = RuleFinding(rule, "failed", error.reason, error.key)
+                return self.judgement._replace(verdict="deny", parts=(), failed=failed)
+        return with_limits(self.judgement, broken, self.default, self.touches)
+
+
+def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> list[CallVerdict]:
+    """Return the verdicts of each version of a policy on one call, which are *calls*.
+
+    Unless one denies it, *record* has counted the call afterwards: what two versions count alike,
+    once.
+    """
+    verdicts = [call.verdict(record, now) for call in calls]
+    if any(verdict.verdict == "deny" for verdict in verdicts):
+        return verdicts
+    counted: set[tuple[str, Limit]] = set()
+    meters: dict[str, Any] = {}
+    named: dict[str, bool] = {}
+    for call in calls:
+        for name, is_sure in call.named.items():
+            named[name] = named.get(name, True) and is_sure
+        for rule, use in call.uses(now):
+            for limit in rule.limits:
+                if (rule.name, limit) not in counted:
+                    counted.add((rule.name, limit))
+                    limit.add(use, rule.name, record)
+                    if isinstance(limit, Quota) and limit.counts_at_end:
+                        meters[limit.meter(rule.name)] = [*limit[:1], *limit[2:4]]
+    record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), meters, named)
+    return verdicts
+
+
+def with_limits(
+    judgement: CallVerdict, broken: Mapping[int, str], default: Default, touches: Sequence[Touch]
+) -> CallVerdict:
+    """Return the verdict now that it is known which limits are *broken*: by rule, and why.
+
+    A rule with limits that allows speaks if none of them is, another if one is. What is protected
+    stays so, by the *touches* of the parts.
+    """
+    parts = []
+    for part, touch in zip(judgement.parts, touches, strict=True):
+        findings = [_with_limits(finding, broken) for finding in part.spoken]
+        spoken = tuple([finding for finding in findings if finding is not None])
+        parts.append(tightened(decided_part(part.part, spoken, default), touch))
+    return judgement._replace(verdict=strictest(parts), parts=tuple(parts))
+
+
+def judge_first(judge: CallJudge, facts: CallFacts) -> CallVerdict:
+    """Return the verdict on a call as the first of a session."""
+    call = CountedCall.of(judge, judge.judge(facts), facts.scope)
+    return call.verdict(SessionRecord(None), 0.0)
+
+
+def end_call(
+    versions: Sequence[PolicyRules],
+    record: SessionRecord,
+    key: str,
+    message: ToolMessage,
+    now: float,
+) -> None:
+    """Add to *record* what is known of a call now that it has ended with *message*."""
+    call = record.running(key)
+    if call is None:
+        return
+    when = CallTime(now, call["run"], "", key)
+    for meter, (measure, seconds, by_run) in call["meters"].items():
+        record.add(meter, _amount(measure, message), when, seconds, by_run=by_run)
+    happened: dict[str, bool] = {}
+    for each in [each for rules in versions for each in rules.calls]:
+        ended = each.ended(message)
+        if _ran(message) and ended is not False:
+            happened[each.name] = happened.get(each.name, True) and ended is True
+    record.end(key, happened)
+
+
+def call_key(scope: Scope, call_id: str) -> str:
+    """Return what a call of a session is called in its record."""
+    return f"{scope.session_id}/{call_id}"
+
+
+def _named(facts: CallFacts, rules: PolicyRules) -> dict[str, bool]:
+    named: dict[str, bool] = {}
+    for each in rules.calls:
+        statuses = [examine(each.rule, facts, part).status for part in facts.parts]
+        if any(status != "not run" for status in statuses):
+            named[each.name] = statuses[-1] == "denied" and is_alone(facts)
+    return named
+
+
+def _with_limits(finding: RuleFinding, broken: Mapping[int, str]) -> RuleFinding | None:
+    """Return *finding*, or what becomes of it by limits; None if its rule does not speak."""
+    rule = finding.rule
+    if rule is None or not rule.limits:
+        return finding
+    reason = broken.get(rule.number, "")
+    if rule.allows:
+        return None if reason else finding
+    return finding._replace(why=reason) if reason else None
+
+
+def _broken(rule: PolicyRule, use: LimitedCall, record: SessionRecord) -> str:
+    """Return why the first limit of *rule* that is broken is; "" if none is."""
+    for limit in rule.limits:
+        if reason := limit.broken_by(use, rule.name, record):
+            return reason
+    return ""
+
+
+def _amount(measure: str, message: ToolMessage) -> float:
+    if measure == "bytes":
+        return len(message.text.encode())
+    response = message.tool_response
+    if response is None or response.duration_ns is None or not _ran(message):
+        return 0
+    return response.duration_ns * _NANOSECOND
+
+
+def _ran(message: ToolMessage) -> bool:
+    """Tell whether the tool ran; what nobody answered for may have run."""
+    response = message.tool_response
+    return response is None or response.error_type not in _NEVER_RAN
+
+
+def _digest(name: str, arguments: Any) -> str:
+    body = msgspec.json.encode([name, thaw(arguments)], order="deterministic")
+    return blake2b(body, digest_size=12).hexdigest()

@@ -1,0 +1,160 @@
+"""What a session did before, as far as rules ask: one JSON value, and what a call adds to it.
+
+    {"meters": {"fetches:calls": {"entries": [[1763800000.5, 1], …]}},
+     "recent": {"fetches": {SESSION: ["3f2a…", …]}},
+     "happened": {"tests-passed": "surely"},
+     "running": {"SESSION/CALL": {"since": 1763800000.5, "meters": [...], "named": {...}}}}
+
+A call is counted when it begins: a question that is open counts, a call that was denied does not.
+What is known only when it ends (its time, the bytes of its result, whether it succeeded) is added
+then. All of it is bounded; where something is left out, the rest says more, never less, but for
+calls that are repeated: of those only the latest sessions are remembered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.messages.immutable import thaw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MOST_ENTRIES, MOST_RUNS, MOST_RUNNING, MOST_SESSIONS = 500, 200, 1_000, 50
+"""How many entries of a window, runs, calls that have not ended and sessions are kept apart."""
+LONGEST_MEMORY = 64
+"""The latest calls of a session that are compared."""
+
+
+class CallTime(NamedTuple):
+    """When and by whom a call is begun: *now* in seconds of the epoch; *call_key* is its own."""
+
+    now: float
+    run_id: str
+    session_id: str
+    call_key: str
+
+
+class SessionRecord:
+    """What is remembered of a session; made of the JSON *value* that `value` returns."""
+
+    def __init__(self, value: Mapping[str, Any] | None) -> None:
+        known: dict[str, Any] = {} if value is None else thaw(value)
+        self._meters: dict[str, dict[str, Any]] = known.get("meters", {})
+        self._recent: dict[str, dict[str, list[str]]] = known.get("recent", {})
+        self._happened: dict[str, str] = known.get("happened", {})
+        self._running: dict[str, dict[str, Any]] = known.get("running", {})
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The JSON of it."""
+        parts = {
+            "meters": self._meters,
+            "recent": self._recent,
+            "happened": self._happened,
+            "running": self._running,
+        }
+        return {key: part for key, part in parts.items() if part}
+
+    def used(self, meter: str, when: CallTime, seconds: float | None, *, by_run: bool) -> float:
+        """Return what *meter* stands at: of the last *seconds*, of this run, or of the session."""
+        state = self._meters.get(meter, {})
+        if seconds is not None:
+            oldest = when.now - seconds
+            run_id = when.run_id if by_run else None
+            entries = state.get("entries", ())
+            amounts: list[float] = [
+                amount
+                for time, amount, run in entries
+                if time > oldest and (run_id is None or run in {run_id, ""})
+            ]
+            return sum(amounts)
+        if by_run:
+            used: float = state.get("runs", {}).get(when.run_id, 0)
+            return used
+        total: float = state.get("sum", 0)
+        return total
+
+    def add(
+        self, meter: str, amount: float, when: CallTime, seconds: float | None, *, by_run: bool
+    ) -> None:
+        """Add *amount* to *meter*, which is always read with the same *seconds* and *by_run*."""
+        if amount <= 0:
+            return
+        state = self._meters.setdefault(meter, {})
+        if seconds is not None:
+            oldest = when.now - seconds
+            entries = [entry for entry in state.get("entries", ()) if entry[0] > oldest]
+            entries.append([when.now, amount, when.run_id if by_run else ""])
+            state["entries"] = _fewer(entries)
+        elif by_run:
+            runs = state.setdefault("runs", {})
+            runs[when.run_id] = runs.pop(when.run_id, 0) + amount
+            _drop_first(runs, MOST_RUNS)
+        else:
+            state["sum"] = state.get("sum", 0) + amount
+
+    def recent(self, rule: str, session_id: str) -> Sequence[str]:
+        """Return the digests of the latest calls of a session that *rule* spoke of."""
+        return self._recent.get(rule, {}).get(session_id, ())
+
+    def remember(self, rule: str, session_id: str, digest: str) -> None:
+        """Put a call behind the latest ones of its session."""
+        sessions = self._recent.setdefault(rule, {})
+        sessions[session_id] = [*sessions.pop(session_id, ()), digest][-LONGEST_MEMORY:]
+        _drop_first(sessions, MOST_SESSIONS)
+
+    def has_happened(self, name: str) -> bool:
+        """Tell whether a call of this *name* surely happened, and ended as it must."""
+        return self._happened.get(name) == "surely"
+
+    def may_have_happened(self, name: str) -> bool:
+        """Tell whether a call that may be of this *name* happened, or is still running."""
+        return name in self._happened or any(
+            name in each["named"] for each in self._running.values()
+        )
+
+    def begin(self, when: CallTime, meters: Mapping[str, Any], named: Mapping[str, bool]) -> None:
+        """Note a call that is *named* (surely or not) or on *meters* that its end adds to."""
+        if meters or named:
+            self._running[when.call_key] = {
+                "since": when.now,
+                "run": when.run_id,
+                "meters": dict(meters),
+                "named": dict(named),
+            }
+        while len(self._running) > MOST_RUNNING:
+            oldest = self._running.pop(next(iter(self._running)))
+            for name in oldest["named"]:
+                self._happened.setdefault(name, "perhaps")
+
+    def running(self, call_key: str) -> Mapping[str, Any] | None:
+        """Return what `begin` noted of a call that has not ended; None if nothing."""
+        return self._running.get(call_key)
+
+    def end(self, call_key: str, happened: Mapping[str, bool]) -> None:
+        """Forget a running call; those of its names that are in *happened* have (surely or not)."""
+        call = self._running.pop(call_key, None)
+        for name, is_sure in {} if call is None else call["named"].items():
+            if name in happened:
+                surely = is_sure and happened[name]
+                if surely or name not in self._happened:
+                    self._happened[name] = "surely" if surely else "perhaps"
+
+
+def _fewer(entries: list[list[Any]]) -> list[list[Any]]:
+    """Return *entries*, the oldest two of them as one while there are too many.
+
+    The later time counts for both, and every run: so they stay in the window longer, and count
+    for more, than each would.
+    """
+    while len(entries) > MOST_ENTRIES:
+        first, second, *others = entries
+        run = first[2] if first[2] == second[2] else ""
+        entries = [[max(first[0], second[0]), first[1] + second[1], run], *others]
+    return entries
+
+
+def _drop_first(table: dict[str, Any], limit: int) -> None:
+    while len(table) > limit:
+        del table[next(iter(table))]
