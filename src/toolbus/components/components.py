@@ -25,7 +25,6 @@ from toolbus.messages.records import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
-    from pathlib import Path
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
@@ -58,7 +57,7 @@ class AgentComponent:
     personal_settings: Collection[str] = ()
     enabled: bool = True
     number: int = 1
-    tools_folder: Path | None = None
+    tools_folder: str | None = None
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()

@@ -216,8 +216,7 @@ class Policy(AgentComponent):
         """Return where a tool works, if the component that it is a method of says so."""
         tool = None if self.host is None else self.host.tools.get(tool_name)
         owner = getattr(tool.run, "__self__", None) if tool is not None else None
-        folder = owner.tools_folder if isinstance(owner, AgentComponent) else None
-        return None if folder is None else str(folder)
+        return owner.tools_folder if isinstance(owner, AgentComponent) else None
 
     def _in_force(self, scope: Scope) -> RulesInForce[CallJudge | UnusablePolicy]:
         if self._file is None:
