@@ -29,6 +29,7 @@ from toolbus.policy import Policy
 from toolbus.settings.values import MisfitError
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing import check_guard
+from toolbus.workspace.file_tools import FileTools
 from toolbus.workspace.shell_tool import ShellTool
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
@@ -555,6 +556,29 @@ async def test_without_a_folder_relative_paths_ask(tmp_path):
     assert await judge.line("cat x", cwd=str(tmp_path)) == "allow"
     known = Judge(rule("secrets", "deny", reads="**/.env"), default="allow", folder=tmp_path)
     assert await known.line("cat x") == "allow"
+
+
+async def test_a_tool_tells_its_folder(tmp_path):
+    for name in (".env", "README.md"):
+        (tmp_path / name).write_text("text of a file")
+    effects = {"read_file": {"effects": ["read"]}}
+    rules = [rule("secrets", "deny", reads="**/.env"), rule("reading", "allow", effects="read")]
+    calls = [
+        ("shell", {"command": "cat .env"}),
+        ("shell", {"command": "cat README.md"}),
+        ("read_file", {"path": ".env"}),
+        ("read_file", {"path": "README.md"}),
+    ]
+    asked = [ToolCall(id=f"c{n}", name=name, arguments=a) for n, (name, a) in enumerate(calls)]
+    model = ScriptedModel([AssistantMessage(tool_calls=tuple(asked)), "ok"])
+    components = [ShellTool(root=tmp_path), FileTools(root=tmp_path)]
+
+    async with Agent(model, components=[*components, Policy(rule=rules, tools=effects)]) as agent:
+        await agent.run("go")
+        answers = [message.text for message in agent.messages[2:6]]
+
+    assert ["rule 'secrets'" in text for text in answers] == [True, False, True, False]
+    assert ["text of a file" in text for text in answers] == [False, True, False, True]
 
 
 # --- tools that are no shells --------------------------------------------------------------------
