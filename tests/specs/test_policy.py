@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import toolbus
 from toolbus import (
     Agent,
     AssistantMessage,
@@ -19,13 +20,17 @@ from toolbus import (
     ToolSpec,
     tool,
 )
+from toolbus.cli import main
 from toolbus.config.loading import load_configuration
 from toolbus.errors import ConfigurationError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.settings.values import MisfitError
+from toolbus.store.sqlite import SqliteStore
 from toolbus.testing import check_guard
+from toolbus.workspace.file_tools import FileTools
+from toolbus.workspace.shell_tool import ShellTool
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
 USE = "toolbus.policy.policy:Policy"
@@ -553,6 +558,29 @@ async def test_without_a_folder_relative_paths_ask(tmp_path):
     assert await known.line("cat x") == "allow"
 
 
+async def test_a_tool_tells_its_folder(tmp_path):
+    for name in (".env", "README.md"):
+        (tmp_path / name).write_text("text of a file")
+    effects = {"read_file": {"effects": ["read"]}}
+    rules = [rule("secrets", "deny", reads="**/.env"), rule("reading", "allow", effects="read")]
+    calls = [
+        ("shell", {"command": "cat .env"}),
+        ("shell", {"command": "cat README.md"}),
+        ("read_file", {"path": ".env"}),
+        ("read_file", {"path": "README.md"}),
+    ]
+    asked = [ToolCall(id=f"c{n}", name=name, arguments=a) for n, (name, a) in enumerate(calls)]
+    model = ScriptedModel([AssistantMessage(tool_calls=tuple(asked)), "ok"])
+    components = [ShellTool(root=tmp_path), FileTools(root=tmp_path)]
+
+    async with Agent(model, components=[*components, Policy(rule=rules, tools=effects)]) as agent:
+        await agent.run("go")
+        answers = [message.text for message in agent.messages[2:6]]
+
+    assert ["rule 'secrets'" in text for text in answers] == [True, False, True, False]
+    assert ["text of a file" in text for text in answers] == [False, True, False, True]
+
+
 # --- tools that are no shells --------------------------------------------------------------------
 
 
@@ -747,6 +775,127 @@ def test_a_misspelt_word_is_told(tmp_path):
         assert rules.reason.endswith(told)
     with pytest.raises(MisfitError, match="unknown verdict 'allwo'; did you mean 'allow'"):
         Policy(rule=[rule("r", "allwo")])
+
+
+# --- nothing disappears, nothing loosens ----------------------------------------------------------
+
+FREE = 'default = "allow"\nfolder = "."\n'
+NO_X = '[[rule]]\nname = "no x"\nverdict = "deny"\ntools = ["x"]\n'
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A project with a policy that allows everything, in a home folder of its own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    folder = tmp_path / "shop"
+    (folder / "data").mkdir(parents=True)
+    written(folder, FREE)
+    written(folder, "pins", "toolbus.lock")
+    text = f'[[component]]\nuse = "{USE}"\nsettings = {{ file = "policy.toml" }}\n'
+    written(folder, text, "toolbus.toml")
+    for name in ("policy.toml", "toolbus.lock"):
+        (folder / f"soft-{name}").symlink_to(name)
+        (folder / f"hard-{name}").hardlink_to(folder / name)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+async def test_no_rule_lets_a_model_loosen_it(shop):
+    def contents():
+        names = ("policy.toml", "toolbus.lock", "toolbus.toml")
+        return [(shop / name).read_bytes() for name in names]
+
+    package = Path(toolbus.__file__).parent
+    before = contents()
+    commands = [
+        *(
+            f"echo > {start}{name}"
+            for name in LOCKED
+            for start in ("", "soft-", "hard-", "./data/../")
+        ),
+        *(f"{change} {name}" for name in LOCKED for change in ("rm", "mv data", "ln -sf data")),
+        "rm -rf data",
+        "echo > data/s.db",
+        "echo > data/s.db-wal",
+        "mv ../shop ../other",
+        "echo > ~/.config/toolbus/trusted.json",
+        "echo > ~/.claude/settings.json",
+        f"echo > {package}/policy/policy.py",
+        f"sed -i s/deny/allow/ {package}/policy/judging.py",
+        "toolbus trust toolbus.toml",
+        f"{sys.executable} -m toolbus trust toolbus.toml",
+        "sudo env x=1 toolbus policy init",
+    ]
+    calls = [
+        ToolCall(id=f"c{number}", name="shell", arguments={"command": command})
+        for number, command in enumerate([*commands, "echo free > data/notes"])
+    ]
+    model = ScriptedModel([AssistantMessage(tool_calls=tuple(calls)), "done"])
+
+    async with SqliteStore(shop / "data" / "s.db") as store:
+        components = [ShellTool(), Policy.read("policy.toml")]
+        async with Agent(model, components=components, store=store) as agent:
+            await agent.run("loosen it")
+
+    answers = [str(each) for each in model.requests[1].messages if each.role == "tool"]
+    assert [a for a in answers if "no rule lifts this" not in a] == answers[-1:]
+    assert contents() == before
+    assert (shop / "data" / "notes").read_text() == "free\n"
+
+
+LOCKED = ("policy.toml", "toolbus.lock")
+
+
+async def test_a_tighter_change_holds_at_once(shop, caplog):
+    judge = Judge()
+    judge.policy = Policy.read("policy.toml")
+    begun = await judge.call("x")
+
+    written(shop, FREE + NO_X)
+    tightened = await judge.call("x")
+    written(shop, FREE)
+    loosened = await judge.call("x")
+
+    assert (begun, tightened, loosened) == ("allow", "deny", "deny")
+    assert await judge.call("y") == "allow"
+    assert caplog.text.count("only what is stricter") == 2
+
+
+async def test_new_sessions_take_what_is_trusted(shop, caplog):
+    loaded = load_configuration("toolbus.toml")
+
+    async def denied(session):
+        call = ToolCall(id="c", name="x")
+        scope = Scope(agent_id=loaded.host.scope.agent_id, session_id=session)
+        return (await loaded.bus.apply(TOOL_CALL_BEFORE, call, scope=scope)).denied is not None
+
+    assert not await denied("old")
+
+    written(shop, FREE + NO_X)
+    assert not await denied("old")
+    assert "NOT in force" in caplog.text
+
+    assert main(["trust", "toolbus.toml"]) == 0
+    assert await denied("new")
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty of sense", "a folder"])
+async def test_a_damaged_change_leaves_the_old_rules(shop, caplog, damage):
+    written(shop, FREE + NO_X)
+    judge = Judge()
+    judge.policy = Policy.read("policy.toml")
+
+    path = shop / "policy.toml"
+    path.unlink()
+    if damage == "a folder":
+        path.mkdir()
+    elif damage == "empty of sense":
+        path.write_text("x = ")
+
+    assert (await judge.call("x"), await judge.call("y")) == ("deny", "allow")
+    assert "NOT in force" in caplog.text
+    assert "NOT in force" in str(judge.records[-1])
 
 
 # --- verdicts can be audited ---------------------------------------------------------------------

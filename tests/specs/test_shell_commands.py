@@ -355,6 +355,7 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
+        "x=ls; export x={ls,rm}; $x y",
         "x=rm; x=ls < f; $x y",
         "x=rm; { x=ls; } < f; $x y",
         "rm 3>&-x",

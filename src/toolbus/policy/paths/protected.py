@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.commands import Command
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+    from toolbus.policy.paths.targets import Targets
 
 MOST_COPIED = 2_000
 """Files of a folder that is copied onto another one, of which the names are compared."""
@@ -115,7 +116,7 @@ class ProtectedFiles:
         if use.word.known and not resolver.folders(use.folder).paths:
             # Where nobody knows the folder, the name tells as much as can be asked about.
             doubt = doubt if self._may_be_called(use.word.text) else ""
-        for resolved in targets.paths:
+        for resolved in _places(use, part, targets):
             if not resolved.path:
                 continue
             if name := self._protected_name(resolved, resolver):
@@ -156,7 +157,7 @@ class ProtectedFiles:
             if self._is_protected(name, resolver, everywhere=True):
                 return name
         path = resolved.path
-        return path if is_of_store(path) or self._is_hard_link(path) else ""
+        return path if is_of_store(path) or self._is_hard_link(path, resolver) else ""
 
     def _is_protected(self, name: str, resolver: PathResolver, *, everywhere: bool) -> bool:
         """Tell whether *name* is such a file; settings in any folder only if *everywhere*."""
@@ -170,25 +171,32 @@ class ProtectedFiles:
     def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
         """Return such a file in *folder* that is there, None if there is none."""
         start = f"{folder.rstrip('/')}/"
-        settings = [
-            posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS
-        ]
         inside = [f"{start}{rest}" for rest in settings_in(posixpath.basename(folder))]
-        for path in (*self._paths, *settings, *inside, *open_stores()):
+        for path in (*self._paths, *_settings(resolver), *inside, *open_stores()):
             if path.startswith(start) and posixpath.lexists(path):
                 return path
         return None
 
-    def _is_hard_link(self, path: str) -> bool:
+    def _is_hard_link(self, path: str, resolver: PathResolver) -> bool:
         status = _status(path)
         if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
             return False
-        files = [*self._paths, *map(str, PACKAGE.rglob("*.py"))]
+        files = [*self._paths, *_settings(resolver), *map(str, PACKAGE.rglob("*.py"))]
         return any(
             (each.st_dev, each.st_ino) == (status.st_dev, status.st_ino)
             for each in map(_status, files)
             if each is not None
         )
+
+
+def _settings(resolver: PathResolver) -> list[str]:
+    return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
+
+
+def _places(use: PathUse, part: PartUses, targets: Targets) -> tuple[ResolvedPath, ...]:
+    """Return where *use* may lead; a program that is told a folder does not run elsewhere."""
+    is_told = part.command is not None and part.command.folder != use.folder
+    return targets.paths[:1] if is_told and not use.word.pattern else targets.paths
 
 
 def _changing_uses(part: PartUses) -> list[tuple[PathUse, bool]]:

@@ -73,14 +73,16 @@ def declare(command: Declaration, run: Run, walk: TextWalk, state: ShellState) -
                 state.assign(name, UNKNOWN)
             continue
         _, value = _assign(argument, expander)
-        if program == "local" and not run.scope.calls:
-            state.assign(name, UNKNOWN)  # Outside of a function it fails.
+        braces = re.search(r"(?<!\$)\{", walk.source(argument))
+        if braces or (program == "local" and not run.scope.calls):
+            # Braces become several words here; outside of a function `local` fails.
+            state.assign(name, UNKNOWN)
         if "i" in options and not is_number(value.text):
             walk.refuse(run.source, "arithmetic on what isn't known to be a number")
         sign = "+=" if argument.append else "="
         words.append(
             Word(name + sign + value.text, value.known, value.pattern)
-            if value.known
+            if value.known and not braces
             else Word(walk.source(argument), known=False, start=name + sign)
         )
     if program == "readonly" or "r" in options:

@@ -21,7 +21,7 @@ def expand_braces(tokens: Tokens, nesting: int = 0) -> list[Tokens] | None:
     A token is an unquoted character, a backslash with the character that it quotes, or anything
     that is no text.
     """
-    if "{" not in tokens:
+    if "{" not in tokens or not _has_comma_or_sequence(tokens):
         return [tokens]
     if nesting > _MAX_NESTING or _joins_a_name(tokens):
         return None
@@ -44,6 +44,11 @@ def expand_braces(tokens: Tokens, nesting: int = 0) -> list[Tokens] | None:
     if len(middle) * len(rest) > _MAX_WORDS:
         return None
     return [[*tokens[:start], *inner, *after] for inner, after in product(middle, rest)]
+
+
+def _has_comma_or_sequence(tokens: Tokens) -> bool:
+    """Return whether there is what each brace expansion needs: ``repos/{owner}/{repo}`` is none."""
+    return "," in tokens or (".", ".") in pairwise(tokens)
 
 
 def _joins_a_name(tokens: Tokens) -> bool:

@@ -1,4 +1,10 @@
-"""What a text runs, as the rules see it: `read_command`."""
+"""What a text runs, as the rules see it: `read_command`.
+
+It is read as bash reads a script or ``bash -c``: without history expansion, without aliases, and
+with what the text itself sets. Not seen is what an earlier text left in a shell that goes on
+(variables, functions, options), what the environment holds, and what programs of these names are.
+Where shfmt and bash are known to disagree, the text is unreadable; the tests look for more of it.
+"""
 
 from __future__ import annotations
 

@@ -53,3 +53,10 @@ def test_an_unknown_word_of_rtk_is_asked_about():
     (command,) = read_command("rtk frob git push").commands
 
     assert effects_of(command).unknown
+
+
+def test_braces_without_a_comma_are_letters():
+    line = "gh api repos/{owner}/{repo}/pulls"
+
+    assert programs(line) == [line]
+    assert not any(effects_of(command).unknown for command in read_command(line).commands)
