@@ -417,6 +417,25 @@ async def test_exact_words_allow_an_unknown_program(tmp_path):
     assert [line for line in others if await judge.line(line) != "ask"] == []
 
 
+async def test_a_file_says_what_programs_do(tmp_path):
+    programs = """
+        [frobnicate]
+        source = "frobnicate(1)"
+        flags = ["-q"]
+        options = { "-o" = { takes = "write" } }
+    """
+    written(tmp_path, programs, "programs.toml")
+    reading = '[[rule]]\nname = "r"\nverdict = "allow"\neffects = ["read"]\n'
+    judge = Judge()
+    judge.policy = Policy.read(
+        written(tmp_path, f'folder = "."\nprograms = ["programs.toml"]\n{reading}')
+    )
+
+    assert await judge.lines("frobnicate -q x", "frobnicate y | cat") == ["allow"] * 2
+    assert await judge.lines("frobnicate -o x", "frobnicate -z", "frobnicat") == ["ask"] * 3
+    assert await judge.line("echo x > programs.toml") == "deny"
+
+
 async def test_what_cannot_be_known_is_never_allowed():
     lines = {
         "$tool x": "$tool",
