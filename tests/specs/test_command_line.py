@@ -25,7 +25,7 @@ from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
     *("check", "demo", "explain", "export", "forget", "login", "logout"),
-    *("policy", "proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
+    *("pin", "policy", "proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on

@@ -24,11 +24,12 @@ NAMES = {
         "RedactPersonalData": "redact_personal_data",
         "RedactSecrets": "redact_secrets",
     },
+    "toolbus.policy": {"Policy": "policy"},
     "toolbus.mcp.client": {"McpTools": "toolset", "tools": "toolset"},
 }
 LIBRARIES = [
     *("re2", "phonenumbers", "publicsuffixlist", "stdnum", "mcp", "hypothesis", "uvicorn"),
-    *("anthropic", "openai"),
+    *("anthropic", "openai", "cel_expr_python"),
 ]
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({LIBRARIES!r}))\n"
 
@@ -113,6 +114,8 @@ def test_missing_extras_say_how_to_install(extra, use):
         ("toolbus.redaction.redact_personal_data", "Replaces personal data"),
         ("toolbus.truncation", "Shortening"),
         ("toolbus.truncation.truncate_output", "class TruncateOutput"),
+        ("toolbus.policy", "rules that allow, ask about or deny"),
+        ("toolbus.policy.policy", "It judges commands; it is no sandbox."),
         ("toolbus.testing", "how to write an adapter"),
     ],
 )

@@ -29,6 +29,7 @@ from toolbus.policy import Policy
 from toolbus.settings.values import MisfitError
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing import check_guard
+from toolbus.workspace.file_tools import FileTools
 from toolbus.workspace.shell_tool import ShellTool
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
@@ -416,6 +417,25 @@ async def test_exact_words_allow_an_unknown_program(tmp_path):
     assert [line for line in others if await judge.line(line) != "ask"] == []
 
 
+async def test_a_file_says_what_programs_do(tmp_path):
+    programs = """
+        [frobnicate]
+        source = "frobnicate(1)"
+        flags = ["-q"]
+        options = { "-o" = { takes = "write" } }
+    """
+    written(tmp_path, programs, "programs.toml")
+    reading = '[[rule]]\nname = "r"\nverdict = "allow"\neffects = ["read"]\n'
+    judge = Judge()
+    judge.policy = Policy.read(
+        written(tmp_path, f'folder = "."\nprograms = ["programs.toml"]\n{reading}')
+    )
+
+    assert await judge.lines("frobnicate -q x", "frobnicate y | cat") == ["allow"] * 2
+    assert await judge.lines("frobnicate -o x", "frobnicate -z", "frobnicat") == ["ask"] * 3
+    assert await judge.line("echo x > programs.toml") == "deny"
+
+
 async def test_what_cannot_be_known_is_never_allowed():
     lines = {
         "$tool x": "$tool",
@@ -555,6 +575,29 @@ async def test_without_a_folder_relative_paths_ask(tmp_path):
     assert await judge.line("cat x", cwd=str(tmp_path)) == "allow"
     known = Judge(rule("secrets", "deny", reads="**/.env"), default="allow", folder=tmp_path)
     assert await known.line("cat x") == "allow"
+
+
+async def test_a_tool_tells_its_folder(tmp_path):
+    for name in (".env", "README.md"):
+        (tmp_path / name).write_text("text of a file")
+    effects = {"read_file": {"effects": ["read"]}}
+    rules = [rule("secrets", "deny", reads="**/.env"), rule("reading", "allow", effects="read")]
+    calls = [
+        ("shell", {"command": "cat .env"}),
+        ("shell", {"command": "cat README.md"}),
+        ("read_file", {"path": ".env"}),
+        ("read_file", {"path": "README.md"}),
+    ]
+    asked = [ToolCall(id=f"c{n}", name=name, arguments=a) for n, (name, a) in enumerate(calls)]
+    model = ScriptedModel([AssistantMessage(tool_calls=tuple(asked)), "ok"])
+    components = [ShellTool(root=tmp_path), FileTools(root=tmp_path)]
+
+    async with Agent(model, components=[*components, Policy(rule=rules, tools=effects)]) as agent:
+        await agent.run("go")
+        answers = [message.text for message in agent.messages[2:6]]
+
+    assert ["rule 'secrets'" in text for text in answers] == [True, False, True, False]
+    assert ["text of a file" in text for text in answers] == [False, True, False, True]
 
 
 # --- tools that are no shells --------------------------------------------------------------------

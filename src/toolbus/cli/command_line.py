@@ -27,6 +27,7 @@ _COMMANDS = (
     "forget",
     "login",
     "logout",
+    "pin",
     "policy",
     "proxy",
     "replay",
@@ -46,6 +47,7 @@ commands:
   forget    delete the originals that a session kept
   login     log in at an MCP server at an address
   logout    forget the tokens of a login
+  pin       accept tools as they are now, and say when they change
   policy    write, check, explain and test rules for calls
   proxy     put handlers in front of an MCP server
   replay    run recorded sessions through other handlers
@@ -67,6 +69,7 @@ examples:
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
+  toolbus pin toolbus.toml           accept the tools of its servers, as they are
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
   toolbus login https://example.com/mcp      for a proxy in front of it

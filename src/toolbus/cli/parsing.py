@@ -33,9 +33,23 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
-def make_parser(prog: str, description: str, epilog: str) -> Parser:
+class CommandParser(Parser):
+    """A parser of words in front of `--`; those behind it are the `command` that it gives back."""
+
+    def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Do as `Parser.parse_all`; without `--` the command is empty."""
+        words = list(arguments)
+        end = words.index("--") if "--" in words else len(words)
+        parsed = super().parse_all(words[:end])
+        parsed.command = words[end + 1 :]
+        return parsed
+
+
+def make_parser(
+    prog: str, description: str, epilog: str, parser_class: type[Parser] = Parser
+) -> Parser:
     """Return a parser whose help ends with *epilog*, as it stands."""
-    return Parser(
+    return parser_class(
         prog=prog,
         description=description,
         epilog=epilog,

@@ -50,12 +50,14 @@ class AgentComponent:
     that overrides it stays one. *requires* names component classes that must be there too.
     *enabled* may be switched at any time; its host gives it a *number* among those of its name.
     *personal_settings* are parameters that no project's configuration may give: see `specs/trust`.
+    Relative paths in the arguments of its tools begin at *tools_folder*, if it knows that.
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
     personal_settings: Collection[str] = ()
     enabled: bool = True
     number: int = 1
+    tools_folder: str | None = None
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()

@@ -1,10 +1,11 @@
-"""A policy: rules that allow, ask about or deny tool calls, and say why."""
+"""A policy: rules that allow, ask about or deny tool calls, and say why; and pinned tools."""
 
 from typing import TYPE_CHECKING
 
 from toolbus.settings.lazy_names import lazily
 
 if TYPE_CHECKING:
+    from toolbus.policy.pins.pin_tools import PinTools as PinTools
     from toolbus.policy.policy import Policy as Policy
 
-__getattr__, __dir__ = lazily(__name__, {"Policy": "policy"})
+__getattr__, __dir__ = lazily(__name__, {"PinTools": "pins.pin_tools", "Policy": "policy"})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading
+    from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.rules import PolicyRules, ToolFacts
     from toolbus.policy.tool_arguments import ShellCall
 
@@ -67,21 +68,21 @@ class LineMemory:
     """What command lines run, of which the latest are remembered; threads may share it."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, ReadLine] = {}
+        self._lines: dict[tuple[str, Programs | None], ReadLine] = {}
         self._lock = threading.Lock()
 
-    def get(self, line: str) -> ReadLine | None:
+    def get(self, line: str, programs: Programs | None = None) -> ReadLine | None:
         """Return what was read, None if that is not remembered."""
-        return self._lines.get(line)
+        return self._lines.get((line, programs))
 
-    def read(self, line: str) -> ReadLine:
-        """Return what *line* runs; it may take a process, some milliseconds."""
-        known = self._lines.get(line)
+    def read(self, line: str, programs: Programs | None = None) -> ReadLine:
+        """Return what *line* runs, as *programs* say; it may take a process, some milliseconds."""
+        known = self.get(line, programs)
         if known is None:
-            known = _read_line(line)
+            known = _read_line(line, programs)
             if len(line) <= _LONGEST_REMEMBERED:
                 with self._lock:
-                    self._lines[line] = known
+                    self._lines[line, programs] = known
                     while len(self._lines) > _MOST_REMEMBERED:
                         del self._lines[next(iter(self._lines))]
         return known
@@ -103,7 +104,7 @@ class CallReader:
         shell = unjudged.shell
         if shell is None:
             return all(kind != "path" for kind, _ in named_values(unjudged.call.arguments))
-        known = None if shell.line is None else self._memory.get(shell.line)
+        known = None if shell.line is None else self._memory.get(shell.line, self._rules.programs)
         return known is not None and known.is_quick
 
     def facts(self, unjudged: UnjudgedCall, folder: str | None = None) -> CallFacts:
@@ -119,7 +120,7 @@ class CallReader:
         if shell.folder is not None:
             start = shell.folder if shell.folder.startswith("/") else folder
             folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
-        line = None if shell.line is None else self._memory.read(shell.line)
+        line = None if shell.line is None else self._memory.read(shell.line, self._rules.programs)
         parts = () if line is None else line.parts
         parts += tuple([_unknown_part(each) for each in shell.reasons])
         return CallFacts(
@@ -214,9 +215,9 @@ def _touched(
     return paths, hosts, [text for _, text in texts if isinstance(text, Unreadable)]
 
 
-def _read_line(line: str) -> ReadLine:
+def _read_line(line: str, programs: Programs | None) -> ReadLine:
     reading = read_command(line)
-    effects = effects_with_results(reading.commands)
+    effects = effects_with_results(reading.commands, programs)
     settled = are_settled(reading.commands, effects)
     parts = list(map(_part, reading.commands, effects, settled))
     parts += [_unknown_part(each) for each in reading.unreadable]

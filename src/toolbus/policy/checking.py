@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.policy.documents import PolicyFile
+    from toolbus.policy.programs.program_files import Programs
 
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _ALTERNATIVES = (
@@ -58,8 +59,8 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
 
     Raises `ConfigurationError` for what cannot be read at all.
     """
-    file.read()
-    remarks = [*_of_rules(file), *_of_pairs(file)]
+    programs = file.read().programs
+    remarks = [*_of_rules(file, programs), *_of_pairs(file)]
     if tools is not None:
         remarks += _of_tools(file, {tool.name: tool for tool in tools})
     return sorted(remarks, key=lambda remark: remark.line or 0)
@@ -70,7 +71,7 @@ def _rules(file: PolicyFile) -> list[dict[str, Any]]:
     return rules
 
 
-def _of_rules(file: PolicyFile) -> Iterator[Remark]:
+def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Remark]:
     for index, rule in enumerate(_rules(file)):
         line, name = file.line("rule", index), rule["name"]
         allows = rule["verdict"] == "allow"
@@ -84,13 +85,16 @@ def _of_rules(file: PolicyFile) -> Iterator[Remark]:
             text = f"rule {name!r} allows nothing that also reads; add 'read' to `effects`"
             yield Remark(file.line("rule", index, "effects"), "warning", text)
         for text in _texts(rule.get("command")):
-            yield from _of_command(file, index, text, allows=allows)
+            pattern = CommandPattern(text, programs)
+            yield from _of_command(file, index, pattern, allows=allows)
 
 
-def _of_command(file: PolicyFile, index: int, text: str, *, allows: bool) -> Iterator[Remark]:
-    if unknown := CommandPattern(text).unknown:
+def _of_command(
+    file: PolicyFile, index: int, pattern: CommandPattern, *, allows: bool
+) -> Iterator[Remark]:
+    if unknown := pattern.unknown:
         so = "allows exactly these words" if allows else "speaks of what is written so"
-        remark = f"command {text!r} {so}, for {unknown}"
+        remark = f"command {pattern.text!r} {so}, for {unknown}"
         yield Remark(file.line("rule", index, "command"), "warning", remark)
 
 

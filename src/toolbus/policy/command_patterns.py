@@ -30,6 +30,7 @@ from toolbus.settings.values import MisfitError
 if TYPE_CHECKING:
     from toolbus.policy.commands import CommandEffects
     from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.programs.program_files import Programs
 
 _OPERATORS = frozenset("|;&<>()`\n")
 _YES = Holds("yes")
@@ -38,8 +39,8 @@ _YES = Holds("yes")
 class CommandPattern:
     """The command *text* of a rule; raises `MisfitError` if it names none, or several."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, programs: Programs | None = None) -> None:
+        self.text, self._programs = text, programs
         try:
             self._texts = shlex.split(text)
         except ValueError as error:
@@ -72,16 +73,19 @@ class CommandPattern:
 
     @cached_property
     def _plain(self) -> CommandEffects:
-        return effects_of(_command(self._texts))
+        return self._effects_of(self._texts)
 
     @cached_property
     def _spellings(self) -> list[frozenset[str]]:
         """The names of each option: as it is written in the rule, and in full."""
-        plain = effects_of(_command([self.program, *self._words])).options
+        words = [self.program, *self._words]
+        plain = self._effects_of(words).options
         return [
-            (effects_of(_command([self.program, *self._words, each])).options - plain) | {each}
-            for each in self._options
+            (self._effects_of([*words, each]).options - plain) | {each} for each in self._options
         ]
+
+    def _effects_of(self, texts: list[str]) -> CommandEffects:
+        return effects_of(_command(texts), self._programs)
 
     def may_be(self, part: CallPart) -> Holds:
         """Tell whether *part* is this command, for a rule that denies or asks."""

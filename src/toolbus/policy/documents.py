@@ -4,6 +4,8 @@
 default = "ask"                 # what no rule speaks of: "ask", "deny" or "allow"
 folder = "."                    # where relative paths of tools begin; from this file's folder on
 
+programs = ["programs.toml"]    # what programs do that are not known: programs/README.md
+
 [tools.read_file]               # what a tool does that is no shell
 effects = ["read"]
 reads = ["path"]
@@ -34,6 +36,7 @@ import msgspec
 from toolbus.errors import ConfigurationError
 from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.call_tables import read_calls
+from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.rule_tables import read_rule
 from toolbus.policy.rules import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
 from toolbus.settings.hints import hint
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.rules import PolicyRule
 
-_KEYS = ("default", "folder", "trust_annotations", "tools", "call", "rule")
+_KEYS = ("default", "folder", "programs", "trust_annotations", "tools", "call", "rule")
 _LONGEST = 2**20
 """Bytes of a file; what is longer was not written by a person, nor could one read it."""
 
@@ -99,13 +102,17 @@ def read_table(table: Mapping[str, Any], folder: Path | None = None) -> PolicyRu
     project = Path.cwd() if folder is None else folder
     calls = read_calls(_tables(table, "call"), str(project))
     names = [call.name for call in calls]
+    files = _program_files(table.get("programs", ()), project)
+    programs = Programs(files) if files else None
     return PolicyRules(
-        rules=_read_rules(_tables(table, "rule"), str(project), names),
+        rules=_read_rules(_tables(table, "rule"), str(project), names, programs),
         calls=calls,
         default=default,
         tools=_read_tools(table.get("tools", {}), folder),
         trusted=_trusted(table.get("trust_annotations", ())),
         folder=working,
+        programs=programs,
+        program_files=files,
     )
 
 
@@ -115,6 +122,15 @@ def _folder(value: Any, folder: Path | None, *path: str) -> str | None:
     if not isinstance(value, str) or not value:
         raise MisfitError(f"expected the path of a folder, got {value!r}", *path, "folder")
     return os.path.normpath(os.path.join(folder or Path.cwd(), os.path.expanduser(value)))  # noqa: PTH111, PTH118 - as text
+
+
+def _program_files(value: Any, folder: Path) -> tuple[Path, ...]:
+    try:
+        files: tuple[Path, ...] = fit(value, tuple[Path, ...], folder)
+    except MisfitError as error:
+        reason = f"expected files that say what programs do: {error.reason}"
+        raise MisfitError(reason, "programs", *error.path) from None
+    return files
 
 
 def _trusted(value: Any) -> tuple[str, ...]:
@@ -134,13 +150,16 @@ def _tables(table: Mapping[str, Any], key: str) -> Sequence[dict[str, Any]]:
 
 
 def _read_rules(
-    tables: Sequence[dict[str, Any]], project: str, calls: Collection[str]
+    tables: Sequence[dict[str, Any]],
+    project: str,
+    calls: Collection[str],
+    programs: Programs | None,
 ) -> tuple[PolicyRule, ...]:
     rules: list[PolicyRule] = []
     names: dict[str, int] = {}
     for index, table in enumerate(tables):
         try:
-            rule = read_rule(table, index, project, calls)
+            rule = read_rule(table, index, project, calls, programs=programs)
         except MisfitError as error:
             name = table.get("name")
             which = f"rule {name!r}" if isinstance(name, str) else f"rule {index + 1}"

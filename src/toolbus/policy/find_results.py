@@ -13,22 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.policy.commands import Command, CommandEffects
+    from toolbus.policy.programs.program_files import Programs
 
 _RESULT, _STAND_IN = "{}", Word("./{found}")
 
 
-def effects_with_results(commands: Sequence[Command]) -> list[CommandEffects]:
+def effects_with_results(
+    commands: Sequence[Command], programs: Programs | None = None
+) -> list[CommandEffects]:
     """Return what each of *commands*, all of one text, does; of found files by what `find` says.
 
     A command that `find -exec` runs reads the tree that `find` goes through, as far as that one's
     `-name` lets it; what it writes or destroys may be anything below.
     """
-    effects = [effects_of(command) for command in commands]
+    effects = [effects_of(command, programs) for command in commands]
     for index, command in enumerate(commands):
         if command.inside[-1:] == ("find -exec",) and _takes_results(command):
             trees = _trees_before(commands[:index], effects, command.inside[:-1])
             if trees:
-                effects[index] = _of_found(command, trees)
+                effects[index] = _of_found(command, trees, programs)
     return effects
 
 
@@ -48,10 +51,12 @@ def _trees_before(
     return []
 
 
-def _of_found(command: Command, trees: Sequence[PathUse]) -> CommandEffects:
+def _of_found(
+    command: Command, trees: Sequence[PathUse], programs: Programs | None
+) -> CommandEffects:
     """Return what *command* does if it gets a file, and that of every file in *trees*."""
     words = tuple([_STAND_IN if word.text == _RESULT else word for word in command.words])
-    known = effects_of(replace(command, words=words))
+    known = effects_of(replace(command, words=words), programs)
     paths: list[PathUse] = []
     for use in known.paths:
         if use.word != _STAND_IN:

@@ -86,7 +86,8 @@ class CallJudge:
 
     def __init__(self, rules: PolicyRules, protected: Sequence[Path] = ()) -> None:
         self.rules = rules
-        self._protection = Protection((*protected, *([rules.file] if rules.file else [])))
+        own_files = (*rules.program_files, *([rules.file] if rules.file else []))
+        self._protection = Protection((*protected, *own_files))
         self._addressed: dict[object, list[_Addressed]] = {}
 
     def judge(self, facts: CallFacts) -> CallVerdict:

@@ -206,10 +206,17 @@ class Policy(AgentComponent):
     async def _judge(self, judge: CallJudge, ctx: EventContext[ToolCall]) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)
         unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
+        folder = self._folder_of(ctx.value.name)
         if reader.is_quick(unjudged):
-            return judge.judge(reader.facts(unjudged))
+            return judge.judge(reader.facts(unjudged, folder))
         # A process or a walk through folders would hold up the loop.
-        return await asyncio.to_thread(_judge, judge, reader, unjudged)
+        return await asyncio.to_thread(_judge, judge, reader, unjudged, folder)
+
+    def _folder_of(self, tool_name: str) -> str | None:
+        """Return where a tool works, if the component that it is a method of says so."""
+        tool = None if self.host is None else self.host.tools.get(tool_name)
+        owner = getattr(tool.run, "__self__", None) if tool is not None else None
+        return owner.tools_folder if isinstance(owner, AgentComponent) else None
 
     def _in_force(self, scope: Scope) -> RulesInForce[CallJudge | UnusablePolicy]:
         if self._file is None:
@@ -225,5 +232,7 @@ class Policy(AgentComponent):
         return CallJudge(rules, self._named)
 
 
-def _judge(judge: CallJudge, reader: CallReader, unjudged: UnjudgedCall) -> CallVerdict:
-    return judge.judge(reader.facts(unjudged))
+def _judge(
+    judge: CallJudge, reader: CallReader, unjudged: UnjudgedCall, folder: str | None
+) -> CallVerdict:
+    return judge.judge(reader.facts(unjudged, folder))

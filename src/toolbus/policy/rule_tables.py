@@ -36,6 +36,7 @@ from toolbus.settings.values import MisfitError, fit
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.rules import CallCondition, PartCondition
 
 T = TypeVar("T")
@@ -47,11 +48,16 @@ KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS, *LIMIT_KEYS)
 
 
 def read_rule(
-    table: Mapping[str, Any], index: int, project: str, calls: Collection[str] = ()
+    table: Mapping[str, Any],
+    index: int,
+    project: str,
+    calls: Collection[str] = (),
+    *,
+    programs: Programs | None = None,
 ) -> PolicyRule:
     """Return the rule that *table* is; relative path patterns begin at the folder *project*.
 
-    Its limits may name *calls*.
+    Its limits may name *calls*; what its commands do, *programs* say.
 
     Raises `MisfitError`, with the path of what is wrong.
     """
@@ -66,7 +72,7 @@ def read_rule(
     if verdict not in VERDICTS:
         raise MisfitError(f"unknown verdict {verdict!r}{hint(verdict, VERDICTS)}", "verdict")
     conditions = _read_all(_call_condition, table, CALL_KEYS)
-    read = _reader_of_parts(project, has_command="command" in table)
+    read = _reader_of_parts(project, programs, has_command="command" in table)
     of_parts = dict(_read_all(read, table, PART_KEYS))
     command = of_parts.get("command")
     commands = command if isinstance(command, CommandNames) else None
@@ -128,11 +134,13 @@ def _tests(value: Any) -> Iterator[Any]:
             raise MisfitError(f"{name}: {error.reason}", name, *error.path) from None
 
 
-def _reader_of_parts(project: str, *, has_command: bool) -> Callable[[str, Any], PartCondition]:
+def _reader_of_parts(
+    project: str, programs: Programs | None, *, has_command: bool
+) -> Callable[[str, Any], PartCondition]:
     def read(key: str, value: Any) -> PartCondition:
         names = _names(value)
         if key == "command":
-            return CommandNames(tuple([CommandPattern(name) for name in names]))
+            return CommandNames(tuple([CommandPattern(name, programs) for name in names]))
         if key == "effects":
             for name in names:
                 if name not in EFFECTS:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from toolbus.policy.history.limits import LimitedCall
     from toolbus.policy.history.named_calls import NamedCall
     from toolbus.policy.history.session_record import SessionRecord
+    from toolbus.policy.programs.program_files import Programs
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny", "audit"]
 VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny", "audit")
@@ -160,6 +161,7 @@ class PolicyRules(NamedTuple):
 
     *folder* is where relative paths of tools begin that say nothing else, None if nobody knows;
     the annotations of tools that match *trusted* are believed. *calls* are those that limits name.
+    *programs* are the shipped ones and those of *program_files*; None: the shipped ones.
     """
 
     rules: tuple[PolicyRule, ...]
@@ -169,6 +171,8 @@ class PolicyRules(NamedTuple):
     folder: str | None = None
     file: Path | None = None
     calls: tuple[NamedCall, ...] = ()
+    programs: Programs | None = None
+    program_files: tuple[Path, ...] = ()
 
     @property
     def remembers(self) -> bool:

@@ -22,6 +22,9 @@ class Toolset:
     One among *tools* that is a toolset itself is included: what it holds later counts as well.
     """
 
+    source: str = ""
+    """Where its tools come from, such as the name of a server; "": from the program itself."""
+
     def __init__(self, tools: Iterable[Tool | Callable[..., Any] | Toolset] = ()) -> None:
         self._lock = threading.Lock()
         self._tools: dict[str, tuple[Tool, Callable[[], bool]]] = {}
@@ -82,6 +85,15 @@ class Toolset:
     def specs(self) -> tuple[ToolSpec, ...]:
         """What a model is told of all of them."""
         return tuple([tool.spec for tool in self])
+
+    def source_of(self, name: str) -> str | None:
+        """Return the `source` of the toolset that has the tool *name*, None if there is none."""
+        if name in self._tools:
+            return self.source
+        for tools in self._included:
+            if tools.get(name) is not None:
+                return tools.source_of(name)
+        return None
 
     def _from_included(self, name: str) -> Tool | None:
         for tools in self._included:

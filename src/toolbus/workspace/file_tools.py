@@ -61,6 +61,7 @@ class FileTools(AgentComponent):
     def __init__(self, *, root: str | Path = ".", enabled: bool | None = None) -> None:
         super().__init__(enabled=enabled)
         self._folder = WorkingFolder(root)
+        self.tools_folder = str(self._folder.root)
         self._expected: dict[str, FileChange] = {}
         # Calls of one answer run at the same time, and two may edit one file.
         self._lock = Lock()

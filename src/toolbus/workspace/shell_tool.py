@@ -61,6 +61,7 @@ class ShellTool(AgentComponent):
             if limit <= 0:
                 raise RegistrationError("ShellTool", f"{name} must be above 0, not {limit!r}")
         self._folder = WorkingFolder(root)
+        self.tools_folder = str(self._folder.root)
         self._seconds, self._bytes, self._env = seconds, output_bytes, frozenset(env)
 
     @tool(annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True})

@@ -74,7 +74,7 @@ class Connection:
             await self._list(await self.client())
             self.doubted = False
         except _FAILURES as error:
-            self._lose(_text_of(error))
+            self._lose(text_of(error))
 
     def stop(self) -> None:
         """Let it come to its end."""
@@ -122,7 +122,7 @@ class Connection:
                     await self._stay(client)
         except Exception as error:  # noqa: BLE001 - whatever a server does is a reason
             trouble = f" ({self._server.trouble})" if self._server.trouble else ""
-            self._lose(f"{_text_of(error)}{trouble}")
+            self._lose(f"{text_of(error)}{trouble}")
         else:
             if scope.cancelled_caught:
                 self._lose(f"no answer within {self._seconds:g} s")
@@ -132,7 +132,7 @@ class Connection:
             self._server.transport(self._lose),
             mode=self._mode,
             cache=None,
-            client_info=Implementation(name="toolbus", version=_version()),
+            client_info=Implementation(name="toolbus", version=own_version()),
             message_handler=self._hear,
             logging_callback=self._log,
         )
@@ -156,7 +156,7 @@ class Connection:
 
     async def _list(self, client: Client) -> None:
         with anyio.fail_after(self._seconds):
-            self._on_listed(await _every_tool(client))
+            self._on_listed(await every_tool(client))
 
     async def _follow(self, client: Client) -> None:
         """List the tools anew whenever they changed."""
@@ -167,7 +167,7 @@ class Connection:
                 await self._list(client)
             except _FAILURES as error:
                 text = "mcp server %r: its tools changed, and listing them failed: %s"
-                logger.warning(text, self._server.label, _text_of(error))
+                logger.warning(text, self._server.label, text_of(error))
 
     async def _subscribe(self, client: Client) -> None:
         """Keep the subscription that a server without handshake tells changes to."""
@@ -182,7 +182,7 @@ class Connection:
                         self._changed.set()
             except (MCPError, SubscriptionLost, TimeoutError) as error:
                 text = "mcp server %r: the subscription to its tools ended: %s"
-                logger.info(text, self._server.label, _text_of(error))
+                logger.info(text, self._server.label, text_of(error))
             await anyio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -194,7 +194,7 @@ class Connection:
         logger.debug("mcp server %r: %s: %s", self._server.label, params.level, params.data)
 
 
-async def _every_tool(client: Client) -> list[ListedTool]:
+async def every_tool(client: Client) -> list[ListedTool]:
     """Return the tools of all pages; raises `ValueError` if these go round in a circle."""
     tools: list[ListedTool] = []
     cursor: str | None = None
@@ -211,14 +211,16 @@ async def _every_tool(client: Client) -> list[ListedTool]:
         cursors.add(cursor)
 
 
-def _version() -> str:
+def own_version() -> str:
+    """Return the version of this package, as servers are told."""
     try:
         return version("toolbus")
     except PackageNotFoundError:
         return "unknown"
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return the first line of what went wrong, of the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).partition("\n")[0] or type(error).__name__

@@ -48,6 +48,7 @@ class McpTools(Toolset):
     ) -> None:
         super().__init__()
         self._server = server_of(server, args, options)
+        self.source = self._server.label
         self._prefix = options.get("prefix", "")
         self._include = ToolSelector(options.get("include", "*"))
         self._exclude = ToolSelector(options.get("exclude", ()))

@@ -66,7 +66,7 @@ class McpTool(Tool):
         self.name = prefix + listed.name
         self.description = listed.description or listed.title or listed.name
         self.input_schema, self.output_schema = listed.input_schema, listed.output_schema
-        self.annotations = _annotations(listed)
+        self.annotations = annotations_of(listed)
         self.idempotent = bool(hints and (hints.idempotent_hint or hints.read_only_hint))
 
     def bind(
@@ -125,7 +125,7 @@ def _part(block: ContentBlock) -> Part:
     return ResourcePart(resource=held)
 
 
-def _annotations(listed: ListedTool) -> JsonObject:
+def annotations_of(listed: ListedTool) -> JsonObject:
     """Return the hints as MCP writes them; they are the server's word, and nothing more."""
     title = {"title": listed.title} if listed.title else EMPTY
     if listed.annotations is None:

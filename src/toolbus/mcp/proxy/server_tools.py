@@ -34,12 +34,16 @@ def specs_of(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
 
 
 def _spec(tool: dict[str, Any]) -> ToolSpec:
+    annotations = _member(tool, "annotations", dict, EMPTY)
+    if title := _member(tool, "title", str, ""):
+        # Where handlers look for it, and where older servers have it: MCP 2025-11-25, schema, Tool.
+        annotations = {**annotations, "title": title}
     return ToolSpec(
         name=tool["name"],
         description=_member(tool, "description", str, ""),
         input_schema=_member(tool, "inputSchema", dict, {"type": "object"}),
         output_schema=_member(tool, "outputSchema", dict, None),
-        annotations=_member(tool, "annotations", dict, EMPTY),
+        annotations=annotations,
     )
 
 

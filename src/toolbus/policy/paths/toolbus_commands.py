@@ -71,7 +71,7 @@ def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word
     if _is_ours(program, command, resolver):
         return words
     name = posixpath.basename(program.text)
-    if _PYTHON.fullmatch(name) or _leads_to(program, command, resolver) == _real(sys.executable):
+    if _PYTHON.fullmatch(name) or _is_interpreter(program, command, resolver):
         return _words_of_module(command, resolver)
     if name in _STARTS_OTHERS:
         for index, word in enumerate(words):
@@ -106,10 +106,18 @@ def _is_ours(word: Word, command: Command, resolver: PathResolver, *, by_name: b
     """Tell whether *word* is the program `toolbus`, by whatever name, or a file of this package."""
     if by_name and posixpath.basename(word.text) == "toolbus":
         return True
-    path = _leads_to(word, command, resolver) if "/" in word.text else ""
-    package = _real(str(PACKAGE))
+    if "/" not in word.text:
+        return False
+    path, package = _leads_to(word, command, resolver), _real(str(PACKAGE))
     script = _real(posixpath.join(sysconfig.get_path("scripts"), "toolbus"))
     return path in {script, package} or path.startswith(f"{package}/")
+
+
+def _is_interpreter(program: Word, command: Command, resolver: PathResolver) -> bool:
+    # Without a slash it is looked for elsewhere than in a folder of the project.
+    if "/" not in program.text:
+        return False
+    return _leads_to(program, command, resolver) == _real(sys.executable)
 
 
 def _leads_to(word: Word, command: Command, resolver: PathResolver) -> str:

@@ -1,1 +1,1 @@
-"""What tools said of themselves when they were accepted."""
+"""What tools said of themselves when a person accepted them."""

@@ -35,7 +35,7 @@ class Programs:
     """
 
     def __init__(self, files: Iterable[Path] = ()) -> None:
-        self._sources: dict[str, list[str]] = {}
+        self._sources: dict[str, list[str | dict[str, Any]]] = {}
         self._tables: dict[str, str] = {}
         self._levels: dict[str, CommandLevel] = {}
         for file in sorted(_FOLDER.glob("[a-z]*.toml")):
@@ -43,7 +43,7 @@ class Programs:
         for file in files:
             text = decode_text(file, read_bytes(file, _LIMIT))
             _check(file, text)
-            self._index(text)
+            self._add(parse_toml(file, text))
         self._globs = [name for name in self._tables if _is_glob(name)]
 
     def __contains__(self, name: str) -> bool:
@@ -79,10 +79,18 @@ class Programs:
         for name, tables in pieces.items():
             self._sources.setdefault(name, []).append("".join(tables))
 
+    def _add(self, tables: dict[str, dict[str, Any]]) -> None:
+        """Take what a file of one's own says, however it is laid out."""
+        for name, table in tables.items():
+            self._sources.setdefault(name, []).append(table)
+            for key in ("aliases", "also"):
+                self._tables.update(dict.fromkeys(table.get(key, ()), name))
+
     def _read(self, name: str) -> CommandData:
         merged: dict[str, Any] = {}
         for source in self._sources[name]:
-            merged = _merge(merged, parse_toml(Path(name), source)[name])
+            table = parse_toml(Path(name), source)[name] if isinstance(source, str) else source
+            merged = _merge(merged, table)
         try:
             data: CommandData = fit(merged, CommandData, _FOLDER)
         except MisfitError as error:

@@ -71,6 +71,7 @@ def test_sed_does_more(script):
         "END {print sum/NR}",
         "BEGIN {x = 1/2; print x}",
         '{ gsub(/system\\(/, ""); print }',
+        '/[a-z]+[[:digit:]]/ { gsub(/[,;]/, ""); print }',
     ],
 )
 def test_awk_only_prints(program):
@@ -93,6 +94,9 @@ def test_awk_only_prints(program):
         'BEGIN { if (1) /"/ } END { system("x") } # "/',
         '{ printf "%s",\n$1 > "out" }',
         'BEGIN { print \\\n> "out" }',
+        '/[/]"/; BEGIN { system("x") } #"/',
+        '/[]/]"/; BEGIN { system("x") } #"/',
+        '/[[:alpha:]/]"/; BEGIN { system("x") } #"/',
     ],
 )
 def test_awk_does_more(program):

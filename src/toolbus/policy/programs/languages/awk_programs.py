@@ -23,7 +23,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = re.compile(r"/(?:\\.|\[(?:\^?\]?(?:\\.|\[:\w+:\]|[^\]\\\n])*)\]|[^/\\\n\[])*/")
+_REGEX = re.compile(r"/(?:\\.|[^/\\\n])*/")
+_ESCAPE = re.compile(r"\\.")
+_CLASS = re.compile(r"\[:\w+:\]")
 _OPERATORS_BEHIND = frozenset({"print", "printf", "return", "in", "case", "do", "else", "getline"})
 _CONTINUES = frozenset({",", "{", "&&", "||", "do", "else"})
 _DANGEROUS = re.compile(r"system|getline|[|>@]|ARGV|/inet")
@@ -43,17 +45,18 @@ def program_tokens(program: str) -> list[str]:
     """
     tokens: list[str] = []
     position, before = 0, "newline"
+    dangerous = _DANGEROUS.search(program) is not None
     while position < len(program):
         match = _TOKEN.match(program, position)
         if match is None:
             raise ProgramError
         kind = match.lastgroup or ""
         if kind == "slash":
-            if tokens and tokens[-1] in {")", "++", "--", "length"} and _DANGEROUS.search(program):
+            if tokens and tokens[-1] in {")", "++", "--", "length"} and dangerous:
                 raise ProgramError
             if before not in {"value", "end"}:
                 match = _REGEX.match(program, position)
-                if match is None:
+                if match is None or _goes_on(match[0]):
                     raise ProgramError
                 kind = "string"
         position = match.end()
@@ -61,6 +64,15 @@ def program_tokens(program: str) -> list[str]:
             before = _kind_before(kind, match[0])
             tokens.append("/…/" if match[0][0] == "/" and kind == "string" else match[0])
     return tokens
+
+
+def _goes_on(expression: str) -> bool:
+    """Tell whether the slash that ends *expression* may be one inside of brackets."""
+    text = _CLASS.sub("x", _ESCAPE.sub("", expression))
+    inside = False
+    for letter in text:
+        inside = letter == "[" or (inside and letter != "]")
+    return inside or "[]" in text or "[^]" in text
 
 
 def _kind_before(kind: str, text: str) -> str:

@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_PSQL = re.compile(r"\\([A-Za-z?]+)([S+]*)(?:\s[^`\\|]*)?")
+_PSQL = re.compile(r"\\([A-Za-z?]+)\+?(?:\s[^`\\|]*)?")
 _BEFORE_FILES = frozenset({"from", "join", "describe", "summarize", "table"})
 
 

@@ -1,0 +1,104 @@
+"""All that a server says of itself before anything of it is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+
+import anyio
+from mcp.client import Client
+from mcp.types import Implementation
+
+from toolbus.errors import FreezeError, ToolServerError
+from toolbus.events.catalogue import ToolSpec
+from toolbus.mcp.client.connections import every_tool, own_version, text_of
+from toolbus.mcp.client.options import McpOptions, server_of
+from toolbus.mcp.client.translation import annotations_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp.types import Prompt
+    from mcp.types import Tool as ListedTool
+
+    from toolbus.mcp.client.servers import Server
+
+_MOST_PAGES = 1_000
+
+
+class ServerSurface(NamedTuple):
+    """What the server *label* says: *instructions*, *tools*, and *prompts* as it lists them.
+
+    Names of tools and prompts begin with the prefix that was asked for; the descriptions are the
+    server's own words, "" if it has none.
+    """
+
+    label: str
+    instructions: str
+    tools: tuple[ToolSpec, ...]
+    prompts: tuple[dict[str, Any], ...]
+
+
+async def read_surface(
+    server: str, args: Sequence[str] = (), **options: Unpack[McpOptions]
+) -> ServerSurface:
+    """Connect to *server*, as `tools` does with *options*, and return what it says of itself.
+
+    Raises `RegistrationError` for options that cannot work, and `ToolServerError`.
+    """
+    reached = server_of(server, args, options)
+    prefix, seconds = options.get("prefix", ""), options.get("connect_timeout", 60.0)
+    try:
+        with anyio.fail_after(seconds):
+            return await _read(reached, prefix, options.get("mode", "auto"))
+    except ToolServerError:
+        raise
+    except TimeoutError:
+        raise ToolServerError(reached.label, f"no answer within {seconds:g} s") from None
+    except FreezeError as error:
+        raise ToolServerError(reached.label, f"it lists what is no JSON: {error}") from error
+    except Exception as error:
+        trouble = f" ({reached.trouble})" if reached.trouble else ""
+        raise ToolServerError(reached.label, f"{text_of(error)}{trouble}") from error
+
+
+async def _read(server: Server, prefix: str, mode: str) -> ServerSurface:
+    client_info = Implementation(name="toolbus", version=own_version())
+    transport = server.transport(lambda _: None)
+    async with Client(transport, mode=mode, cache=None, client_info=client_info) as client:
+        can = client.server_capabilities
+        # A server that offers neither is asked for tools all the same, as an agent asks it.
+        has_tools = can.tools is not None or can.prompts is None
+        tools = await every_tool(client) if has_tools else []
+        prompts = await _every_prompt(client) if can.prompts is not None else []
+        instructions = client.instructions or ""
+    specs = [_spec(tool, prefix) for tool in tools]
+    listed = [_prompt(prompt, prefix) for prompt in prompts]
+    return ServerSurface(server.label, instructions, tuple(specs), tuple(listed))
+
+
+async def _every_prompt(client: Client) -> list[Prompt]:
+    """Return the prompts of all pages; raises `ValueError` if these have no end."""
+    prompts: list[Prompt] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await client.list_prompts(cursor=cursor)
+        prompts += page.prompts
+        cursor = page.next_cursor
+        if cursor is None:
+            return prompts
+    raise ValueError(f"prompts/list has more than {_MOST_PAGES:,} pages")
+
+
+def _spec(tool: ListedTool, prefix: str) -> ToolSpec:
+    return ToolSpec(
+        name=prefix + tool.name,
+        description=tool.description or "",
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=annotations_of(tool),
+    )
+
+
+def _prompt(prompt: Prompt, prefix: str) -> dict[str, Any]:
+    dumped: dict[str, Any] = prompt.model_dump(by_alias=True, exclude_none=True)
+    return {**dumped, "name": prefix + prompt.name}

@@ -1,0 +1,290 @@
+"""Pins: tools are what they were when a person accepted them, or they are not there.
+
+```toml
+[[component]]                           # in a toolbus.toml, also for the proxy
+use = "pins"
+settings = { file = "toolbus.lock" }    # written by `toolbus pin`
+```
+
+A tool that changed, is new, or took another's name is hidden from the model. A call of it is asked
+about, with the difference, and denied where nobody can be asked. Who allows one accepts the tool as
+it is then, for the rest of the session: where it was hidden, that call still ends as one of an
+unknown tool, and from then on the tool is there. In the proxy the instructions of a server, and the
+prompts that it lists, are held back as well if they are not as they were pinned.
+
+A lock file that is missing or invalid hides every tool and denies every call. It is read once, when
+the component is made.
+
+**Not promised.** Pins are about what tools say of themselves, not about what they do: a server may
+do something else under the same words. Of an object of JSON the order of keys does not count.
+Icons and what is in `_meta` are not pinned, nor annotations that MCP does not know, nor what a
+prompt says when it is got. In the proxy a server without a name of its own is any that was pinned,
+unless the setting *server* says which. Agents below this one are judged by the same file, wherever
+their tools come from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.components.adapters import ToolAdapter
+from toolbus.components.components import AgentComponent
+from toolbus.components.marks import guard, on
+from toolbus.errors import ConfigurationError
+from toolbus.events.catalogue import (
+    MCP_REQUEST_BEFORE,
+    TOOL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+    TOOLS_PROVIDE,
+    Ask,
+    Deny,
+)
+from toolbus.events.values import ToolSpec
+from toolbus.policy.pins.lock_files import LOCK_NAME, LONGEST_LOCK, read_lock
+from toolbus.policy.pins.pin_judging import PinJudge, PinObjection
+from toolbus.settings.provenance import provenance
+from toolbus.settings.toml_files import read_bytes
+
+if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.adapters import AdapterContext
+    from toolbus.events.catalogue import McpRequest, Scope, ToolCallOutcome
+    from toolbus.messages.records import ToolCall, ToolResponse
+
+logger = logging.getLogger("toolbus")
+
+_FIRST = 1_000
+"""Before adapters reword what servers say."""
+
+_HANDSHAKES = ("initialize", "server/discover")
+_PROMPTS = "prompts/list"
+_MOST_SESSIONS, _MOST_TOOLS = 1_000, 20_000
+_TOLD = 5
+"""Tools that one line of the log names."""
+
+_ACCEPTS = "whoever allows this accepts the tool as it is now, for the rest of the session"
+_APPROVED = frozenset({"ok", "error", "timeout", "answered", "unknown_tool"})
+"""How a call that was asked about ends if it was allowed."""
+
+
+class PinnedSession:
+    """What one session was shown: objections by tool, what was asked, what a person accepted."""
+
+    def __init__(self) -> None:
+        self.objections: dict[str, PinObjection | None] = {}
+        self.asked: dict[str, tuple[str, str]] = {}
+        self.accepted: set[tuple[str, str]] = set()
+        self.changed_prompts: set[str] = set()
+
+    def remember(self, name: str, objection: PinObjection | None) -> None:
+        """Keep what is to be said of the tool *name*; of more than can be it is judged anew."""
+        if len(self.objections) >= _MOST_TOOLS and name not in self.objections:
+            self.objections.clear()
+        self.objections[name] = objection
+
+
+class PinTools(AgentComponent):
+    """Hides tools that are not as they were pinned; see `toolbus.policy.pins.pin_tools`.
+
+    Args:
+        file: the lock file; if not given, `toolbus.lock` beside the configuration, else here.
+        server: which server of the lock file the one is whose name nobody says, as in a proxy.
+        enabled: as for every component.
+    """
+
+    def __init__(
+        self,
+        file: Path | None = None,
+        *,
+        server: str | None = None,
+        enabled: bool | None = None,
+    ) -> None:
+        super().__init__(enabled=enabled)
+        self._judge: PinJudge | None = None
+        self._reason, self._is_logged = "", False
+        self._sessions: OrderedDict[tuple[str, str], PinnedSession] = OrderedDict()
+        try:
+            self._judge = PinJudge(read_lock(*_read(file)), server)
+        except ConfigurationError as error:
+            self._reason = f"the pinned tools cannot be read, so every call is denied: {error}"
+        self.register_tool_adapter(_ServerTexts(self))
+
+    @on(TOOLS_PROVIDE, priority=_FIRST, on_error="closed")
+    def hide_tools(self, ctx: EventContext[tuple[ToolSpec, ...]]) -> tuple[ToolSpec, ...] | None:
+        """Hide what is not as it was pinned."""
+        if self._judge is None:
+            self._log_problem()
+            hidden = {spec.name for spec in ctx.value if self.is_for(spec.name)}
+        else:
+            hidden = self._objectionable(self._judge, ctx)
+        remaining = tuple([spec for spec in ctx.value if spec.name not in hidden])
+        return remaining if len(remaining) < len(ctx.value) else None
+
+    def _objectionable(self, judge: PinJudge, ctx: EventContext[tuple[ToolSpec, ...]]) -> set[str]:
+        """Return the names of tools to hide, and remember why."""
+        session, hidden, reasons = self._session(ctx.scope), set[str](), list[str]()
+        # As servers say it, also if somebody has reworded it before.
+        for spec in ctx.original:
+            if not self.is_for(spec.name):
+                continue
+            objection = self._objection(judge, spec, ctx.scope)
+            if objection is not None and (spec.name, objection.digest) not in session.accepted:
+                hidden.add(spec.name)
+                if session.objections.get(spec.name) != objection:
+                    reasons.append(objection.reason)
+            # Of two that are listed under one name, the one that is not as it was pinned counts.
+            if objection is not None or spec.name not in hidden:
+                session.remember(spec.name, objection)
+        if reasons:
+            further = f"; and {len(reasons) - _TOLD:,} more" if len(reasons) > _TOLD else ""
+            text = "; ".join(reasons[:_TOLD])
+            logger.warning("hidden: %s%s; see `toolbus pin --check`", text, further)
+        return hidden
+
+    @guard(TOOL_CALL_BEFORE, on_error="closed")
+    def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
+        """Ask about a call of what is not as it was pinned."""
+        call, session, judge = ctx.value, self._session(ctx.scope), self._judge
+        if judge is None:
+            self._log_problem()
+            return Deny("the pinned tools cannot be read, so every call is denied", self._reason)
+        objections = (session.objections.get(call.name), self._present_objection(judge, ctx))
+        for objection in objections:
+            if objection is not None and (call.name, objection.digest) not in session.accepted:
+                session.asked[call.id] = (call.name, objection.digest)
+                return Ask(f"{objection.question}\n{_ACCEPTS}")
+        return None
+
+    def _present_objection(
+        self, judge: PinJudge, ctx: EventContext[ToolCall]
+    ) -> PinObjection | None:
+        """Judge the tool of a call as it is now: it may have changed since the model was told."""
+        name, scope, spec = ctx.value.name, ctx.scope, ctx.tool
+        tool = None if self.host is None or scope.lineage else self.host.tools.get(name)
+        if tool is not None:
+            return self._objection(judge, tool.spec, scope)
+        # A proxy knows no more of its server's tools than it has listed, and what it advertised in
+        # another session of the same client may have been reworded since.
+        is_listed = name in self._session(scope).objections or judge.was_pinned(name)
+        if is_listed or spec is None:
+            return None
+        return self._objection(judge, spec if spec.name == name else ToolSpec(name=name), scope)
+
+    @on(TOOL_CALL_AFTER)
+    def note_answer(self, ctx: EventContext[ToolCallOutcome]) -> None:
+        """Remember what a person has allowed, for the rest of the session."""
+        session = self._session(ctx.scope)
+        accepted = session.asked.pop(ctx.value.requested.id, None)
+        if accepted is not None and ctx.value.status in _APPROVED:
+            session.accepted.add(accepted)
+
+    @guard(MCP_REQUEST_BEFORE, on_error="closed")
+    def judge_prompt(self, ctx: EventContext[McpRequest]) -> Deny | None:
+        """Refuse prompts that were not pinned."""
+        request = ctx.value
+        if request.method != "prompts/get":
+            return None
+        if self._judge is None:
+            return Deny("the pinned prompts cannot be read", self._reason)
+        if not self._judge.knows_prompt(request.name):
+            return Deny("this prompt was not there when prompts were pinned")
+        if request.name in self._session(ctx.scope).changed_prompts:
+            return Deny("this prompt is not as it was pinned")
+        return None
+
+    def filter_server_text(
+        self, response: ToolResponse, method: str, scope: Scope
+    ) -> ToolResponse | None:
+        """Return what is left of the answer to *method*, which is no tool of ours; None: all."""
+        if self.host is not None and self.host.tools.get(method) is not None:
+            return None
+        if method == _PROMPTS:
+            return self._filter_prompts(response, self._session(scope))
+        if self._judge is not None and self._judge.are_pinned_instructions(response.text):
+            return None
+        if not response.content:
+            return None
+        self._log_problem()
+        logger.warning("withheld: the server's instructions are not as they were pinned")
+        return replace(response, content=())
+
+    def _filter_prompts(
+        self, response: ToolResponse, session: PinnedSession
+    ) -> ToolResponse | None:
+        body, judge = response.structured, self._judge
+        listed = body.get("prompts") if isinstance(body, dict) else None
+        if not isinstance(body, dict) or not isinstance(listed, tuple | list):
+            return None
+        remaining = []
+        for prompt in listed:
+            if judge is not None and isinstance(prompt, dict) and judge.is_pinned_prompt(prompt):
+                remaining.append(prompt)
+            elif isinstance(prompt, dict) and len(session.changed_prompts) < _MOST_TOOLS:
+                session.changed_prompts.add(str(prompt.get("name")))
+        if len(remaining) == len(listed):
+            return None
+        self._log_problem()
+        count = len(listed) - len(remaining)
+        logger.warning("hidden: %d prompts of the server are not as they were pinned", count)
+        return replace(response, structured={**body, "prompts": remaining})
+
+    def _objection(self, judge: PinJudge, spec: ToolSpec, scope: Scope) -> PinObjection | None:
+        if scope.lineage:
+            return judge.judge_nested(spec)
+        return judge.judge_tool(spec, self._source(spec))
+
+    def _source(self, spec: ToolSpec) -> str | None:
+        """Return where the tool of *spec* comes from, None if only the host knows that."""
+        if self.host is None:
+            return None
+        source = self.host.tools.source_of(spec.name)
+        tool = self.host.tools.get(spec.name)
+        # A proxy's server may have a tool of the same name as one of ours.
+        is_ours = tool is not None and (source or tool.spec is spec)
+        return source if is_ours else None
+
+    def _session(self, scope: Scope) -> PinnedSession:
+        key = scope.session_id, scope.agent_id
+        session = self._sessions.setdefault(key, PinnedSession())
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+    def _log_problem(self) -> None:
+        if self._reason and not self._is_logged:
+            self._is_logged = True
+            logger.error(self._reason)
+
+
+class _ServerTexts(ToolAdapter):
+    """Shows *pins* what a proxied server says of itself; these are the methods that it answers."""
+
+    name = "pins"
+    tools = (*_HANDSHAKES, _PROMPTS)
+
+    def __init__(self, pins: PinTools) -> None:
+        self._pins = pins
+
+    def adapt_response(
+        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+    ) -> ToolResponse | None:
+        return self._pins.filter_server_text(response, call.name, ctx.scope)
+
+
+def _read(file: Path | None) -> tuple[Path, bytes]:
+    """Return the lock file and its bytes; raises `ConfigurationError`, also if nobody trusts it."""
+    origin = provenance.get()
+    folder = Path() if origin is None else origin.files[0].parent
+    path = folder / LOCK_NAME if file is None else file
+    data = read_bytes(path, LONGEST_LOCK)
+    reason = None if origin is None else origin.check_first(path, data)
+    if reason is not None:
+        way_out = "" if file else f"; say `settings = {{ file = {LOCK_NAME!r} }}`, then trust that"
+        raise ConfigurationError(f"{reason}{way_out}", str(path))
+    return path, data
