@@ -111,3 +111,61 @@ def test_what_reads_a_denied_file_is_denied(project, line):
 )
 def test_what_is_alike_and_harmless_is_allowed(project, line):
     assert verdict(project, line) == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # A folder that the line itself makes.
+        "mkdir -p .codex && cp config.toml .codex/",
+        "mkdir -p .codex && mv config.toml .codex",
+        "mkdir .codex; install config.toml .codex",
+        "mkdir .claude; cp -r evil/. .claude",
+        "for d in .codex; do cp config.toml $d/; done",
+        "cp -r evil .claude",
+        "mv evil .claude",
+        # A folder whose files are written by another name afterwards.
+        "ln -s src .claude",
+        "ln -s ../x/.claude .",
+        "mkdir .codex; tar xf x.tar -C .codex",
+        "git mv evil .claude",
+        # What find finds.
+        "find . -name policy.toml -exec cp README.md {} ';'",
+        # The name that is left of another one.
+        "gunzip policy.toml.gz",
+    ],
+)
+def test_settings_are_not_written_by_another_way(project, line):
+    assert verdict(project, line) != "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cp README.md src/copy.md",
+        "mkdir -p out && cp README.md out/",
+        "mv config.toml src/",
+        "ln -s src/app.py app",
+        "mkdir -p .github/workflows && cp config.toml .github/workflows/ci.yml",
+        "mkdir -p .vscode && echo x > .vscode/tasks.json",
+        "gzip -d data.csv.gz",
+        "clang-format -i src/app.c",
+        "cp -r src lib",
+    ],
+)
+def test_other_files_are_put_where_they_shall_be(project, line):
+    assert verdict(project, line) == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pnpm run deploy",
+        "yarn run publish",
+        "yarn run test && yarn run deploy",
+        "mvn test deploy",
+        "gradle test publish",
+    ],
+)
+def test_what_others_use_is_asked_about(project, line):
+    assert verdict(project, line) == "ask"

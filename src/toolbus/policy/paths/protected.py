@@ -22,6 +22,7 @@ from toolbus.policy.paths.protected_names import (
     PACKAGE,
     SETTINGS,
     files_of_installation,
+    holds_settings,
     is_among,
     is_setting,
     reading_folders,
@@ -121,7 +122,8 @@ class ProtectedFiles:
                 continue
             if name := self._protected_name(resolved, resolver):
                 return Touch("yes", name)
-            if posixpath.isdir(resolved.path):
+            # An earlier part of the line may make the folder that something is placed in.
+            if _may_be_folder(resolved.path, part):
                 touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
                 if touch.answer == "yes":
                     return touch
@@ -138,9 +140,13 @@ class ProtectedFiles:
         for placed in _placed_names(folder, part, resolver):
             if self._is_protected(placed, resolver, everywhere=False):
                 return Touch("yes", placed)
+        if doubt := _doubt_of_settings_folder(folder, part, resolver):
+            return Touch("maybe", folder, "", doubt)
         program = "".join(part.action[:1])
         is_known = program in _LEAVES_CONTENTS | _FORMATTERS or (
-            program in _PLACE_BY_NAME and all(_is_known(use, resolver) for use in part.paths)
+            program in _PLACE_BY_NAME
+            and not _gets_results(part)
+            and all(_is_known(use, resolver) for use in part.paths)
         )
         if below and program and not is_known:
             return Touch("maybe", below, "", f"it may write {below!r}")
@@ -191,6 +197,17 @@ class ProtectedFiles:
 
 def _settings(resolver: PathResolver) -> list[str]:
     return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
+
+
+def _may_be_folder(path: str, part: PartUses) -> bool:
+    """Tell whether *path* is a folder, or an earlier part of the line may have made it one."""
+    is_place = not _PLACE_BY_NAME.isdisjoint(part.action[:1])
+    return is_place or holds_settings(path) or posixpath.isdir(path)
+
+
+def _gets_results(part: PartUses) -> bool:
+    """Tell whether `find` says which files *part* writes."""
+    return part.command is not None and any(word.text == "{}" for word in part.command.words)
 
 
 def _places(use: PathUse, part: PartUses, targets: Targets) -> tuple[ResolvedPath, ...]:
@@ -247,6 +264,22 @@ def _placed_names(folder: str, part: PartUses, resolver: PathResolver) -> Iterat
             for inner in islice(_names_below(resolved.path), MOST_COPIED):
                 yield posixpath.join(folder, inner)
                 yield posixpath.join(folder, name, inner)
+
+
+def _doubt_of_settings_folder(folder: str, part: PartUses, resolver: PathResolver) -> str:
+    """Return why it is not known what *part* makes of *folder*, if settings may be in there."""
+    program = "".join(part.action[:1])
+    folders = (folder, *_placed_names(folder, part, resolver))
+    if program in _LEAVES_CONTENTS or not any(map(holds_settings, folders)):
+        return ""
+    if program == "ln":
+        return "settings may be in the folder that it links to"
+    if program in _PLACE_BY_NAME:
+        sources = [use for use in part.paths if use.kind in {"read", "read-tree"}]
+        entries = [each.entry for use in sources for each in find_targets(use, resolver).paths]
+        is_link = any(map(posixpath.islink, entries))
+        return "settings may be in the folder that a link leads to" if is_link else ""
+    return "settings may be among what it puts there"
 
 
 def _is_known(use: PathUse, resolver: PathResolver) -> bool:

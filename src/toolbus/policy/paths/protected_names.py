@@ -47,6 +47,7 @@ They count wherever they are: a host that is started elsewhere reads the nearest
 """
 
 _SETTINGS = frozenset(SETTINGS)
+_FOLDERS = frozenset([name.partition("/")[0] for name in SETTINGS if "/" in name])
 
 
 def files_of_installation() -> Iterator[str]:
@@ -83,6 +84,11 @@ def is_setting(name: str, folders: Collection[str] | None = None) -> bool:
         if is_there and not _SETTINGS.isdisjoint(names):
             return True
     return False
+
+
+def holds_settings(path: str) -> bool:
+    """Tell whether *path* is called as a folder that has some of `SETTINGS`: ``.claude``."""
+    return posixpath.basename(path) in _FOLDERS
 
 
 def settings_in(name: str) -> list[str]:
