@@ -83,6 +83,7 @@ def test_what_does_more_than_it_seems_is_not_allowed(project, line):
         "git stash show -p -- .env",
         "git show HEAD -- ':(top).env'",
         "git log -p -- '*.env'",
+        "git format-patch --stdout HEAD -- .env",
         "git config list --file .env",
         "git notes add -F .env",
     ],

@@ -11,18 +11,24 @@ from __future__ import annotations
 
 import os
 import posixpath
-from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.name_globs import fold
+from toolbus.policy.paths.placing import (
+    LEAVES_CONTENTS,
+    PLACE_BY_NAME,
+    PartUses,
+    doubt_of_settings,
+    may_be_folder,
+    placed_names,
+)
 from toolbus.policy.paths.protected_names import (
     PACKAGE,
     SETTINGS,
     files_of_installation,
-    holds_settings,
     is_among,
     is_setting,
     reading_folders,
@@ -34,44 +40,17 @@ from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from toolbus.policy.commands import Command
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
     from toolbus.policy.paths.targets import Targets
-
-MOST_COPIED = 2_000
-"""Files of a folder that is copied onto another one, of which the names are compared."""
 
 LONGEST_PATH = 4_096
 """Characters of a text that may be a path (Linux's PATH_MAX)."""
 
-_LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
 _FORMATTERS = frozenset({"black", "gofmt", "isort", "rustfmt", "ruff", "shfmt"})
 """Of a folder they write files of their language, which is none that settings are written in."""
 _MAKES_LINKS = frozenset({"ln", "tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "pax", "rsync"})
-_PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
-
-
-class PartUses(Protocol):
-    """A command of a line, or a call of a tool, as far as it matters here."""
-
-    @property
-    def command(self) -> Command | None:
-        """None for the call of a tool that is no shell."""
-
-    @property
-    def action(self) -> tuple[str, ...]:
-        """As `CommandEffects.action`."""
-
-    @property
-    def options(self) -> frozenset[str]:
-        """As `CommandEffects.options`."""
-
-    @property
-    def paths(self) -> tuple[PathUse, ...]:
-        """As `CommandEffects.paths`."""
-        ...
 
 
 class ProtectedFiles:
@@ -123,7 +102,7 @@ class ProtectedFiles:
             if name := self._protected_name(resolved, resolver):
                 return Touch("yes", name)
             # An earlier part of the line may make the folder that something is placed in.
-            if _may_be_folder(resolved.path, part):
+            if may_be_folder(resolved.path, part):
                 touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
                 if touch.answer == "yes":
                     return touch
@@ -137,14 +116,14 @@ class ProtectedFiles:
         below = self._protected_below(folder, resolver)
         if below and is_gone:
             return Touch("yes", below)
-        for placed in _placed_names(folder, part, resolver):
+        for placed in placed_names(folder, part, resolver):
             if self._is_protected(placed, resolver, everywhere=False):
                 return Touch("yes", placed)
-        if doubt := _doubt_of_settings_folder(folder, part, resolver):
+        if doubt := doubt_of_settings(folder, part, resolver):
             return Touch("maybe", folder, "", doubt)
         program = "".join(part.action[:1])
-        is_known = program in _LEAVES_CONTENTS | _FORMATTERS or (
-            program in _PLACE_BY_NAME
+        is_known = program in LEAVES_CONTENTS | _FORMATTERS or (
+            program in PLACE_BY_NAME
             and not _gets_results(part)
             and all(_is_known(use, resolver) for use in part.paths)
         )
@@ -199,12 +178,6 @@ def _settings(resolver: PathResolver) -> list[str]:
     return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
 
 
-def _may_be_folder(path: str, part: PartUses) -> bool:
-    """Tell whether *path* is a folder, or an earlier part of the line may have made it one."""
-    is_place = not _PLACE_BY_NAME.isdisjoint(part.action[:1])
-    return is_place or holds_settings(path) or posixpath.isdir(path)
-
-
 def _gets_results(part: PartUses) -> bool:
     """Tell whether `find` says which files *part* writes."""
     return part.command is not None and any(word.text == "{}" for word in part.command.words)
@@ -250,46 +223,8 @@ def _makes_links(part: PartUses, resolver: PathResolver) -> bool:
     return program in _MAKES_LINKS
 
 
-def _placed_names(folder: str, part: PartUses, resolver: PathResolver) -> Iterator[str]:
-    """Yield the names that files get which *part* copies or moves into *folder*."""
-    if part.action[:1] and part.action[0] not in _PLACE_BY_NAME:
-        return
-    for use in part.paths:
-        if use.kind not in {"read", "read-tree"}:
-            continue
-        for resolved in find_targets(use, resolver).paths:
-            name = posixpath.basename(use.word.text.rstrip("/"))
-            yield posixpath.join(folder, name)
-            yield posixpath.join(folder, posixpath.basename(resolved.entry))
-            for inner in islice(_names_below(resolved.path), MOST_COPIED):
-                yield posixpath.join(folder, inner)
-                yield posixpath.join(folder, name, inner)
-
-
-def _doubt_of_settings_folder(folder: str, part: PartUses, resolver: PathResolver) -> str:
-    """Return why it is not known what *part* makes of *folder*, if settings may be in there."""
-    program = "".join(part.action[:1])
-    folders = (folder, *_placed_names(folder, part, resolver))
-    if program in _LEAVES_CONTENTS or not any(map(holds_settings, folders)):
-        return ""
-    if program == "ln":
-        return "settings may be in the folder that it links to"
-    if program in _PLACE_BY_NAME:
-        sources = [use for use in part.paths if use.kind in {"read", "read-tree"}]
-        entries = [each.entry for use in sources for each in find_targets(use, resolver).paths]
-        is_link = any(map(posixpath.islink, entries))
-        return "settings may be in the folder that a link leads to" if is_link else ""
-    return "settings may be among what it puts there"
-
-
 def _is_known(use: PathUse, resolver: PathResolver) -> bool:
     return not find_targets(use, resolver).doubt
-
-
-def _names_below(folder: str) -> Iterator[str]:
-    for path, _, names in os.walk(folder):
-        for name in names:
-            yield posixpath.relpath(posixpath.join(path, name), folder)
 
 
 def _status(path: str) -> os.stat_result | None:
