@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.servers.terminal import Terminal
 
 from toolbus import Agent, AssistantMessage, EventBus, Scope, ToolCall, events
 from toolbus.cli import main
@@ -217,6 +218,24 @@ def test_nobody_writes_without_being_asked(capsys):
     assert Path("toolbus.lock").read_bytes() == before
     pin_server()
     assert Path("toolbus.lock").read_bytes() != before
+
+
+def test_at_a_terminal_a_person_is_asked(here, environment):
+    say()
+    pin_server()
+    before = Path("toolbus.lock").read_bytes()
+    say(tools=[READ])
+    words = ["pin", "--", *command()]
+
+    for answer, code in (("n", 1), ("y", 0)):
+        assert Path("toolbus.lock").read_bytes() == before
+        with Terminal(words, cwd=here, env=environment | {"NO_COLOR": "1"}) as person:
+            shown = person.expect("write this over toolbus.lock? [y, n] ")
+            person.type(f"{answer}\n")
+            assert person.end()[0] == code
+        assert "tool 'write' is gone" in shown
+
+    assert "write" not in json.loads(Path("toolbus.lock").read_text())["servers"]["python"]["tools"]
 
 
 @pytest.mark.parametrize(
@@ -433,6 +452,45 @@ async def test_other_tools_are_left_alone():
     ) == ["other", "read"]
 
 
+AGENTS = """
+from toolbus import Agent
+from toolbus.models.scripted import ScriptedModel
+
+def read(path: str) -> str:
+    "Read a file."
+    return path
+
+def send(path: str) -> str:
+    "Send a file."
+    return path
+
+helper = Agent(ScriptedModel(["done"]), tools=[read])
+agent = Agent(ScriptedModel(["done"]), tools=[helper.as_tool("help", "Helps.")])
+"""
+
+
+async def test_an_agent_below_is_judged_as_well(here):
+    (here / "agents.py").write_text(AGENTS)
+    assert pin("--yes", "agents.py:helper", "agents.py:agent") == 0
+    names = {}
+    exec(compile(AGENTS.replace("[read]", "[read, send]"), "agents", "exec"), names)
+    told_below = []
+    task = ToolCall(id="c", name="help", arguments={"prompt": "go"})
+    model = ScriptedModel([AssistantMessage(id="m", tool_calls=(task,)), "done"])
+    bus = EventBus()
+    bus.on(events.MODEL_CALL_BEFORE, lambda ctx: told_below.append(told(ctx.value)))
+
+    async with Agent(
+        model,
+        bus=bus,
+        tools=[names["helper"].as_tool("help", "Helps.")],
+        components=[PinTools()],
+    ) as agent:
+        await agent.run("go")
+
+    assert told_below == [["help"], ["read"], ["help"]]
+
+
 # --- The proxy holds back what changed ------------------------------------------------------------
 
 
@@ -462,6 +520,8 @@ async def test_the_proxy_hides_what_changed(here, environment):
         changed = await wire.ask(3, "tools/call", {"name": "read", "arguments": {}})
         kept = await wire.ask(4, "tools/call", {"name": "write", "arguments": {}})
         fresh = await wire.ask(5, "prompts/get", {"name": "fresh"})
+        other = await wire.ask(6, "prompts/get", {"name": "review"})
+        same = await wire.ask(7, "prompts/get", {"name": "kept"})
         await wire.end()
         log = (await wire.process.stderr.read()).decode()
 
@@ -471,8 +531,39 @@ async def test_the_proxy_hides_what_changed(here, environment):
     assert changed["result"]["isError"]
     assert kept["result"]["content"][0]["text"] == "it ran"
     assert "was not there when prompts were pinned" in fresh["error"]["message"]
+    assert "is not as it was pinned" in other["error"]["message"]
+    assert same["result"] == {"messages": []}
     for line in ("'read' is not as it was pinned", "instructions are not", "2 prompts"):
         assert line in log
+
+
+async def test_who_allows_it_in_the_proxy_accepts(here, environment):
+    say()
+    pin_server()
+    configure(here)
+    change("Reads a file, and mails it.")
+    program = [*PROXY, "--config", "toolbus.toml", "--", *command()]
+    asks = CLIENT | {"capabilities": {"elicitation": {}}}
+    read = {"name": "read", "arguments": {}}
+
+    async with wired(program, env=environment, cwd=here, stderr=subprocess.DEVNULL) as wire:
+        await wire.ask(0, "initialize", asks)
+        wire.send(method="notifications/initialized")
+        await wire.ask(1, "tools/call", read)
+        listed = (await wire.ask(2, "tools/list"))["result"]["tools"]
+        wire.send(id=3, method="tools/call", params=read)
+        while (question := await wire.frame()).get("method") != "elicitation/create":
+            pass
+        wire.send(id=question["id"], result={"action": "accept", "content": {"approve": True}})
+        first = await wire.answer(3)
+        second = await wire.ask(4, "tools/call", read)
+        asked = [line for line in wire.lines if b"elicitation/create" in line]
+
+    assert [tool["name"] for tool in listed] == ["write"]
+    assert '+ "Reads a file, and mails it."' in question["params"]["message"]
+    assert "no tool named 'read'" in first["result"]["content"][0]["text"]
+    assert second["result"]["content"][0]["text"] == "it ran"
+    assert len(asked) == 1
 
 
 async def test_servers_behind_one_proxy(here, environment):

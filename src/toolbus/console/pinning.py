@@ -15,11 +15,10 @@ from toolbus.console.pin_sources import PinSources, nearest_lock, read_pins
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.messages.records import encode
 from toolbus.policy.pins.lock_files import LOCK_NAME, read_lock, write_lock
-from toolbus.policy.pins.look_alikes import skeleton
+from toolbus.policy.pins.look_alikes import describe_source, skeleton
 from toolbus.policy.pins.pin_differences import (
     PinChange,
     compare_pins,
-    describe_source,
     whole_rows,
 )
 from toolbus.policy.pins.pinned_items import ToolPins

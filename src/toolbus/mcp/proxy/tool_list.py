@@ -6,6 +6,7 @@ See MCP 2025-11-25, server/tools, "Listing Tools", and server/utilities/paginati
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -20,7 +21,7 @@ from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.advertised import AdvertisedTools
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from msgspec import Raw
 
@@ -44,12 +45,14 @@ class ToolList:
         self._bus, self._scope, self._of_components = bus, scope, of_components
         self.specs: dict[str, ToolSpec] = {}
         self._advertised, self._complete = AdvertisedTools(()), False
+        self._hidden: dict[str, ToolSpec] = {}
         self._lock, self._waiting = LoopLock(), 0
         self.listed = False
 
     def adopt(self, other: ToolList) -> None:
         """Take over what *other* was told of the same server."""
         self.specs, self._advertised = dict(other.specs), other._advertised
+        self._hidden = dict(other._hidden)
         self._complete = True
 
     def forget(self) -> None:
@@ -77,6 +80,9 @@ class ToolList:
             # Servers may have tools that they do not list; a handler may still hide one.
             await self._provide((ToolSpec(name=name),))
             self.specs[name] = ToolSpec(name=name)
+        elif (hidden := self._hidden.get(name)) is not None:
+            # A person may have accepted since then what handlers hid.
+            await self._provide((hidden,))
         return self._advertised
 
     async def _wait_for_list(self, request: CallRequest, ask: AskList) -> None:
@@ -113,7 +119,7 @@ class ToolList:
         listed, final = body.get("tools"), not body.get("nextCursor")
         tools = listed if isinstance(listed, list) else []
         if first:
-            self.specs, self._advertised = {}, AdvertisedTools(())
+            self.specs, self._advertised, self._hidden = {}, AdvertisedTools(()), {}
         theirs = specs_of(tools)
         self.specs |= {spec.name: sound(spec) for spec in theirs}
         ours = self._unlisted() if final else []
@@ -122,12 +128,20 @@ class ToolList:
         if final:
             self._complete = self.listed = True
         after = () if context.denied else context.value
+        self._note_hidden(before, after)
         if after is before and not ours:
             return UNCHANGED
         listed, unknown = rebuild_list([*tools, *map(listing_of, ours)], before, after)
         for name in unknown:
             logger.warning("a handler offers the tool %r, which nobody has; left out", name)
         return {**body, "tools": listed}
+
+    def _note_hidden(self, before: Sequence[ToolSpec], after: Iterable[ToolSpec]) -> None:
+        """Keep what was hidden, but of tools under one name none: which one would be called?"""
+        shown, names = {spec.name for spec in after}, Counter(spec.name for spec in before)
+        self._hidden |= {
+            spec.name: spec for spec in before if spec.name not in shown and names[spec.name] == 1
+        }
 
     def _unlisted(self) -> list[ToolSpec]:
         return [spec for spec in self._of_components.specs if spec.name not in self.specs]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct
 
-from toolbus.policy.pins.look_alikes import skeleton
+from toolbus.policy.pins.look_alikes import PinnedNames
 from toolbus.policy.pins.pinned_items import PinnedServer, ToolPins
 from toolbus.policy.pins.visible_characters import reveal
 from toolbus.terminal.differences import Difference, differences
@@ -40,10 +40,11 @@ class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def compare_pins(before: ToolPins, after: ToolPins) -> list[PinChange]:
     """Return what differs, sorted by server, kind and name; nothing if all is as it was pinned."""
-    changes = list(_server_changes("", before.program, after.program, before))
+    names = PinnedNames(before)
+    changes = list(_server_changes("", before.program, after.program, names))
     for name in sorted({*before.servers, *after.servers}):
         old, new = (each.servers.get(name, PinnedServer()) for each in (before, after))
-        changes += _server_changes(name, old, new, before)
+        changes += _server_changes(name, old, new, names)
         if (name in before.servers) != (name in after.servers) and not (_size(old) + _size(new)):
             change: Literal["new", "gone"] = "new" if name in after.servers else "gone"
             # A server that says nothing of itself is one all the same.
@@ -58,7 +59,7 @@ def _size(server: PinnedServer) -> int:
 
 
 def _server_changes(
-    name: str, old: PinnedServer, new: PinnedServer, before: ToolPins
+    name: str, old: PinnedServer, new: PinnedServer, names: PinnedNames
 ) -> Iterator[PinChange]:
     texts = (_alone(old.instructions), _alone(new.instructions))
     pairs: tuple[tuple[PinKind, Mapping[str, PinnedItem], Mapping[str, PinnedItem]], ...]
@@ -71,7 +72,7 @@ def _server_changes(
         for each in sorted({*former, *latter}):
             change = _item_change(name, kind, each, former.get(each), latter.get(each))
             if change is not None and change.change == "new" and kind == "tool":
-                change = _noted(change, taken_name(each, name, before))
+                change = _noted(change, names.taken(each, name))
             if change is not None:
                 yield change
 
@@ -109,26 +110,6 @@ def whole_item(item: PinnedItem) -> tuple[Difference, ...]:
     return tuple([each for each in differences({}, item.fields) if each.after])
 
 
-def taken_name(name: str, source: str | None, pins: ToolPins) -> str:
-    """Return which pinned tool the new tool *name* of *source* may be taken for, "" if none."""
-    servers = {"": pins.program, **pins.servers}
-    for server, pinned in servers.items():
-        if name in pinned.tools and server != source:
-            return f"{reveal(name)!r} is pinned as a tool of {describe_source(server)}"
-    alike = skeleton(name)
-    for server, pinned in servers.items():
-        for other in pinned.tools:
-            if other != name and skeleton(other) == alike:
-                of = f" of {describe_source(server)}" if server != source else ""
-                return f"its name looks like that of the pinned tool {reveal(other)!r}{of}"
-    return ""
-
-
-def describe_source(source: str) -> str:
-    """Return how a person calls the server *source*; "" is the program itself."""
-    return f"server {reveal(source)!r}" if source else "this program"
-
-
 def difference_rows(places: tuple[Difference, ...], limit: int = MOST_ROWS) -> list[str]:
     """Return *places* in rows of text, every character visible, at most *limit* of them.
 
@@ -158,7 +139,7 @@ def _lines(value: Any) -> list[str]:
 
 
 def _brief_rows(place: Difference) -> Iterator[str]:
-    yield f"{reveal(place.path)}:"
+    yield f"{_excerpt(place.path, 0)}:"
     old, new = _text(place.before), _text(place.after)
     start = 0
     if old is not None and new is not None:

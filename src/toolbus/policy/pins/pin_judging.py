@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import FreezeError
-from toolbus.policy.pins.pin_differences import (
-    describe_source,
-    difference_rows,
-    taken_name,
-    whole_item,
-)
+from toolbus.policy.pins.look_alikes import PinnedNames, describe_source
+from toolbus.policy.pins.pin_differences import difference_rows, whole_item
 from toolbus.policy.pins.pinned_items import (
     SEPARATOR,
     PinnedItem,
@@ -20,7 +16,7 @@ from toolbus.policy.pins.pinned_items import (
     pin_prompt,
     pin_tool,
 )
-from toolbus.policy.pins.visible_characters import reveal
+from toolbus.policy.pins.visible_characters import brief_name
 from toolbus.terminal.differences import differences
 
 if TYPE_CHECKING:
@@ -52,7 +48,7 @@ class PinJudge:
     """Compares with *pins*; servers that are not told apart are all, or the one called *server*."""
 
     def __init__(self, pins: ToolPins, server: str | None = None) -> None:
-        self.pins = pins
+        self.pins, self._names = pins, PinnedNames(pins)
         self._unnamed = dict(pins.servers)
         if server is not None:
             self._unnamed = {server: pins.servers.get(server, PinnedServer())}
@@ -74,21 +70,28 @@ class PinJudge:
         self._judged[key] = spec, objection
         return objection
 
+    def was_pinned(self, name: str) -> bool:
+        """Tell whether the tool *name*, of a server without a name, was as pinned when listed."""
+        judged = self._judged.get((name, None))
+        return judged is not None and judged[1] is None
+
     def _judge(self, spec: ToolSpec, source: str | None) -> PinObjection | None:
         name, item = spec.name, pin_tool(spec, is_own=source == "")
         pinned = self._pinned(name, source)
         if len(pinned) > 1:
             names = ", ".join([describe_source(each) for each in pinned])
-            reason = f"tool {reveal(name)!r} is pinned for {names}; say which by the setting server"
+            reason = (
+                f"tool {brief_name(name)!r} is pinned for {names}; say which by the setting server"
+            )
             return PinObjection(reason, (), item.digest)
         for former in pinned.values():
             if former.digest == item.digest:
                 return None
             rows = difference_rows(tuple(differences(former.fields, item.fields)))
-            reason = f"tool {reveal(name)!r} is not as it was pinned"
+            reason = f"tool {brief_name(name)!r} is not as it was pinned"
             return PinObjection(reason, tuple(rows), item.digest)
-        taken = taken_name(name, source, self.pins)
-        reason = f"tool {reveal(name)!r} was not there when tools were pinned"
+        taken = self._names.taken(name, source)
+        reason = f"tool {brief_name(name)!r} was not there when tools were pinned"
         reason = f"{reason}, and {taken}" if taken else reason
         rows = difference_rows(whole_item(item))
         return PinObjection(reason, tuple(rows), item.digest)

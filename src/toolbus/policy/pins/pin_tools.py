@@ -52,6 +52,7 @@ from toolbus.settings.toml_files import read_bytes
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.adapters import AdapterContext
     from toolbus.events.catalogue import McpRequest, Scope, ToolCallOutcome
     from toolbus.messages.records import ToolCall, ToolResponse
 
@@ -63,6 +64,9 @@ _FIRST = 1_000
 _HANDSHAKES = ("initialize", "server/discover")
 _PROMPTS = "prompts/list"
 _MOST_SESSIONS, _MOST_TOOLS = 1_000, 20_000
+_TOLD = 5
+"""Tools that one line of the log names."""
+
 _ACCEPTS = "whoever allows this accepts the tool as it is now, for the rest of the session"
 _APPROVED = frozenset({"ok", "error", "timeout", "answered", "unknown_tool"})
 """How a call that was asked about ends if it was allowed."""
@@ -75,6 +79,7 @@ class PinnedSession:
         self.objections: dict[str, PinObjection | None] = {}
         self.asked: dict[str, tuple[str, str]] = {}
         self.accepted: set[tuple[str, str]] = set()
+        self.changed_prompts: set[str] = set()
 
     def remember(self, name: str, objection: PinObjection | None) -> None:
         """Keep what is to be said of the tool *name*; of more than can be it is judged anew."""
@@ -122,7 +127,7 @@ class PinTools(AgentComponent):
 
     def _objectionable(self, judge: PinJudge, ctx: EventContext[tuple[ToolSpec, ...]]) -> set[str]:
         """Return the names of tools to hide, and remember why."""
-        session, hidden = self._session(ctx.scope), set[str]()
+        session, hidden, reasons = self._session(ctx.scope), set[str](), list[str]()
         # As servers say it, also if somebody has reworded it before.
         for spec in ctx.original:
             if not self.is_for(spec.name):
@@ -131,10 +136,14 @@ class PinTools(AgentComponent):
             if objection is not None and (spec.name, objection.digest) not in session.accepted:
                 hidden.add(spec.name)
                 if session.objections.get(spec.name) != objection:
-                    logger.warning("hidden: %s; see `toolbus pin --check`", objection.reason)
+                    reasons.append(objection.reason)
             # Of two that are listed under one name, the one that is not as it was pinned counts.
             if objection is not None or spec.name not in hidden:
                 session.remember(spec.name, objection)
+        if reasons:
+            further = f"; and {len(reasons) - _TOLD:,} more" if len(reasons) > _TOLD else ""
+            text = "; ".join(reasons[:_TOLD])
+            logger.warning("hidden: %s%s; see `toolbus pin --check`", text, further)
         return hidden
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
@@ -144,19 +153,27 @@ class PinTools(AgentComponent):
         if judge is None:
             self._log_problem()
             return Deny("the pinned tools cannot be read, so every call is denied", self._reason)
-        objections = [session.objections.get(call.name)]
-        tool = None if self.host is None or ctx.scope.lineage else self.host.tools.get(call.name)
-        if tool is not None:
-            # It may have changed since the model was told of it.
-            objections.append(self._objection(judge, tool.spec, ctx.scope))
-        elif call.name not in session.objections and ctx.tool is not None:
-            spec = ctx.tool if ctx.tool.name == call.name else ToolSpec(name=call.name)
-            objections.append(self._objection(judge, spec, ctx.scope))
+        objections = (session.objections.get(call.name), self._present_objection(judge, ctx))
         for objection in objections:
             if objection is not None and (call.name, objection.digest) not in session.accepted:
                 session.asked[call.id] = (call.name, objection.digest)
                 return Ask(f"{objection.question}\n{_ACCEPTS}")
         return None
+
+    def _present_objection(
+        self, judge: PinJudge, ctx: EventContext[ToolCall]
+    ) -> PinObjection | None:
+        """Judge the tool of a call as it is now: it may have changed since the model was told."""
+        name, scope, spec = ctx.value.name, ctx.scope, ctx.tool
+        tool = None if self.host is None or scope.lineage else self.host.tools.get(name)
+        if tool is not None:
+            return self._objection(judge, tool.spec, scope)
+        # A proxy knows no more of its server's tools than it has listed, and what it advertised in
+        # another session of the same client may have been reworded since.
+        is_listed = name in self._session(scope).objections or judge.was_pinned(name)
+        if is_listed or spec is None:
+            return None
+        return self._objection(judge, spec if spec.name == name else ToolSpec(name=name), scope)
 
     @on(TOOL_CALL_AFTER)
     def note_answer(self, ctx: EventContext[ToolCallOutcome]) -> None:
@@ -174,16 +191,20 @@ class PinTools(AgentComponent):
             return None
         if self._judge is None:
             return Deny("the pinned prompts cannot be read", self._reason)
-        if self._judge.knows_prompt(request.name):
-            return None
-        return Deny("this prompt was not there when prompts were pinned")
+        if not self._judge.knows_prompt(request.name):
+            return Deny("this prompt was not there when prompts were pinned")
+        if request.name in self._session(ctx.scope).changed_prompts:
+            return Deny("this prompt is not as it was pinned")
+        return None
 
-    def filter_server_text(self, response: ToolResponse, method: str) -> ToolResponse | None:
+    def filter_server_text(
+        self, response: ToolResponse, method: str, scope: Scope
+    ) -> ToolResponse | None:
         """Return what is left of the answer to *method*, which is no tool of ours; None: all."""
         if self.host is not None and self.host.tools.get(method) is not None:
             return None
         if method == _PROMPTS:
-            return self._filter_prompts(response)
+            return self._filter_prompts(response, self._session(scope))
         if self._judge is not None and self._judge.are_pinned_instructions(response.text):
             return None
         if not response.content:
@@ -192,23 +213,25 @@ class PinTools(AgentComponent):
         logger.warning("withheld: the server's instructions are not as they were pinned")
         return replace(response, content=())
 
-    def _filter_prompts(self, response: ToolResponse) -> ToolResponse | None:
-        body = response.structured
+    def _filter_prompts(
+        self, response: ToolResponse, session: PinnedSession
+    ) -> ToolResponse | None:
+        body, judge = response.structured, self._judge
         listed = body.get("prompts") if isinstance(body, dict) else None
         if not isinstance(body, dict) or not isinstance(listed, tuple | list):
             return None
-        judge = self._judge
-        pinned = [
-            each
-            for each in listed
-            if judge is not None and isinstance(each, dict) and judge.is_pinned_prompt(each)
-        ]
-        if len(pinned) == len(listed):
+        remaining = []
+        for prompt in listed:
+            if judge is not None and isinstance(prompt, dict) and judge.is_pinned_prompt(prompt):
+                remaining.append(prompt)
+            elif isinstance(prompt, dict) and len(session.changed_prompts) < _MOST_TOOLS:
+                session.changed_prompts.add(str(prompt.get("name")))
+        if len(remaining) == len(listed):
             return None
         self._log_problem()
-        count = len(listed) - len(pinned)
+        count = len(listed) - len(remaining)
         logger.warning("hidden: %d prompts of the server are not as they were pinned", count)
-        return replace(response, structured={**body, "prompts": pinned})
+        return replace(response, structured={**body, "prompts": remaining})
 
     def _objection(self, judge: PinJudge, spec: ToolSpec, scope: Scope) -> PinObjection | None:
         if scope.lineage:
@@ -248,8 +271,10 @@ class _ServerTexts(ToolAdapter):
     def __init__(self, pins: PinTools) -> None:
         self._pins = pins
 
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse | None:
-        return self._pins.filter_server_text(response, call.name)
+    def adapt_response(
+        self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
+    ) -> ToolResponse | None:
+        return self._pins.filter_server_text(response, call.name, ctx.scope)
 
 
 def _read(file: Path | None) -> tuple[Path, bytes]:

@@ -11,6 +11,9 @@ _BLANK = (
 """Shown as nothing though Python calls them printable: Unicode's Default_Ignorable_Code_Point, and
 the empty pattern of Braille."""
 
+_LONGEST_NAME = 128
+"""Characters of a tool's name; MCP 2025-11-25, server/tools, "Tool Names"."""
+
 _ESCAPED = frozenset(map(chr, _BLANK))
 
 
@@ -28,6 +31,11 @@ def reveal(text: str, keep: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join([char if char in keep or is_visible(char) else _escape(char) for char in text])
+
+
+def brief_name(name: str) -> str:
+    """Return *name* with every character visible, and cut if it is longer than any name."""
+    return reveal(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
 
 
 def _escape(char: str) -> str:

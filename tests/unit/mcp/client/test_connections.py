@@ -124,7 +124,7 @@ def test_a_version_is_told_also_without_an_installation(monkeypatch):
 
     monkeypatch.setattr(connections, "version", version)
 
-    assert connections._version() == "unknown"
+    assert connections.own_version() == "unknown"
 
 
 async def test_a_watched_stream_is_a_stream():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from toolbus.errors import ConfigurationError
 from toolbus.events.values import ToolSpec
+from toolbus.policy import PinTools
 from toolbus.policy.pins.lock_files import read_lock, write_lock
 from toolbus.policy.pins.look_alikes import skeleton
 from toolbus.policy.pins.pin_differences import compare_pins, difference_rows, whole_rows
@@ -22,6 +23,7 @@ from toolbus.policy.pins.pinned_items import (
     pin_tool,
 )
 from toolbus.policy.pins.visible_characters import is_visible, reveal
+from toolbus.testing import check_guard
 
 ONE = "Of the tools and prompts that begin with a_: One."
 LOCK = Path("toolbus.lock")
@@ -218,3 +220,32 @@ def test_a_long_difference_is_shown_where_it_is():
     assert path == "description:"
     assert all("ab" in row.lower() and len(row) < 400 for row in rows)
     assert len("".join(whole_rows(change.differences[0]))) > 20_000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_guard_keeps_the_laws_of_guards(tmp_path, is_there):
+    file = tmp_path / "toolbus.lock"
+    if is_there:
+        file.write_bytes(write_lock(pins_of([ToolSpec(name="read")])))
+
+    check_guard(PinTools(file))
+
+
+def test_what_was_advertised_elsewhere_counts_as_it_was_listed():
+    spec = ToolSpec(name="read", description="Reads.")
+    judge = PinJudge(pins_of([spec]))
+
+    assert not judge.was_pinned("read")
+    judge.judge_tool(spec, None)
+    assert judge.was_pinned("read")
+    judge.judge_tool(ToolSpec(name="read", description="Sends."), None)
+    assert not judge.was_pinned("read")
+
+
+def test_long_names_are_cut_and_cheap():
+    judge = PinJudge(pins_of([ToolSpec(name="read")]))
+
+    objection = judge.judge_tool(ToolSpec(name="x" * 100_000), "a")
+
+    assert len(objection.question) < 1_000
