@@ -421,8 +421,14 @@ async def test_two_tools_under_one_name():
     other = ToolSpec(name="read", description="Sends.")
 
     assert await provided(PinTools(), pinned) == ["read"]
-    assert await provided(PinTools(), pinned, other) == []
-    assert await provided(PinTools(), other, pinned) == []
+    for specs in ((pinned, other), (other, pinned)):
+        bus, scope = EventBus(), Scope(session_id="s")
+        async with PinTools().installed(bus):
+            shown = await bus.apply(events.TOOLS_PROVIDE, specs, scope=scope)
+            call = ToolCall(id="c", name="read")
+            called = await bus.apply(events.TOOL_CALL_BEFORE, call, scope=scope, tool=pinned)
+        assert shown.value == ()
+        assert called.asked is not None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.config.entries import named_uses
+from toolbus.config.entries import TABLES, named_uses
 from toolbus.config.trust import judge
 from toolbus.errors import LoadError
 from toolbus.settings.ownership import foreign_hand
@@ -51,7 +51,18 @@ def _files_of(document: Document, digests: Mapping[str, str] | None) -> list[Pat
     sources = [
         use if use.endswith(".py") else use.rpartition(":")[0] for use in named_uses(document)
     ]
-    return [Path(os.path.realpath(folder / each)) for each in sources if each.endswith(".py")]
+    files = [*[each for each in sources if each.endswith(".py")], *_setting_files(document)]
+    return [Path(os.path.realpath(folder / Path(each).expanduser())) for each in files]
+
+
+def _setting_files(document: Document) -> Iterator[str]:
+    """Yield what settings called `file` say: a policy, or a lock file of pins by any name."""
+    tables = document.table.get(TABLES)
+    for table in tables if isinstance(tables, list) else ():
+        settings = table.get("settings") if isinstance(table, dict) else None
+        file = settings.get("file") if isinstance(settings, dict) else None
+        if isinstance(file, str):
+            yield file
 
 
 def _distrust(configuration: Path, file: Path, data: bytes) -> str | None:

@@ -44,7 +44,7 @@ def test_who_names_a_configuration_trusts_what_it_names_as_it_is(project):
     origin = origin_of(named=True)
     rules = project / "rules.toml"
 
-    assert origin.files == (project / "toolbus.toml", project / "reader.py")
+    assert origin.files == (project / "toolbus.toml", project / "reader.py", rules)
     assert origin.check_first(rules, b"one") is None
     assert "toolbus trust" in origin.check_changed(rules, b"two")
 

@@ -187,6 +187,16 @@ async def test_the_configuration_of_a_policy_is_protected(shop):
     assert await line(policy, "echo > notes") == "allow"
 
 
+async def test_pins_of_any_name_are_protected(shop):
+    pins = '[[component]]\nuse = "toolbus.policy.pins.pin_tools:PinTools"\n'
+    text = (shop / "toolbus.toml").read_text()
+    (shop / "other.toml").write_text(f'{text}{pins}settings = {{ file = "tools.json" }}\n')
+    policy, _ = configuration.read("other.toml").components
+
+    assert await line(policy, "echo > tools.json") == "deny"
+    assert await line(policy, "echo > notes") == "allow"
+
+
 async def test_the_ledger_says_what_protects(shop, caplog):
     caplog.set_level(logging.CRITICAL)
     records = []

@@ -21,6 +21,8 @@ _OPEN = re.compile(r"/dev/(?:null|tty|stdout|stderr|fd/\d+)")
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/.+")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[+]?=.*)?", re.DOTALL)
 _FILE_URL = "file://"
+_PATHSPEC = re.compile(r":(?:\([a-z,:_-]*\)|[/!^]+(?!fix)|(?=[*]))")
+"""gitglossary(7), pathspec: the letters and words that begin one."""
 
 
 class ArgumentUses:
@@ -113,10 +115,29 @@ def _reach(uses: ArgumentUses, word: Word) -> None:
 
 
 def _revision(uses: ArgumentUses, word: Word) -> None:
-    colon, path = word.text.partition(":")[1:]
-    if word.known and colon:
-        uses.read(Word(path.removeprefix("./"), pattern=word.pattern))
-    uses.read(word)
+    text = word.text
+    if word.known and text.startswith(":") and (magic := _PATHSPEC.match(text)):
+        if not re.search("[!^]|exclude", magic[0]):
+            _pathspec(uses, text[magic.end() :])
+        return
+    if word.known and ":" in text:
+        # `HEAD:file`, and `-L 1,5:file`, `-L :name:file`.
+        for path in dict.fromkeys((text.partition(":")[2], text.rpartition(":")[2])):
+            uses.read(Word(path.removeprefix("./"), pattern=word.pattern))
+    if word.known and re.search(r"[*?]", text):
+        _pathspec(uses, text)
+    else:
+        uses.read(word)
+
+
+def _pathspec(uses: ArgumentUses, text: str) -> None:
+    """Add the files that git's glob *text* stands for; its wildcards match leading dots, too."""
+    uses.read(Word(text, pattern=True))
+    folder, slash, name = text.rpartition("/")
+    if name[:1] in {"*", "?"}:
+        uses.read(Word(f"{folder}{slash}.{name}", pattern=True))
+    if name.startswith("*."):
+        uses.read(Word(f"{folder}{slash}{name[1:]}", pattern=True))
 
 
 def _data(uses: ArgumentUses, word: Word) -> None:

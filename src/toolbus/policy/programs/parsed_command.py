@@ -227,7 +227,7 @@ class ParsedCommand:
                 self.instead = option.instead | (self.instead or frozenset())
             else:
                 self.note(f"whether {name} holds is not known", value)
-        self.kinds = option.operands or self.kinds
+        self.kinds = _merged(self.kinds, option.operands)
         self.final = option.final or self.final
         self.uses.tree_hidden |= option.hidden
         self.uses.tree_ignored |= option.ignored
@@ -243,6 +243,17 @@ class ParsedCommand:
     def _is_switched_off(self) -> bool:
         """Tell whether the next word may be a value of an option that needs none: ``false``."""
         return bool(self._rest) and self._rest[-1].text.lower() in _FALSE
+
+
+def _merged(
+    before: tuple[Kind, ...] | None, added: tuple[Kind, ...] | None
+) -> tuple[Kind, ...] | None:
+    """Return what operands are with two options: `grep -r -e x` reads folders, no pattern."""
+    if before is None or added is None:
+        return added or before
+    if added[-1] in {"path", "revision"} and before[-1] in {"tree", "write"}:
+        added = (*added[:-1], before[-1])
+    return added[1:] if len(added) > 1 and added[0] == "text" != before[0] else added
 
 
 def _holds(option: Option, value: Word | None, text: str | None) -> bool:

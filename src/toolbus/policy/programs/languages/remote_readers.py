@@ -44,6 +44,13 @@ def read_push(parsed: ParsedCommand) -> Sequence[Word]:
     return parsed.operands
 
 
+def read_diff(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `git diff` of two places, one outside: it goes through folders; return operands."""
+    if any(word.text.startswith(("/", "..", "~")) for word in parsed.operands):
+        parsed.kinds = parsed.kinds or ("tree",)
+    return parsed.operands
+
+
 def read_checkout(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge `git checkout`: behind ``--`` are files, whose changes are lost."""
     words = parsed.command.words

@@ -76,8 +76,10 @@ def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
 def read_make(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge what is set for make: a variable may be the command that is run."""
     for word in parsed.operands:
-        name, sign, _ = word.text.partition("=")
-        if sign and name.rstrip("+:?!") in {
+        name, sign, value = word.text.partition("=")
+        if sign and (name.endswith("!") or re.search(r"\$[({]|`", value)):
+            parsed.note("it sets what make runs or expands", word)
+        elif sign and name.rstrip("+:?!") in {
             "SHELL",
             "MAKE",
             "CC",

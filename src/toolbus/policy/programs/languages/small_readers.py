@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,24 @@ def _archive(parsed: ParsedCommand, archive: Word, kind: str) -> None:
     else:
         uses.write(archive)
     uses.folder = folder
+
+
+def read_gzip(parsed: ParsedCommand) -> Sequence[Word]:
+    """Add what a compressor unpacks to: the names without their last suffix; return operands."""
+    if parsed.instead is None:
+        for word in parsed.operands:
+            if word.known and not word.pattern and posixpath.splitext(word.text)[1]:
+                parsed.uses.write(Word(posixpath.splitext(word.text)[0]))
+    return parsed.operands
+
+
+def read_response_files(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge ``@file`` of GNU's binutils, which holds more arguments; return operands."""
+    for word in parsed.operands:
+        if word.text.startswith("@"):
+            parsed.note("which arguments it has is in that file", word)
+            parsed.uses.read(Word(word.text[1:], word.known))
+    return parsed.operands
 
 
 def read_dd(parsed: ParsedCommand) -> Sequence[Word]:

@@ -1,0 +1,113 @@
+"""Lines that look harmless and are not, under the policy to start with; and such that are."""
+
+from importlib.resources import files
+
+import pytest
+
+from toolbus.events.catalogue import Scope
+from toolbus.messages.records import ToolCall
+from toolbus.policy.call_reading import CallReader, LineMemory
+from toolbus.policy.documents import read_policy
+from toolbus.policy.judging import CallJudge
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "shop"
+    for name in (
+        "src/app.py",
+        "README.md",
+        ".env",
+        ".git/HEAD",
+        "evil/settings.json",
+        "config.toml",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    text = files("toolbus.policy").joinpath("starting_policy.toml").read_bytes()
+    (folder / "policy.toml").write_bytes(text)
+    return folder
+
+
+def verdict(project, line):
+    rules = read_policy(project / "policy.toml")
+    reader = CallReader(rules, LineMemory())
+    call = ToolCall(id="1", name="shell", arguments={"command": line})
+    facts = reader.facts(reader.read(call, None, Scope()), str(project))
+    return CallJudge(rules).judge(facts).verdict
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # Options of programs that read, which run something.
+        "man -C ./pager.conf ls",
+        "nm @arguments",
+        "cppcheck --clang=./x src",
+        "clang-tidy --extra-arg=-fplugin=./x.so src/a.c",
+        "cowsay -f ./x.cow hello",
+        "openssl speed -engine ./x.so",
+        "openssl list -provider-path . -provider x",
+        "docker --config ./x ps",
+        "git bisect view push --force",
+        "make 'X!=rm x'",
+        "make 'X=$(shell rm x)'",
+        # Options that write, or read names out of a file and print them.
+        "zstdcat x -o /tmp/y",
+        "cppcheck --checkers-report=/tmp/x src",
+    ],
+)
+def test_what_does_more_than_it_seems_is_not_allowed(project, line):
+    assert verdict(project, line) != "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "grep -r -e x .",
+        "grep -re x .",
+        "grep -rf README.md .",
+        "git grep --no-index -e x",
+        "git grep -e x --untracked",
+        "git diff --no-index src .",
+        "git diff /usr .",
+        "diff -N . src",
+        "diff -rN --to-file=. src",
+        "difft . src",
+        "wc --files0-from=.env",
+        "7z l x @.env",
+        "strings @.env",
+        "git archive HEAD .env",
+        "git log -L1,5:.env",
+        "git log -L:name:.env",
+        "git stash show -p -- .env",
+        "git show HEAD -- ':(top).env'",
+        "git log -p -- '*.env'",
+        "git config list --file .env",
+        "git notes add -F .env",
+    ],
+)
+def test_what_reads_a_denied_file_is_denied(project, line):
+    assert verdict(project, line) == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git diff -- '*.py'",
+        "git log -p -- ':!src' README.md",
+        "git show HEAD:README.md",
+        "git log -L1,5:README.md",
+        "git stash show -p",
+        "git diff HEAD~1 -- src",
+        "grep -r -e x src",
+        "grep -rn --include='*.py' -e x -e y .",
+        "diff -u README.md config.toml",
+        "nm build/app",
+        "make TESTS='a b' test",
+        "gzip -k README.md",
+        "xzcat x.xz",
+    ],
+)
+def test_what_is_alike_and_harmless_is_allowed(project, line):
+    assert verdict(project, line) == "allow"
