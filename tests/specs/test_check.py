@@ -274,6 +274,7 @@ async def test_a_log_cut_amid_a_frame_is_told(command, path, tmp_path):
     assert code == 0
 
 
+@pytest.mark.full
 async def test_what_is_checked_stays_as_it_was(command, path, tmp_path):
     await make_with_log(path, tmp_path)
     closed, damaged = path.with_name("closed.db"), path.with_name("damaged.db")

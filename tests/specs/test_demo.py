@@ -176,6 +176,7 @@ async def test_the_deeds_are_those_of_the_ledger(command):
     assert not set(deeds) - told
 
 
+@pytest.mark.full
 async def test_each_run_draws_its_own_world(command):
     one, two = (json.loads(command("demo", "--json").stdout) for _ in range(2))
 
@@ -288,6 +289,7 @@ async def test_without_git_one_line_says_so(tmp_path, command):
     assert done.stderr == "toolbus: the demo needs git and a POSIX shell; not found: git\n"
 
 
+@pytest.mark.full
 async def test_strange_settings_of_git_do_no_harm(tmp_path, command):
     hooks = tmp_path / "hooks"
     hooks.mkdir()
@@ -339,6 +341,7 @@ async def run_live(command, server, *words):
     return await asyncio.to_thread(command, "demo", *options)
 
 
+@pytest.mark.full
 async def test_a_live_model_works_in_its_place(command, tmp_path):
     async with FakeProvider(live_answers) as server:
         done = await run_live(command, server, "--yes", "--dir=live")

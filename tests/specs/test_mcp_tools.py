@@ -30,7 +30,11 @@ from toolbus.models.scripted import ScriptedModel
 SERVERS = Path(__file__).parents[1] / "servers"
 TIME = [sys.executable, ["-m", "mcp_server_time"]]
 # The ways to reach a server: by which transport, and in which era of the protocol.
-WAYS = pytest.mark.parametrize("way", ["stdio auto", "http auto", "http legacy"])
+FULL = pytest.mark.full
+WAYS = pytest.mark.parametrize(
+    "way",
+    ["stdio auto", pytest.param("http auto", marks=FULL), pytest.param("http legacy", marks=FULL)],
+)
 OBJECT = {"type": "object"}
 # Long enough for a machine with much else to do; nobody waits for it where all is well.
 PATIENCE = 60
@@ -164,6 +168,7 @@ async def test_tools_of_a_server_are_called():
     assert json.loads(outcome.response.text)["time_difference"] == "+9.0h"
 
 
+@pytest.mark.full
 async def test_several_servers_stand_side_by_side(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     git = client.tools(sys.executable, ["-m", "mcp_server_git"], prefix="git.")
@@ -196,7 +201,7 @@ async def test_guards_see_the_calls(log):
     assert lines(log) == ["begun", "ended"]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=FULL)])
 async def test_an_address_stands_for_a_command(address, mode):
     headers = {"authorization": "Bearer x"}
 
@@ -259,6 +264,7 @@ async def test_a_closed_toolset_is_refused(log):
     assert str(caught.value).startswith("mcp server 'odd': its tools are not known yet; open it")
 
 
+@pytest.mark.full
 async def test_equal_names_are_refused(log):
     first, second = odd(log), odd(log)
 
@@ -324,6 +330,7 @@ async def test_structured_results_stay_structured(address):
     assert json.loads(response.text) == {"total": 42}
 
 
+@pytest.mark.full
 async def test_a_large_result_passes(log, address):
     async with odd(log) as tools, client.tools(address) as others:
         responses = [(await call(one, "big", size=3_000_000)).response for one in (tools, others)]
@@ -390,6 +397,7 @@ async def test_a_cancelled_call_is_cancelled_there(log, way):
     assert outcome.status == "ok"
 
 
+@pytest.mark.full
 async def test_a_timeout_is_told_to_the_server(log):
     async with odd(log, timeout=1) as tools:
         outcome = await call(tools, "hang")
@@ -405,7 +413,10 @@ async def test_many_calls_share_a_connection(address):
     assert [one.response.structured["total"] for one in outcomes] == [2 * n for n in range(100)]
 
 
-@pytest.mark.parametrize("way", ["stdio auto", "stdio legacy", "http auto"])
+@pytest.mark.parametrize(
+    "way",
+    ["stdio auto", pytest.param("stdio legacy", marks=FULL), pytest.param("http auto", marks=FULL)],
+)
 async def test_a_changed_list_is_followed(log, way):
     async with reached(way, log) as (tools, _), Agent(ScriptedModel([]), tools=[tools]) as agent:
         before = names(agent.tools)
@@ -417,7 +428,7 @@ async def test_a_changed_list_is_followed(log, way):
     assert outcome.response.text == "grown"
 
 
-@pytest.mark.parametrize("way", ["stdio legacy", "http auto"])
+@pytest.mark.parametrize("way", [pytest.param("stdio legacy", marks=FULL), "http auto"])
 async def test_a_call_under_way_ends_as_error(log, way):
     async with reached(way, log) as (tools, _):
         outcome = await call(tools, "die")
@@ -446,7 +457,7 @@ async def test_the_next_call_connects_again(log, way):
     assert "grown" not in found
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=FULL)])
 async def test_a_lost_session_is_begun_again(log, mode):
     async with reached(f"http {mode}", log) as (tools, server):
         server.end()
@@ -492,12 +503,14 @@ async def test_waiting_for_a_server_is_bounded(tmp_path):
     assert is_gone(int(pid.read_text()))
 
 
+@pytest.mark.full
 async def test_pages_without_end_are_refused(tmp_path):
     with pytest.raises(ToolServerError, match="gives the cursor '0' twice"):
         async with listed(tmp_path, pages=[[tool("a")]], circle=True):
             pass
 
 
+@pytest.mark.full
 async def test_leaving_ends_the_server(log):
     async def use():
         async with odd(log) as tools:

@@ -164,7 +164,7 @@ async def test_parallel_calls_count_each_other():
 
     assert world.ran["fetch"] == 3
     assert len(asked) == 2
-    assert ["fetches" in text for text in texts] == [False] * 3 + [True] * 3
+    assert sum("fetches" in text for text in texts) == 3
 
 
 async def test_denied_calls_count_for_nothing():

@@ -118,6 +118,7 @@ def test_what_was_pinned_is_as_pinned(capsys):
     assert pinned["prompts"]["review"]["arguments"] == [{"name": "file", "required": True}]
 
 
+@pytest.mark.full
 def test_a_server_at_an_address_is_pinned(tmp_path):
     server = [sys.executable, str(SERVERS / "odd.py"), str(tmp_path / "log")]
     process = subprocess.Popen([*server, "0"], stdout=subprocess.PIPE)
@@ -572,6 +573,7 @@ async def test_who_allows_it_in_the_proxy_accepts(here, environment):
     assert len(asked) == 1
 
 
+@pytest.mark.full
 async def test_servers_behind_one_proxy(here, environment):
     say("a.json")
     say("b.json", instructions="Be quick.\n\nOf the tools")

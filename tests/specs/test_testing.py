@@ -203,6 +203,7 @@ def test_every_record_is_drawn(name):
     survives()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("event", [*CATALOGUE, PRICED], ids=lambda event: event.name)
 def test_values_of_every_event_are_drawn(event):
     decode = decoder(event.value)

@@ -789,6 +789,7 @@ def test_settings_that_make_no_sense_are_refused(tmp_path):
             load_configuration(file)
 
 
+@pytest.mark.full
 async def test_huge_results_take_bounded_memory():
     size = 2_000_000
     texts = {

@@ -86,6 +86,8 @@ class CallJudge:
 
     def __init__(self, rules: PolicyRules, protected: Sequence[Path] = ()) -> None:
         self.rules = rules
+        self.remembers = any(rule.limits for rule in rules.rules)
+        """Whether verdicts depend on the calls before."""
         own_files = (*rules.program_files, *([rules.file] if rules.file else []))
         self._protection = Protection((*protected, *own_files))
         self._addressed: dict[object, list[_Addressed]] = {}

@@ -154,7 +154,7 @@ class Policy(AgentComponent):
             if isinstance(judge, UnusablePolicy):
                 return Deny(judge.reason)
             judged.append((judge, await self._judge(judge, ctx)))
-        if any(judge.rules.remembers for judge, _ in judged):
+        if any(judge.remembers for judge, _ in judged):
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
         ctx.note(partial(notes, judge.rules.rules, judgement, in_force.notice))
@@ -170,9 +170,10 @@ class Policy(AgentComponent):
         """Note how a call ended, if limits of rules may ask."""
         message = ctx.value
         versions = self._in_force(ctx.scope).versions
-        rules = [judge.rules for judge in versions if isinstance(judge, CallJudge)]
-        if message.role != "tool" or not any(each.remembers for each in rules):
+        judges = [judge for judge in versions if isinstance(judge, CallJudge)]
+        if message.role != "tool" or not any(judge.remembers for judge in judges):
             return None
+        rules = [judge.rules for judge in judges]
         key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
 
         def change(value: Any) -> Any:

@@ -174,11 +174,6 @@ class PolicyRules(NamedTuple):
     programs: Programs | None = None
     program_files: tuple[Path, ...] = ()
 
-    @property
-    def remembers(self) -> bool:
-        """Whether verdicts may depend on the calls before."""
-        return any(rule.limits for rule in self.rules)
-
     def facts_of(self, tool_name: str) -> ToolFacts:
         """Return what it says of a tool: under its name, else under the first pattern that fits."""
         patterns = [

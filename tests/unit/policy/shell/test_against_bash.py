@@ -104,6 +104,7 @@ def is_of(command, folder, words, root):
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_bash_runs_is_in_the_reading(seed, tmp_path):
     (tmp_path / "d1" / "d2").mkdir(parents=True)

@@ -113,6 +113,7 @@ def holds(kind, value, letter):
     return ("NOT" in str(value)) != bool(re.match(category, letter, re.ASCII))
 
 
+@pytest.mark.full
 def test_rules_in_groups_find_what_each_finds_alone(monkeypatch):
     monkeypatch.setattr(candidates, "_GROUPED_AFTER", (1,))
     engine, one_by_one = Engine(RULES), alone(RULES)

@@ -107,6 +107,7 @@ def test_an_assumed_secret_that_is_found_by_its_format_is_known():
     assert found(registry, secret(7_007)) == [name]
 
 
+@pytest.mark.full
 def test_assumed_secrets_push_no_known_one_out():
     registry = SecretRegistry()
     known = registry.placeholder(secret(7_007), "a")
@@ -123,6 +124,7 @@ def test_assumed_secrets_push_no_known_one_out():
     )
 
 
+@pytest.mark.full
 def test_a_flood_pushes_out_its_own_secrets():
     registry = SecretRegistry()
     first = registry.placeholder(secret(7_007), "a")
