@@ -8,13 +8,23 @@ The commands are read from a file that `--commands` names: JSON lines with `prog
 
 from __future__ import annotations
 
+import itertools
 import os
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import OURS, Contender, Rig, table
 from benchmarks.policy import commands
+from toolbus import Scope, ToolCall
+from toolbus.policy.call_reading import CallReader, LineMemory
+from toolbus.policy.documents import read_table
+from toolbus.policy.judging import CallJudge
 from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.shell import reading
+from toolbus.policy.shell import reading, syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COMMANDS = "TOOLBUS_COMMANDS"
 """The variable that names the file for the processes that measure."""
@@ -62,3 +72,56 @@ def bench_command_cost(rig: Rig) -> None:
             return Contender("what it does", "for c in parsed: effects_of(c)", names)
 
         rig.race(line, [("reading it", read), (OURS, judge)], rounds=5)
+
+
+@table("ns", ours="a new line, 1 rule", baseline="shfmt alone")
+def bench_verdict_cost(rig: Rig) -> None:
+    """A new line costs at most 1.5 times shfmt, a known one a twentieth; 100 rules twice one.
+
+    The first looks for files: what walks through folders, such as `grep -r`, costs the walk.
+    """
+    number = itertools.count()
+
+    def new(line: str) -> str:
+        return f"{line} 'x{next(number)}'"
+
+    for line in (*_LINES[1:], "cat README.md | sort"):
+        contenders = [("shfmt alone", lambda line=line: _shfmt(line, new))]
+        for count in (1, 100):
+            for is_new in (True, False):
+                name = f"a {'new' if is_new else 'known'} line, {count} rule{'s' * (count > 1)}"
+                judge = partial(_judged, count, line, new if is_new else str, name)
+                contenders.append((name, judge))
+        rig.race(line, contenders, rounds=5)
+
+
+def _shfmt(line: str, new: Callable[[str], str]) -> Contender:
+    names = {"run": syntax._run, "new": new, "line": line}  # noqa: SLF001
+    return Contender("shfmt alone", "run(new(line).encode())", names)
+
+
+def _judged(count: int, line: str, text_of: Callable[[str], str], name: str) -> Contender:
+    """Return the verdict of *count* rules, of every kind in turn, on a line."""
+    rules = [
+        {"name": f"r{n}", "verdict": "deny", **_RULES[n % len(_RULES)](n)} for n in range(count)
+    ]
+    judge = CallJudge(read_table({"default": "allow", "rule": rules}, Path.cwd()))
+    reader = CallReader(judge.rules, LineMemory())
+    folder = str(Path.cwd())
+
+    def verdict() -> object:
+        call = ToolCall(id="c", name="shell", arguments={"command": text_of(line)})
+        return judge.judge(reader.facts(reader.read(call, None, Scope()), folder))
+
+    return Contender(name, "verdict()", {"verdict": verdict})
+
+
+_RULES: tuple[Callable[[int], dict[str, Any]], ...] = (
+    lambda n: {"touches": [f"**/secret{n}.key"]},
+    lambda n: {"command": f"git push{n}"},
+    lambda n: {"tools": f"tool{n}"},
+    lambda n: {"arguments": {f"argument{n}": n}},
+    lambda n: {"hosts": f"host{n}.example.com"},
+    lambda n: {"command": ["rm -r", f"program{n}"]},
+    lambda n: {"writes": [f"~/folder{n}/**"]},
+)
