@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from toolbus.config.loading import load
 from toolbus.errors import LoadError, ToolServerError
@@ -115,7 +115,7 @@ def compare(output: Output, file: Path, table: Path, *, as_json: bool = False) -
     results = list(verdict_tables.check_rows(rules, verdict_tables.read_rows(table)))
     different = [result for result in results if result.difference]
     if as_json:
-        output.write(f"{encode(to_builtins(results)).decode()}\n")
+        output.write(f"{encode(results).decode()}\n")
         return 1 if different else 0
     screen = open_screen(output)
     for result in different:

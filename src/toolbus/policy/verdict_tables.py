@@ -16,7 +16,7 @@ verdict = "deny"
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -63,7 +63,7 @@ class TableRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return ToolCall(id="row", name=self.tool, arguments={**self.arguments, **command})
 
 
-class RowResult(NamedTuple):
+class RowResult(Struct, frozen=True):
     """What a policy said of a *row*: *difference* says how it is not what was expected, or ""."""
 
     row: TableRow
