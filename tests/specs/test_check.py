@@ -304,6 +304,7 @@ async def test_a_store_in_use_can_be_checked(command, path):
         assert len(await store.read("s")) == 41
 
 
+@pytest.mark.full
 async def test_another_file_is_wrong_use(command, path):
     folder = path.parent
     (folder / "text.db").write_text("dear diary\n" * 1000)

@@ -146,6 +146,7 @@ async def test_the_commands_to_run_next_work(tmp_path, command, environment):
     assert ends == [("demo", 1), ("wiring", 0), ("git", 0)]
 
 
+@pytest.mark.full
 async def test_the_texts_are_those_of_the_store(command):
     report = json.loads(command("demo", "--json").stdout)
 
@@ -305,6 +306,7 @@ async def test_strange_settings_of_git_do_no_harm(tmp_path, command):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.full
 async def test_one_document_tells_the_whole_run(command):
     well, ill = (command("demo", "--json", *more) for more in ((), ("--without", "GitManners")))
 

@@ -222,6 +222,7 @@ async def test_globs_choose_the_tools(address, caplog):
     assert "has no tool 'nothing'" in caplog.text
 
 
+@pytest.mark.full
 async def test_every_page_is_listed(tmp_path):
     pages = [[tool("a"), tool("b")], [], [tool("c")]]
 
@@ -529,6 +530,7 @@ async def test_leaving_ends_the_server(log):
     assert asyncio.all_tasks() == before
 
 
+@pytest.mark.full
 async def test_a_closed_toolset_answers_with_errors(log):
     async with odd(log, name="odd") as tools:
         agent = Agent(ScriptedModel([]), tools=[tools])
@@ -542,6 +544,7 @@ async def test_a_closed_toolset_answers_with_errors(log):
     assert outcome.response.text == "mcp server 'odd': it is closed; open a new one"
 
 
+@pytest.mark.full
 async def test_another_event_loop_is_refused(log):
     async with odd(log) as tools:
         outcome = await asyncio.to_thread(asyncio.run, call(tools, "pid"))
@@ -550,6 +553,7 @@ async def test_another_event_loop_is_refused(log):
     assert "belongs to another event loop; use it where it was opened" in outcome.response.text
 
 
+@pytest.mark.full
 async def test_standard_error_passes_through(log, tmp_path):
     path = tmp_path / "stderr"
 

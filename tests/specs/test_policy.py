@@ -953,6 +953,7 @@ async def test_the_ledger_names_the_rules():
     assert {status for name, status in judge.entries() if name != "rule 'denies'"} == {"not_run"}
 
 
+@pytest.mark.full
 async def test_a_policy_judges_wherever_calls_are(tmp_path):
     ran = []
 
@@ -1011,6 +1012,7 @@ async def test_a_policy_judges_wherever_calls_are(tmp_path):
     assert ran == []
 
 
+@pytest.mark.full
 def test_guards_laws_hold(tmp_path):
     rules = [
         rule("args", "deny", arguments={"path": {"glob": "*.pem"}}),

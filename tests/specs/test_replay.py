@@ -498,6 +498,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.full
 def test_ten_times_the_input_needs_no_more(policy, environment, here):
     policy(
         LIVE.replace('tools = "broken"', 'tools = "none"').replace('call.arguments["mark"]', '"*"')

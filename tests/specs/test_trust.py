@@ -835,6 +835,7 @@ async def test_a_broken_list_trusts_nothing(place):
             load()
 
 
+@pytest.mark.full
 async def test_two_at_once_lose_nothing(place, environment, trust):
     files = [place.write(f"{number}/toolbus.toml", "") for number in range(8)]
 

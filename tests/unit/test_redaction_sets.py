@@ -95,6 +95,7 @@ def test_a_look_alike_is_bad_when_it_changes_and_a_secret_when_it_stays():
     assert not is_bad(sets.Case("n", "g", "k=abcdefghij", "abcdefghij"), "k=[x-1]")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", texts.TEXTS)
 def test_real_text_has_two_halves(name):
     first, second = (texts.TEXTS[name](reported=half, limit=20_000) for half in (False, True))

@@ -144,10 +144,8 @@ def show(explanation: Explanation, screen: Screen) -> None:
     if explanation.failure:
         screen.prose(explanation.failure, style="bad")
     where = explanation.folder or "an unknown folder"
-    screen.line(
-        Span(explanation.verdict, _STYLES[explanation.verdict]),
-        f"  {explanation.tool} in {where}",
-    )
+    style = _STYLES[explanation.verdict]
+    screen.whole(f"{explanation.verdict}  {explanation.tool} in {where}", style=style)
 
 
 def _show_part(part: PartExplanation, screen: Screen) -> None:

@@ -344,6 +344,7 @@ def test_a_value_fits_either_a_schema_or_its_opposite(schema, value):
     assert (problem(schema, value) is None) is (problem({"not": schema}, value) is not None)
 
 
+@pytest.mark.full
 @given(SCHEMAS, SCHEMAS, JSON)
 def test_combined_schemas_follow_the_laws_of_logic(left, right, value):
     fits = [problem(schema, value) is None for schema in (left, right)]

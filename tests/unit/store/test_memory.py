@@ -97,6 +97,7 @@ messages = (
 )
 
 
+@pytest.mark.full
 @given(st.lists(st.tuples(texts, messages), max_size=8))
 async def test_what_is_appended_is_read_back(appends):
     expected = {}

@@ -1,5 +1,6 @@
 """The order of calls and answers, for any session."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def renumbered(order, turns):
     ]
 
 
+@pytest.mark.full
 @given(drawn=lines)
 def test_what_was_mended_has_no_problem_and_stays_as_it_is(drawn):
     turns = turns_of(drawn)
