@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -373,6 +374,21 @@ async def test_sub_agents_share_the_limits():
     await above.run([("helper", {"prompt": "go"})])
     assert below.ran["fetch"] == 2
     assert not await above.call("fetch", n=11)
+
+
+async def test_a_changed_limit_counts_once(tmp_path):
+    text = 'default = "allow"\n[[rule]]\nname = "r"\nverdict = "deny"\ntools = "t"\n'
+    texts = [f"{text}at_most = {{ calls = {calls} }}\nrepeats = 8\n" for calls in (9, 3, 5, 5)]
+    file, verdicts = tmp_path / "policy.toml", []
+    file.write_text(texts[0], "utf-8")
+    policy = Policy.read(file)
+    async with policy.installed(bus := EventBus()):
+        for number, text in enumerate(texts):
+            file.write_text(text, "utf-8")
+            call = {"tool": "t", "n": 0, "run": 0, "id": f"c{number}"}
+            verdicts.append(await judged(SimpleNamespace(bus=bus), call))
+
+    assert verdicts == ["allow", "allow", "allow", "deny"]
 
 
 CALLS = [{"name": "ok", "tools": "test"}, {"name": "bad", "tools": "read", "outcome": "error"}]

@@ -84,6 +84,9 @@ class Limit(Protocol):
     def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:
         """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
 
+    def meter(self, rule: str) -> str:
+        """Return what it is counted by; of those that have the same only one adds a call."""
+
     def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add a call that begins to what is remembered of the session."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.policy.findings import CallVerdict
     from toolbus.policy.judging import CallJudge
     from toolbus.policy.paths.touching import Touch
-    from toolbus.policy.rules import Default, Limit, PolicyRule, PolicyRules
+    from toolbus.policy.rules import Default, PolicyRule, PolicyRules
 
 _NANOSECOND = 1e-9
 _NEVER_RAN = frozenset({"denied", "unknown_tool", "invalid_arguments"})
@@ -97,13 +97,12 @@ class CountedCall(NamedTuple):
 def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> list[CallVerdict]:
     """Return the verdicts of each version of a policy on one call, which are *calls*.
 
-    Unless one denies it, *record* has counted the call afterwards: what two versions count alike,
-    once.
+    Unless one denies it, *record* has counted the call afterwards, once on each meter.
     """
     verdicts = [call.verdict(record, now) for call in calls]
     if any(verdict.verdict == "deny" for verdict in verdicts):
         return verdicts
-    counted: set[tuple[str, Limit]] = set()
+    counted: set[str] = set()
     meters: dict[str, Any] = {}
     named: dict[str, bool] = {}
     for call in calls:
@@ -111,11 +110,12 @@ def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> l
             named[name] = named.get(name, True) and is_sure
         for rule, use in call.uses(now):
             for limit in rule.limits:
-                if (rule.name, limit) not in counted:
-                    counted.add((rule.name, limit))
+                meter = limit.meter(rule.name)
+                if meter not in counted:
+                    counted.add(meter)
                     limit.add(use, rule.name, record)
                     if isinstance(limit, Quota) and limit.counts_at_end:
-                        meters[limit.meter(rule.name)] = [*limit[:1], *limit[2:4]]
+                        meters[meter] = [limit.measure, limit.seconds, limit.by_run]
     record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), meters, named)
     return verdicts
 

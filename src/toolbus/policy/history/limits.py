@@ -66,8 +66,9 @@ class Quota(NamedTuple):
         record.add(self.meter(rule), amount, call.when, self.seconds, by_run=self.by_run)
 
     def meter(self, rule: str) -> str:
-        """Return the name of what it is counted by."""
-        return f"{rule}:{self.measure}"
+        """Return what it is counted by, which is its rule's, and lives as long as it looks back."""
+        span = "session" if self.seconds is None else f"{self.seconds:g} s"
+        return f"{rule}: {'.'.join((self.measure, *self.path))}, {span}{', run' * self.by_run}"
 
     def _amount(self, call: LimitedCall) -> float:
         if self.measure == "calls":
@@ -114,6 +115,10 @@ class OnlyAfter(NamedTuple):
         missing = [name for name in self.names if not record.has_happened(name)]
         return f"{missing[0]!r} has not happened yet" if missing else ""
 
+    def meter(self, rule: str) -> str:  # noqa: ARG002 - others are counted by rules
+        """Return what all of its kind are counted by."""
+        return self.key
+
     def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add nothing: calls with names are noted by `SessionRecord.begin`."""
 
@@ -135,6 +140,10 @@ class NeverAfter(NamedTuple):
             return ""
         sure = "has" if record.has_happened(happened[0]) else "may have"
         return f"{happened[0]!r} {sure} happened"
+
+    def meter(self, rule: str) -> str:  # noqa: ARG002 - others are counted by rules
+        """Return what all of its kind are counted by."""
+        return self.key
 
     def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add nothing, as `OnlyAfter`."""
@@ -159,6 +168,10 @@ class Repeats(NamedTuple):
                 what = "the same call" if length == 1 else f"the same {length} calls in turn"
                 return f"{what}, {self.times} times"
         return ""
+
+    def meter(self, rule: str) -> str:
+        """Return what it is counted by: the calls that its rule spoke of."""
+        return f"{rule}: calls"
 
     def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
         """Add a call that begins to what is remembered of the session."""
