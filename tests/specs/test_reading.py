@@ -402,7 +402,7 @@ def sections(text):
 
 def told(text):
     """Return an explanation by its headings, without times and with single spaces."""
-    plain = re.sub(r" +(all )?[\d.]+ [mµ]s$", "", text, flags=re.MULTILINE)
+    plain = re.sub(r" +(all )?[\d.,]+ [mµ]s$", "", text, flags=re.MULTILINE)
     return {
         heading: [re.sub(r" {2,}", "  ", line.strip()) for line in body.splitlines()]
         for heading, body in sections(plain).items()
