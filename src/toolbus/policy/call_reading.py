@@ -113,17 +113,17 @@ class CallReader:
         self,
         unjudged: UnjudgedCall,
         folder: str | None = None,
-        left: tuple[str | None] | None = None,
+        kept_in: tuple[str | None] | None = None,
     ) -> CallFacts:
         """Return what a call does; of a line that is not remembered it starts a process.
 
-        *folder* is where the tool works as far as its host knows, an absolute path; *left*, if any,
+        *folder* is where the tool works as far as its host knows, an absolute path; *kept_in*, if any,
         where the call before left a shell that goes on there.
         """
         call, tool, scope, declared, shell = unjudged
         folder = declared.folder or folder or self._rules.folder
-        if left is not None and declared.keeps_folder:
-            (folder,) = left
+        if kept_in is not None and declared.keeps_folder:
+            (folder,) = kept_in
         if shell is None:
             parts: tuple[CallPart, ...] = (self._tool_part(call, tool, declared),)
             return CallFacts(call=call, scope=scope, tool=tool, folder=folder, parts=parts)

@@ -151,11 +151,11 @@ class Policy(AgentComponent):
         """Judge a call as it would run."""
         in_force = self._in_force(ctx.scope)
         judged: list[tuple[CallJudge, CallVerdict]] = []
-        left = await self._left(in_force, ctx)
+        kept_in = await self._shell_folder(in_force, ctx)
         for judge in in_force.versions:
             if isinstance(judge, UnusablePolicy):
                 return Deny(judge.reason)
-            judged.append((judge, await self._judge(judge, ctx, left)))
+            judged.append((judge, await self._judge(judge, ctx, kept_in)))
         if any(judge.remembers for judge, _ in judged):
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
@@ -195,7 +195,7 @@ class Policy(AgentComponent):
         await state.update(change)
         return None
 
-    async def _left(
+    async def _shell_folder(
         self, in_force: RulesInForce[CallJudge | UnusablePolicy], ctx: EventContext[ToolCall]
     ) -> tuple[str | None] | None:
         """Return where the call before left a shell that keeps its folder."""
@@ -203,7 +203,7 @@ class Policy(AgentComponent):
         if not any(judge.rules.facts_of(ctx.value.name).keeps_folder for judge in judges):
             return None
         value = await self.state(ctx.scope, shared=True).read()
-        return SessionRecord(value).left(shell_key(ctx.scope, ctx.value.name))
+        return SessionRecord(value).shell_folder(shell_key(ctx.scope, ctx.value.name))
 
     def _next_folder(
         self, rules: PolicyRules, message: ToolMessage, start: str | None
@@ -233,15 +233,15 @@ class Policy(AgentComponent):
         return list(zip(judges, verdicts, strict=True))
 
     async def _judge(
-        self, judge: CallJudge, ctx: EventContext[ToolCall], left: tuple[str | None] | None
+        self, judge: CallJudge, ctx: EventContext[ToolCall], kept_in: tuple[str | None] | None
     ) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)
         unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
         folder = self._folder_of(ctx.value.name)
         if reader.is_quick(unjudged):
-            return judge.judge(reader.facts(unjudged, folder, left))
+            return judge.judge(reader.facts(unjudged, folder, kept_in))
         # A process or a walk through folders would hold up the loop.
-        return await asyncio.to_thread(_judge, judge, reader, unjudged, folder, left)
+        return await asyncio.to_thread(_judge, judge, reader, unjudged, folder, kept_in)
 
     def _folder_of(self, tool_name: str) -> str | None:
         """Return where a tool works, if the component that it is a method of says so."""
@@ -268,6 +268,6 @@ def _judge(
     reader: CallReader,
     unjudged: UnjudgedCall,
     folder: str | None,
-    left: tuple[str | None] | None,
+    kept_in: tuple[str | None] | None,
 ) -> CallVerdict:
-    return judge.judge(reader.facts(unjudged, folder, left))
+    return judge.judge(reader.facts(unjudged, folder, kept_in))

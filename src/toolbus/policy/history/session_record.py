@@ -117,7 +117,7 @@ class SessionRecord:
             name in each["named"] for each in self._running.values()
         )
 
-    def left(self, shell: str) -> tuple[str | None] | None:
+    def shell_folder(self, shell: str) -> tuple[str | None] | None:
         """Return where the last call of a *shell* left it: nowhere yet, or None if unknown."""
         return (self._folders[shell],) if shell in self._folders else None
 
