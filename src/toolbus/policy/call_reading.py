@@ -117,8 +117,8 @@ class CallReader:
     ) -> CallFacts:
         """Return what a call does; of a line that is not remembered it starts a process.
 
-        *folder* is where the tool works as far as its host knows, an absolute path; *kept_in*, if any,
-        where the call before left a shell that goes on there.
+        *folder* is where the tool works as far as its host knows, an absolute path; *kept_in*, if
+        any, where the call before left a shell that goes on there.
         """
         call, tool, scope, declared, shell = unjudged
         folder = declared.folder or folder or self._rules.folder
