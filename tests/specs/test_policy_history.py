@@ -58,13 +58,18 @@ class World:
         components=(),
         approver=None,
         policy_default="allow",
+        policy_tools=None,
         **options,
     ):
         self.ran, self.clock, self.ids = Counter(), Clock(), 0
         self.fails = False
         self.texts = []
         policy = Policy(
-            rule=list(rules), call=list(calls), default=policy_default, clock=self.clock
+            rule=list(rules),
+            call=list(calls),
+            default=policy_default,
+            tools=policy_tools,
+            clock=self.clock,
         )
         options = {"session_id": "s", **options}
         self.agent = Agent(
@@ -524,6 +529,50 @@ async def ended(call, ok, hosts):
     message = ToolMessage(tool_call_id=call["id"], tool_name=call["tool"], tool_response=response)
     scope = Scope(session_id="s", run_id=str(call["run"]))
     await hosts[call["host"]].bus.apply(MESSAGE_APPEND_BEFORE, message, scope=scope)
+
+
+# --- a shell may go on ---------------------------------------------------------------------------
+
+
+def shell_world(tmp_path, **options):
+    (tmp_path / "src").mkdir()
+    tools = {"shell": {"folder": str(tmp_path), "keeps_folder": True}, **options.pop("tools", {})}
+    never = rule("never", "deny", reads=[f"{tmp_path}/src/x.key"])
+    return World(never, policy_tools=tools, **options)
+
+
+async def test_a_shell_may_have_moved(tmp_path):
+    world = shell_world(tmp_path)
+
+    assert await world.line("cat x.key")
+    assert await world.line("ls; echo x")
+    assert await world.line("cat x.key")
+    assert await world.line("cd src")
+    assert not await world.line("cat x.key")
+    assert world.texts == ["approval is needed, and there is nobody to ask"]
+    assert not await world.line(f"cat {tmp_path}/src/x.key")
+    assert "rule 'never'" in world.texts[0]
+    assert await world.line(f"cat {tmp_path}/y")
+
+    (tmp_path / "other").mkdir()
+    tools = {"shell": {"folder": str(tmp_path / "other")}}
+    world = shell_world(tmp_path / "other", tools=tools)
+    assert await world.line("cd src")
+    assert await world.line("cat x.key")
+
+
+async def test_a_refused_call_moves_nothing(tmp_path):
+    asked = []
+
+    def approver(question, call, scope):
+        asked.append(call.arguments["command"])
+        return False
+
+    world = shell_world(tmp_path, approver=approver)
+
+    assert not await world.line("cd $UNKNOWN && cat z")
+    assert await world.line("cat x.key")
+    assert asked == ["cd $UNKNOWN && cat z"]
 
 
 # --- mistakes are told ---------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
 from toolbus.policy.find_results import effects_with_results
+from toolbus.policy.paths.call_folders import next_folder
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.relinking import are_settled
+from toolbus.policy.paths.resolving import CallPlace, PathResolver
 from toolbus.policy.paths.targets import argument_word
 from toolbus.policy.shell.reading import read_command
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
@@ -107,13 +109,21 @@ class CallReader:
         known = None if shell.line is None else self._memory.get(shell.line, self._rules.programs)
         return known is not None and known.is_quick
 
-    def facts(self, unjudged: UnjudgedCall, folder: str | None = None) -> CallFacts:
+    def facts(
+        self,
+        unjudged: UnjudgedCall,
+        folder: str | None = None,
+        kept_in: tuple[str | None] | None = None,
+    ) -> CallFacts:
         """Return what a call does; of a line that is not remembered it starts a process.
 
-        *folder* is where the tool works as far as its host knows, an absolute path.
+        *folder* is where the tool works as far as its host knows, an absolute path; *kept_in*, if
+        any, where the call before left a shell that goes on there.
         """
         call, tool, scope, declared, shell = unjudged
         folder = declared.folder or folder or self._rules.folder
+        if kept_in is not None and declared.keeps_folder:
+            (folder,) = kept_in
         if shell is None:
             parts: tuple[CallPart, ...] = (self._tool_part(call, tool, declared),)
             return CallFacts(call=call, scope=scope, tool=tool, folder=folder, parts=parts)
@@ -132,6 +142,14 @@ class CallReader:
             line=shell.line or "",
             parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
         )
+
+    def next_folder(self, call: ToolCall, start: str | None) -> str | None:
+        """Return where a shell is after *call*, which began at *start*; None if nobody knows."""
+        shell = shell_call(call, None, self._rules.facts_of(call.name))
+        if shell is None or shell.line is None or shell.reasons:
+            return None
+        reading = self._memory.read(shell.line, self._rules.programs).reading
+        return next_folder(reading, PathResolver(CallPlace(start)))
 
     def _tool_part(self, call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> CallPart:
         effects, claimed = self._effects(call.name, tool, declared)

@@ -86,7 +86,9 @@ class CallJudge:
 
     def __init__(self, rules: PolicyRules, protected: Sequence[Path] = ()) -> None:
         self.rules = rules
-        self.remembers = any(rule.limits for rule in rules.rules)
+        self.keeps_folders = any(declared.keeps_folder for _, declared in rules.tools)
+        """Whether a call may begin where another ended."""
+        self.remembers = self.keeps_folders or any(rule.limits for rule in rules.rules)
         """Whether verdicts depend on the calls before."""
         own_files = (*rules.program_files, *([rules.file] if rules.file else []))
         self._protection = Protection((*protected, *own_files))

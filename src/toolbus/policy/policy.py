@@ -64,10 +64,11 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Ask, Deny
+from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.changes import PolicyVersions, RulesInForce
 from toolbus.policy.documents import PolicyFile, read_table
-from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call
+from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import RANKS, CallJudge
 from toolbus.policy.wording import notes, question, refusal
@@ -76,7 +77,7 @@ from toolbus.settings.provenance import provenance
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope
-    from toolbus.messages.records import Message, ToolCall
+    from toolbus.messages.records import Message, ToolMessage
     from toolbus.policy.call_reading import UnjudgedCall
     from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
@@ -150,10 +151,11 @@ class Policy(AgentComponent):
         """Judge a call as it would run."""
         in_force = self._in_force(ctx.scope)
         judged: list[tuple[CallJudge, CallVerdict]] = []
+        kept_in = await self._shell_folder(in_force, ctx)
         for judge in in_force.versions:
             if isinstance(judge, UnusablePolicy):
                 return Deny(judge.reason)
-            judged.append((judge, await self._judge(judge, ctx)))
+            judged.append((judge, await self._judge(judge, ctx, kept_in)))
         if any(judge.remembers for judge, _ in judged):
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
@@ -176,15 +178,41 @@ class Policy(AgentComponent):
         rules = [judge.rules for judge in judges]
         key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
 
+        state = self.state(ctx.scope, shared=True)
+        running = SessionRecord(await state.read()).running(key)
+        folder = None
+        if running is not None and "shell" in running:
+            start = running["shell"][1]
+            folder = await asyncio.to_thread(self._next_folder, rules[-1], message, start)
+
         def change(value: Any) -> Any:
             record = SessionRecord(value)
             if record.running(key) is None:
                 return value
-            end_call(rules, record, key, message, now)
+            end_call(rules, record, key, message, now, folder=folder)
             return record.value
 
-        await self.state(ctx.scope, shared=True).update(change)
+        await state.update(change)
         return None
+
+    async def _shell_folder(
+        self, in_force: RulesInForce[CallJudge | UnusablePolicy], ctx: EventContext[ToolCall]
+    ) -> tuple[str | None] | None:
+        """Return where the call before left a shell that keeps its folder."""
+        judges = [judge for judge in in_force.versions if isinstance(judge, CallJudge)]
+        if not any(judge.rules.facts_of(ctx.value.name).keeps_folder for judge in judges):
+            return None
+        value = await self.state(ctx.scope, shared=True).read()
+        return SessionRecord(value).shell_folder(shell_key(ctx.scope, ctx.value.name))
+
+    def _next_folder(
+        self, rules: PolicyRules, message: ToolMessage, start: str | None
+    ) -> str | None:
+        response = message.tool_response
+        if response is None or response.is_error or response.parameters is None:
+            return None
+        call = ToolCall(name=message.tool_name, arguments=response.parameters)
+        return CallReader(rules, self._memory).next_folder(call, start)
 
     async def _counted(
         self, judged: Sequence[tuple[CallJudge, CallVerdict]], scope: Scope
@@ -204,14 +232,16 @@ class Policy(AgentComponent):
         await self.state(scope, shared=True).update(change)
         return list(zip(judges, verdicts, strict=True))
 
-    async def _judge(self, judge: CallJudge, ctx: EventContext[ToolCall]) -> CallVerdict:
+    async def _judge(
+        self, judge: CallJudge, ctx: EventContext[ToolCall], kept_in: tuple[str | None] | None
+    ) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)
         unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
         folder = self._folder_of(ctx.value.name)
         if reader.is_quick(unjudged):
-            return judge.judge(reader.facts(unjudged, folder))
+            return judge.judge(reader.facts(unjudged, folder, kept_in))
         # A process or a walk through folders would hold up the loop.
-        return await asyncio.to_thread(_judge, judge, reader, unjudged, folder)
+        return await asyncio.to_thread(_judge, judge, reader, unjudged, folder, kept_in)
 
     def _folder_of(self, tool_name: str) -> str | None:
         """Return where a tool works, if the component that it is a method of says so."""
@@ -234,6 +264,10 @@ class Policy(AgentComponent):
 
 
 def _judge(
-    judge: CallJudge, reader: CallReader, unjudged: UnjudgedCall, folder: str | None
+    judge: CallJudge,
+    reader: CallReader,
+    unjudged: UnjudgedCall,
+    folder: str | None,
+    kept_in: tuple[str | None] | None,
 ) -> CallVerdict:
-    return judge.judge(reader.facts(unjudged, folder))
+    return judge.judge(reader.facts(unjudged, folder, kept_in))

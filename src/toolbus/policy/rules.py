@@ -142,12 +142,13 @@ class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls* and *ignore* are paths of
     arguments; *folder* is where its relative paths begin. Without *effects* nobody knows what it
-    does, unless it is a shell.
+    does, unless it is a shell. One that *keeps_folder* goes on where its last call ended.
     """
 
     command: str | None = None
     folder: str | None = None
     folder_argument: str | None = None
+    keeps_folder: bool = False
     reads: tuple[str, ...] | None = None
     writes: tuple[str, ...] | None = None
     trees: tuple[str, ...] | None = None

@@ -41,7 +41,8 @@ class CountedCall(NamedTuple):
     """A call whose verdict depends on what was before: the *judgement* leaves limits out.
 
     *default* is the policy's, *touches* tell which parts touch what is protected, and *named* by
-    which names rules know the call, and whether it surely is that.
+    which names rules know the call, and whether it surely is that. *shell* is the one that it may
+    move, and where it begins.
     """
 
     judgement: CallVerdict
@@ -52,6 +53,7 @@ class CountedCall(NamedTuple):
     key: str
     run_id: str
     session_id: str
+    shell: tuple[str, str | None] | None
 
     @classmethod
     def of(cls, judge: CallJudge, judgement: CallVerdict, scope: Scope) -> CountedCall:
@@ -66,6 +68,9 @@ class CountedCall(NamedTuple):
             call_key(scope, facts.call.id),
             scope.run_id,
             scope.session_id,
+            (shell_key(scope, facts.call.name), facts.folder)
+            if judge.rules.facts_of(facts.call.name).keeps_folder
+            else None,
         )
 
     def uses(self, now: float) -> list[tuple[PolicyRule, LimitedCall]]:
@@ -116,7 +121,8 @@ def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> l
                     limit.add(use, rule.name, record)
                     if isinstance(limit, Quota) and limit.counts_at_end:
                         meters[meter] = [limit.measure, limit.seconds, limit.by_run]
-    record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), meters, named)
+    shell = next((call.shell for call in calls if call.shell is not None), None)
+    record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), meters, named, shell)
     return verdicts
 
 
@@ -148,8 +154,13 @@ def end_call(
     key: str,
     message: ToolMessage,
     now: float,
+    *,
+    folder: str | None = None,
 ) -> None:
-    """Add to *record* what is known of a call now that it has ended with *message*."""
+    """Add to *record* what is known of a call now that it has ended with *message*.
+
+    *folder* is where it left its shell.
+    """
     call = record.running(key)
     if call is None:
         return
@@ -159,9 +170,17 @@ def end_call(
     happened: dict[str, bool] = {}
     for each in [each for rules in versions for each in rules.calls]:
         ended = each.ended(message)
-        if _ran(message) and ended is not False:
+        if ran(message) and ended is not False:
             happened[each.name] = happened.get(each.name, True) and ended is True
     record.end(key, happened)
+    if "shell" in call:
+        shell, start = call["shell"]
+        record.move(shell, folder if ran(message) else start)
+
+
+def shell_key(scope: Scope, tool_name: str) -> str:
+    """Return what the shell of a session is called in its record."""
+    return f"{scope.session_id}/{tool_name}"
 
 
 def call_key(scope: Scope, call_id: str) -> str:
@@ -201,12 +220,12 @@ def _amount(measure: str, message: ToolMessage) -> float:
     if measure == "bytes":
         return len(message.text.encode())
     response = message.tool_response
-    if response is None or response.duration_ns is None or not _ran(message):
+    if response is None or response.duration_ns is None or not ran(message):
         return 0
     return response.duration_ns * _NANOSECOND
 
 
-def _ran(message: ToolMessage) -> bool:
+def ran(message: ToolMessage) -> bool:
     """Tell whether the tool ran; what nobody answered for may have run."""
     response = message.tool_response
     return response is None or response.error_type not in _NEVER_RAN

@@ -3,6 +3,7 @@
     {"meters": {"fetches:calls": {"entries": [[1763800000.5, 1], …]}},
      "recent": {"fetches": {SESSION: ["3f2a…", …]}},
      "happened": {"tests-passed": "surely"},
+     "folders": {"SESSION/TOOL": "/project/src"},
      "running": {"SESSION/CALL": {"since": 1763800000.5, "meters": [...], "named": {...}}}}
 
 A call is counted when it begins: a question that is open counts, a call that was denied does not.
@@ -43,6 +44,7 @@ class SessionRecord:
         self._meters: dict[str, dict[str, Any]] = known.get("meters", {})
         self._recent: dict[str, dict[str, list[str]]] = known.get("recent", {})
         self._happened: dict[str, str] = known.get("happened", {})
+        self._folders: dict[str, str | None] = known.get("folders", {})
         self._running: dict[str, dict[str, Any]] = known.get("running", {})
 
     @property
@@ -52,6 +54,7 @@ class SessionRecord:
             "meters": self._meters,
             "recent": self._recent,
             "happened": self._happened,
+            "folders": self._folders,
             "running": self._running,
         }
         return {key: part for key, part in parts.items() if part}
@@ -114,14 +117,37 @@ class SessionRecord:
             name in each["named"] for each in self._running.values()
         )
 
-    def begin(self, when: CallTime, meters: Mapping[str, Any], named: Mapping[str, bool]) -> None:
-        """Note a call that is *named* (surely or not) or on *meters* that its end adds to."""
-        if meters or named:
+    def shell_folder(self, shell: str) -> tuple[str | None] | None:
+        """Return where the last call of a *shell* left it: nowhere yet, or None if unknown."""
+        return (self._folders[shell],) if shell in self._folders else None
+
+    def move(self, shell: str, folder: str | None) -> None:
+        """Note where a *shell* is now; while another call of it runs nobody knows."""
+        is_busy = any(each.get("shell", [""])[0] == shell for each in self._running.values())
+        self._folders.pop(shell, None)
+        self._folders[shell] = None if is_busy else folder
+        _drop_first(self._folders, MOST_SESSIONS)
+
+    def begin(
+        self,
+        when: CallTime,
+        meters: Mapping[str, Any],
+        named: Mapping[str, bool],
+        shell: tuple[str, str | None] | None = None,
+    ) -> None:
+        """Note a call that is *named* (surely or not) or on *meters* that its end adds to.
+
+        *shell* is which one it moves, and where that is now.
+        """
+        if shell is not None:
+            self.move(shell[0], None)
+        if meters or named or shell:
             self._running[when.call_key] = {
                 "since": when.now,
                 "run": when.run_id,
                 "meters": dict(meters),
                 "named": dict(named),
+                **({"shell": list(shell)} if shell else {}),
             }
         while len(self._running) > MOST_RUNNING:
             oldest = self._running.pop(next(iter(self._running)))
