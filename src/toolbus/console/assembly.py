@@ -106,7 +106,7 @@ async def open_servers(
     """
     toolsets = []
     for server in servers:
-        name, *words = _words(server)
+        name, *words = server_words(server)
         toolsets.append(await _open(opened, side, name, words, {}))
     for entry in entries:
         try:
@@ -144,7 +144,8 @@ async def _open(
         raise UsageError(str(error)) from error
 
 
-def _words(server: str) -> Sequence[str]:
+def server_words(server: str) -> Sequence[str]:
+    """Return the words of a `--mcp` option; raises `UsageError`."""
     try:
         words = shlex.split(server)
     except ValueError as error:

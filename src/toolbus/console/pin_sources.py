@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.participants import ComponentHost
 from toolbus.config.loading import load
-from toolbus.console.assembly import find_components
+from toolbus.console.assembly import find_components, server_words
 from toolbus.console.side_output import relay_lines
 from toolbus.errors import RegistrationError
 from toolbus.policy.pins.pinned_items import (
@@ -60,7 +59,7 @@ async def read_pins(sources: PinSources) -> ToolPins:
     for entry in entries:
         _add(servers, await _read_entry(entry))
     for server in sources.servers:
-        _add(servers, await _read(_words(server), {}, sources.headers))
+        _add(servers, await _read(server_words(server), {}, sources.headers))
     if sources.command:
         # As `toolbus proxy` starts it; those of an agent get less.
         options: McpOptions = {"env": dict(os.environ)}
@@ -138,16 +137,6 @@ async def _read(
             return await read_surface(name, rest, **options)
     except (ImportError, RegistrationError) as error:
         raise UsageError(str(error)) from error
-
-
-def _words(server: str) -> Sequence[str]:
-    try:
-        words = shlex.split(server)
-    except ValueError as error:
-        raise UsageError(f"--mcp {server!r}: {str(error).lower()}") from error
-    if not words:
-        raise UsageError("--mcp is empty; give a command or an address")
-    return words
 
 
 def nearest_lock(lock: str | None, targets: Sequence[str], name: str) -> Path:

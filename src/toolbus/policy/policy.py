@@ -179,8 +179,9 @@ class Policy(AgentComponent):
         key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
 
         state = self.state(ctx.scope, shared=True)
-        running = SessionRecord(await state.read()).running(key)
-        folder = None
+        running, folder = None, None
+        if any(_keeps_folder(judge, message.tool_name) for judge in judges):
+            running = SessionRecord(await state.read()).running(key)
         if running is not None and "shell" in running:
             start = running["shell"][1]
             folder = await asyncio.to_thread(self._next_folder, rules[-1], message, start)
@@ -200,7 +201,7 @@ class Policy(AgentComponent):
     ) -> tuple[str | None] | None:
         """Return where the call before left a shell that keeps its folder."""
         judges = [judge for judge in in_force.versions if isinstance(judge, CallJudge)]
-        if not any(judge.rules.facts_of(ctx.value.name).keeps_folder for judge in judges):
+        if not any(_keeps_folder(judge, ctx.value.name) for judge in judges):
             return None
         value = await self.state(ctx.scope, shared=True).read()
         return SessionRecord(value).shell_folder(shell_key(ctx.scope, ctx.value.name))
@@ -261,6 +262,10 @@ class Policy(AgentComponent):
         if self._folder is not None:
             rules = rules._replace(folder=self._folder)
         return CallJudge(rules, self._named)
+
+
+def _keeps_folder(judge: CallJudge, tool_name: str) -> bool:
+    return judge.keeps_folders and judge.rules.facts_of(tool_name).keeps_folder
 
 
 def _judge(
