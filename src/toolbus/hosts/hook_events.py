@@ -1,0 +1,133 @@
+"""What a hook event of any host says, what is decided about it, and what a host can be told.
+
+A host is a coding agent that starts our command for each event of its hooks. Its dialect reads
+the JSON of the event as a `HookEvent`, and writes a `HookDecision` as the `HookAnswer` that the
+host understands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolbus.messages.records import ToolCall, ToolResponse
+
+HookKind: TypeAlias = Literal[
+    "call", "result", "prompt", "answer", "session_start", "session_end", "other"
+]
+"""What an event is about: a call before it runs, its result or failure, a person's prompt, the
+model's final text of a turn, the session, or something that is only observed."""
+
+Ability: TypeAlias = Literal[
+    "observe",
+    "rewrite_arguments",
+    "deny",
+    "ask",
+    "replace_result",
+    "replace_failure",
+    "add_context",
+    "block_prompt",
+]
+"""What a host lets a hook do; `ask` is a question of its own to the person."""
+
+Delivery: TypeAlias = Literal["yes", "mcp", "no"]
+"""Whether an ability reaches the model: always, for tools of MCP servers only, or never."""
+
+
+class HookEvent(Struct, frozen=True, kw_only=True):
+    """One event as a dialect read it.
+
+    Args:
+        host: the dialect's name, such as "claude-code".
+        name: the event as the host calls it.
+        kind: what it is about.
+        session_id: the host's own id of its session.
+        folder: where the session's tools work now, absolute; "" if the host does not say.
+        agent: the id of a sub-agent that speaks; "" for the session's main agent.
+        call: of a call what the host is about to run; of a result what it ran.
+        response: of a result what the tool returned: one text part for each text in the host's
+            frame, in its order, so that a changed text goes back to its place.
+        text: what the person wrote, or the model's final text.
+        payload: the event as it came, for the frame of the answer.
+    """
+
+    host: str
+    name: str
+    kind: HookKind
+    session_id: str
+    folder: str = ""
+    agent: str = ""
+    call: ToolCall | None = None
+    response: ToolResponse | None = None
+    text: str = ""
+    payload: Any = None
+
+
+class HookDecision(Struct, frozen=True, kw_only=True):
+    """What became of an event on the bus; a decision without any field lets it pass as it is.
+
+    Args:
+        call: what is to run instead.
+        denied: why it may not go on, for the model.
+        asked: what a person is to be asked before.
+        response: what the model is to read instead of the result.
+        context: texts that the model is to read in addition.
+    """
+
+    call: ToolCall | None = None
+    denied: str | None = None
+    asked: str | None = None
+    response: ToolResponse | None = None
+    context: tuple[str, ...] = ()
+
+
+class HookAnswer(Struct, frozen=True, kw_only=True):
+    """What our command writes and how it ends; *undelivered* is what the host can't be told.
+
+    Of a result that had to be replaced and could not be, "replace_result" or "replace_failure"
+    stands there: then the model reads the original.
+    """
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int = 0
+    undelivered: tuple[Ability, ...] = ()
+
+
+class HostDialect(Protocol):
+    """How one host says its events and is answered."""
+
+    @property
+    def name(self) -> str:
+        """What the host is called in commands: "claude-code"."""
+
+    @property
+    def title(self) -> str:
+        """What its makers call it: "Claude Code"."""
+
+    @property
+    def abilities(self) -> Mapping[Ability, Delivery]:
+        """What it lets a hook do."""
+
+    def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
+        """Return the event *name* that *payload* tells of.
+
+        Raises `DecodeError` for what lacks what every such event has.
+        """
+        ...
+
+    def encode(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
+        """Return how the host is told of *decision*."""
+        ...
+
+    def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
+        """Return what stops the event *name* whatever it was about: something of ours failed.
+
+        Before a call it is the host's denial; after it, the host's replacement by a notice, in the
+        frame of *payload* where the host wants that. *payload* is None if nobody could read it.
+        """
+        ...
