@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from toolbus.messages.records import ToolCall, ToolResponse  # noqa: TC001 - msgspec reads the hints
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from toolbus.messages.records import ToolCall, ToolResponse
 
 HookKind: TypeAlias = Literal[
     "call", "result", "prompt", "answer", "session_start", "session_end", "other"
