@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from toolbus.messages.records import ToolCall, ToolResponse  # noqa: TC001 - msgspec reads the hints
+from toolbus.messages.records import ToolCall, ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
