@@ -7,7 +7,7 @@ may ignore a result of another shape than its tool's, and then the model reads t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 - msgspec may ask for it
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
