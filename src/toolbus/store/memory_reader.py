@@ -120,9 +120,7 @@ class MemoryReader:
         """Return a few ids that begin with *prefix*."""
         ids = self._ids(kind)
         if kind != "session":
-            ids |= {
-                name for session in self._all() for one in session.pages for name in one.mentioned
-            }
+            ids.update(*[page.mentioned for page in self._pages(None)])
         return sorted([name for name in ids if name.startswith(prefix)])[:FEW]
 
     def ids_near(self, kind: IdKind, name: str) -> list[str]:
