@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
@@ -15,7 +16,6 @@ from toolbus.hosts.toml_edits import append_block, find_block, remove_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 BRIDGE_MARK = "// Written by `toolbus hosts install`; `toolbus hosts uninstall` removes it.\n"
 """The first line of a file that is all ours."""
@@ -173,8 +173,10 @@ EditTarget: TypeAlias = JsonHooks | TomlBlock | OwnFile
 
 
 def our_entries(hooks: Any, host: str) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
-    """Yield for each hook of ours in the object *hooks* its event, the indices of its group and of
-    itself in that, and the group."""
+    """Yield for each hook of ours in the object *hooks* its event and its group with two indices.
+
+    They are that of the group and that of the hook in it.
+    """
     for event, groups in hooks.items():
         for group_index, group in enumerate(groups):
             for index, hook in enumerate(group.get("hooks", ())):

@@ -50,6 +50,7 @@ class HostFiles(Struct, frozen=True, kw_only=True):
         tool_events: those of calls, results and failures, which have a matcher.
         other_events: those without.
         matcher: what matches every tool; "" if none is needed.
+        bridge: the file of this package that is installed, where it is a program.
     """
 
     program: str
@@ -62,6 +63,7 @@ class HostFiles(Struct, frozen=True, kw_only=True):
     tool_events: tuple[str, ...] = ()
     other_events: tuple[str, ...] = ()
     matcher: str = ""
+    bridge: str = ""
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -134,6 +136,9 @@ HOSTS: Mapping[str, HostFiles] = {
         user="plugins/toolbus.js",
         project=".opencode/plugins/toolbus.js",
         form="bridge",
+        bridge="opencode_bridge.js",
+        tool_events=("tool.execute.before", "tool.execute.after"),
+        other_events=("tool.failed", "chat.message", "experimental.text.complete"),
     ),
     "pi": HostFiles(
         program="pi",
@@ -142,6 +147,9 @@ HOSTS: Mapping[str, HostFiles] = {
         user="extensions/toolbus.ts",
         project=".pi/extensions/toolbus.ts",
         form="bridge",
+        bridge="pi_bridge.ts",
+        tool_events=("tool_call", "tool_result"),
+        other_events=("input", "agent_end", "session_start", "session_shutdown"),
     ),
     "cursor": HostFiles(
         program="cursor-agent",
@@ -173,7 +181,7 @@ def host_files(host: str) -> HostFiles:
 
 
 def host_folder(host: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where *host* keeps the user's settings; raises `RuntimeError` without a home folder."""
+    """Return where *host* keeps the user's settings; raises `RuntimeError` without a home."""
     files = HOSTS[host]
     base = environ.get(files.variable, "") if files.variable else ""
     return Path(base) / files.below if base.startswith("/") else Path.home() / files.folder
@@ -208,4 +216,7 @@ def hook_entry(host: str, event: str, command: str) -> dict[str, Any]:
             match = {"match": files.matcher} if matcher else {}
             entry = {"name": f"toolbus-{event}", "type": event, "command": command, **match}
             return {**entry, "timeout": PATIENCE, "strict": True}
+        case "codex" if event == "SessionEnd":
+            # It gives no more, and what it trusts has the time that it gives.
+            return {"hooks": [{"type": "command", "command": command, "timeout": 3}]}
     return {**matcher, "hooks": [{"type": "command", "command": command, "timeout": PATIENCE}]}

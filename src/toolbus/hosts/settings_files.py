@@ -62,10 +62,10 @@ def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
     except FileNotFoundError:
         data, mode = None, 0o600
     except OSError as error:
-        reason = f"it cannot be read: {error.strerror}"
-        raise ConfigurationError(reason, str(path)) from error
+        text = f"it cannot be read: {error.strerror}"
+        raise ConfigurationError(text, str(path)) from error
     existing = next(each for each in (real, *real.parents) if each.exists())
-    if reason := foreign_hand(existing):
+    if (reason := foreign_hand(existing)) is not None:
         place = "" if existing == real else f" of {str(existing)!r}"
         text = f"refused{place}: {reason}; make it yours alone"
         raise ConfigurationError(text, str(path))
@@ -113,8 +113,8 @@ def _refuse_symlinks(path: Path, project: Path) -> None:
         part = project.joinpath(*parts[:length])
         if part.is_symlink():
             leads_to = f"it leads to {os.path.realpath(part)!r}"
-            reason = f"refused: {str(part)!r} is a symlink, and {leads_to}; make it a plain file"
-            raise ConfigurationError(reason, str(path))
+            text = f"refused: {str(part)!r} is a symlink, and {leads_to}; make it a plain file"
+            raise ConfigurationError(text, str(path))
 
 
 def _read(path: Path, real: Path) -> tuple[bytes, int]:
