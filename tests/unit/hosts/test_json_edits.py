@@ -14,7 +14,7 @@ from toolbus.hosts.json_positions import locate
 
 FILE = Path("settings.json")
 NEW = {"command": "run us"}
-BLANKS = st.sampled_from(["", " ", "\n", "\n  ", " // one, \"two\"\n", "/* [ */", "\r\n\t", " "])
+BLANKS = st.sampled_from(["", " ", "\n", "\n  ", ' // one, "two"\n', "/* [ */", "\r\n\t", " "])
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="/*"), max_size=3)
 LEAVES = st.one_of(st.integers(), st.booleans(), st.none(), WORDS)
 VALUES = st.recursive(
