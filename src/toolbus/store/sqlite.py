@@ -238,8 +238,8 @@ def _messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message,
 def _messages_of_call(
     session_id: str, call_id: str, connection: sqlite3.Connection
 ) -> tuple[Message, ...]:
-    found = connection.execute(schema.MESSAGES_OF_CALL, (call_id, session_id))
-    return rows.read_messages(session_id, found)
+    messages = connection.execute(schema.MESSAGES_OF_CALL, (call_id, session_id))
+    return rows.read_messages(session_id, messages)
 
 
 def _records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:
