@@ -14,9 +14,9 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
+from toolbus.tools.calls.call_judging import CallJudging
 from toolbus.tools.calls.execution import execute
 from toolbus.tools.calls.filling import fill, fit_filled
-from toolbus.tools.calls.judged_call import JudgedCall
 from toolbus.tools.calls.recovery import failure_of, may_retry
 from toolbus.tools.calls.table import TRANSITIONS
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.tools.definitions import Tool
 
 
-class CallInProgress(JudgedCall):
+class CallInProgress(CallJudging):
     """One call: `walk` takes it to its end, `outcome` tells what became of it.
 
     The tool of one may run elsewhere, out of reach: `walk` stops where it is `PERMITTED`, and
@@ -188,7 +188,7 @@ class CallInProgress(JudgedCall):
         return self._environment.toolset.get(name)
 
     steps: ClassVar[Mapping[State, Callable[[Any], Signal | Awaitable[Signal]]]] = {
-        **JudgedCall.steps,
+        **CallJudging.steps,
         "permitted": _find,
         "known": _validate,
         "running": _run,

@@ -19,8 +19,8 @@ from toolbus.messages.records import ToolCall, ToolMessage
 from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.calls.call import CallInProgress
+from toolbus.tools.calls.call_judging import ASKED, PERMITTED
 from toolbus.tools.calls.environment import CallEnvironment
-from toolbus.tools.calls.judged_call import ASKED, PERMITTED
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.admission import admit
 

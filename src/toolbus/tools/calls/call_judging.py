@@ -29,7 +29,7 @@ PERMITTED, ASKED = "permitted", "asking"
 _NO_RESPONSE, _NO_QUESTION = ToolResponse(), Ask("")
 
 
-class JudgedCall:
+class CallJudging:
     """One call on its way through the table of states, from where it was requested.
 
     *passed* is set once it asks nobody any more, *earlier* are those of the calls before it;
