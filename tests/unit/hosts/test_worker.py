@@ -23,6 +23,10 @@ import os, sys
 with open({{record!r}}, "a") as record:
     print(sys.argv[6:], file=record)
 if sys.argv[6] == "answer":
+    header = os.read(0, int.from_bytes(os.read(0, 4), "big"))
+    left = int(header.rpartition(b"\\0")[2])
+    while left:
+        left -= len(os.read(0, left))
     os.write(0, b"=" + bytes(4) + bytes([5]) + bytes(4) + b"local")
 """
 
