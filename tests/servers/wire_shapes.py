@@ -4,7 +4,8 @@ An answer is a list of items: `("reasoning", text, seal)`, `("text", text)`,
 `("call", id, name, arguments)`, `("refusal", text)`; the arguments are the model's own text.
 
 https://platform.openai.com/docs/api-reference/chat, .../responses and
-https://docs.anthropic.com/en/api/messages, .../docs/build-with-claude/streaming
+https://docs.anthropic.com/en/api/messages, .../docs/build-with-claude/streaming and
+https://ai.google.dev/api/generate-content
 """
 
 import json
@@ -269,3 +270,51 @@ def anthropic_events(items, model="m", message_id="msg_1"):
     usage = {name: anthropic_usage()[name] for name in ("output_tokens", "output_tokens_details")}
     events.append({"type": "message_delta", "delta": delta, "usage": usage})
     return [*events, {"type": "message_stop"}]
+
+
+# --- Gemini's contents ---------------------------------------------------------------------------
+
+
+def gemini_part(item):
+    match item:
+        case ("reasoning", text, seal):
+            return {"text": text, "thought": True, "thoughtSignature": seal}
+        case ("text" | "refusal", text):
+            return {"text": text}
+        case ("call", call_id, name, arguments):
+            return {"functionCall": {"id": call_id, "name": name, "args": json.loads(arguments)}}
+
+
+def gemini_content(items, model="m", message_id="gemini_1"):
+    parts = [gemini_part(item) for item in items]
+    candidate = {
+        "content": {"role": "model", "parts": parts},
+        "finishReason": "STOP",
+        "index": 0,
+    }
+    usage = {
+        "promptTokenCount": USAGE["input"],
+        "cachedContentTokenCount": USAGE["cached"],
+        "candidatesTokenCount": USAGE["output"] - USAGE["thought"],
+        "thoughtsTokenCount": USAGE["thought"],
+        "totalTokenCount": USAGE["input"] + USAGE["output"],
+    }
+    return {
+        "candidates": [candidate],
+        "usageMetadata": usage,
+        "modelVersion": model,
+        "responseId": message_id,
+    }
+
+
+def gemini_chunks(items, model="m", message_id="gemini_1"):
+    """Return a chunk for each piece of text, and one for each call: those come whole."""
+    pieces = [
+        (item[0], piece) if item[0] == "text" else item
+        for item in items
+        for piece in (cut(item[1]) if item[0] == "text" else [""])
+    ]
+    chunks = [gemini_content([piece], model, message_id) for piece in pieces]
+    for chunk in chunks[:-1]:
+        del chunk["candidates"][0]["finishReason"]
+    return chunks

@@ -1,0 +1,220 @@
+"""The texts of a tool's result in a host's frame, and changed ones back in their places.
+
+A frame is the JSON around the texts: `{"stdout": …, "stderr": …, "interrupted": false}`. A host
+may ignore a result of another shape than its tool's, and then the model reads the original.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
+
+from toolbus.errors import DecodeError
+from toolbus.messages.immutable import MAX_DEPTH, mend_text
+from toolbus.messages.records import (
+    AudioPart,
+    ImagePart,
+    Part,
+    Resource,
+    ResourcePart,
+    TextPart,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.messages.records import ToolResponse
+
+Change: TypeAlias = "Callable[[Part], Part]"
+
+WITHHELD_NAME = (
+    "toolbus withheld this result: the name of a member in it had to be changed, "
+    "and a name cannot be changed in its place"
+)
+
+_MIME_TYPE = re.compile(r"(?:image|audio|video|text|application|font|model)/[\w.+-]{1,80}")
+_MIME_NAMES = ("mimeType", "mediaType", "media_type", "type")
+_DATA_NAMES = frozenset({"data", "base64", "blob"})
+
+
+class ResultFrame(Struct, frozen=True, kw_only=True):
+    """What in a tool's results its host wrote, so that it is no text.
+
+    Args:
+        names: the names of members that every such result has; others may be texts too.
+        words: for the name of a member the values that are the host's, such as its types.
+        main: paths to where a whole new text can stand; the first that is there is taken.
+    """
+
+    names: frozenset[str] = frozenset()
+    words: Mapping[str, frozenset[str]] = {}
+    main: tuple[tuple[str, ...], ...] = ()
+
+
+BLOCKS = ResultFrame(
+    names=frozenset(
+        {
+            *("type", "text", "data", "mimeType", "resource", "uri", "blob", "name", "title"),
+            *("description", "annotations", "audience", "priority", "lastModified", "size"),
+            *("content", "structuredContent", "isError", "_meta"),
+            *("source", "media_type"),
+        }
+    ),
+    words={
+        "type": frozenset({"text", "image", "audio", "resource", "resource_link", "base64"}),
+        "audience": frozenset({"user", "assistant"}),
+    },
+)
+"""Results of MCP servers: a list of content blocks, or an object with such `content`
+(https://modelcontextprotocol.io/specification/2025-11-25/server/tools); `source` is how the API of
+Anthropic has an image."""
+
+
+class _NameChangedError(Exception):
+    """The name of a member was changed."""
+
+
+def parts_in(value: Any, frame: ResultFrame) -> tuple[Part, ...]:
+    """Return a text part for each text in the JSON *value* that is not empty, in its order.
+
+    Names of members that are not of the *frame* are texts too; base64 data of a stated type is a
+    part of its own kind. Raises `DecodeError` for what is nested deeper than 200.
+    """
+    parts: list[Part] = []
+
+    def note(part: Part) -> Part:
+        parts.append(part)
+        return part
+
+    _walk(value, frame, note)
+    return tuple(parts)
+
+
+def put_back(value: Any, frame: ResultFrame, before: ToolResponse, after: ToolResponse) -> Any:
+    """Return *value* with the texts of *after*; *before* has what `parts_in` gave for it.
+
+    Each part goes back to its place if they are as many and of the same kinds; else the whole text
+    of *after* goes to where the *frame* has room for it. None if it has none.
+    """
+    if before.content == after.content:
+        return value
+    if [*map(type, before.content)] != [*map(type, after.content)]:
+        return put_whole(value, frame, after.text)
+    parts = iter(after.content)
+    try:
+        return _walk(value, frame, lambda _: next(parts))
+    except _NameChangedError:
+        return put_whole(value, frame, WITHHELD_NAME)
+
+
+def put_whole(value: Any, frame: ResultFrame, text: str) -> Any:
+    """Return *value* with *text* and no other text; None if there is no place for a text.
+
+    Content blocks become a single one. A main place beside media is none: the host would read the
+    text as media.
+    """
+    if isinstance(value, str):
+        return text
+    if are_blocks(value):
+        return [{"type": "text", "text": text}]
+    if not isinstance(value, dict):
+        return None
+    if are_blocks(value.get("content")):
+        flags = {key: item for key, item in value.items() if isinstance(item, bool)}
+        return {**flags, "content": [{"type": "text", "text": text}]}
+    path = next((path for path in frame.main if isinstance(_item_at(value, path), str)), None)
+    if path is None or any(not isinstance(part, TextPart) for part in parts_in(value, frame)):
+        return None
+    return _with_text(_emptied(value, frame), path, text)
+
+
+def are_blocks(value: Any) -> bool:
+    """Tell whether *value* is a list of content blocks, or an empty list."""
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and isinstance(item.get("type"), str) for item in value
+    )
+
+
+def _walk(value: Any, frame: ResultFrame, change: Change, name: str = "", depth: int = 0) -> Any:
+    """Return *value*, the member *name* or an item of it, with its parts as *change* has them."""
+    if depth > MAX_DEPTH:
+        raise DecodeError(f"nested deeper than {MAX_DEPTH}", "$")
+    match value:
+        case str() if value and value not in frame.words.get(name, ()):
+            return _changed(value, TextPart(text=mend_text(value)), change)
+        case list() | tuple():
+            return [_walk(item, frame, change, name, depth + 1) for item in value]
+        case dict():
+            return dict(_walk_members(value, frame, change, depth + 1))
+    return value
+
+
+def _walk_members(
+    value: dict[str, Any], frame: ResultFrame, change: Change, depth: int
+) -> Iterator[tuple[str, Any]]:
+    mime_name = next((name for name in _MIME_NAMES if _is_mime_type(value.get(name))), None)
+    for key, item in value.items():
+        if key and key not in frame.names:
+            part = TextPart(text=mend_text(key))
+            if change(part) != part:
+                raise _NameChangedError
+        if key == mime_name:
+            yield key, item
+        elif mime_name and key in _DATA_NAMES and item and isinstance(item, str):
+            yield key, _changed(item, _media(mend_text(item), value[mime_name]), change)
+        else:
+            yield key, _walk(item, frame, change, key, depth)
+
+
+def _changed(text: str, part: Part, change: Change) -> str:
+    """Return what *change* makes of *text*, which is *part*."""
+    match change(part):
+        case same if same == part:
+            return text
+        case TextPart(text=new):
+            return new
+        case ImagePart(data=new) | AudioPart(data=new):
+            return new
+        case ResourcePart(resource=resource):
+            return resource.text or resource.blob or ""
+    return ""
+
+
+def _is_mime_type(value: Any) -> bool:
+    return isinstance(value, str) and _MIME_TYPE.fullmatch(value) is not None
+
+
+def _media(data: str, mime_type: str) -> Part:
+    if mime_type.startswith("image/"):
+        return ImagePart(data=data, mime_type=mime_type)
+    if mime_type.startswith("audio/"):
+        return AudioPart(data=data, mime_type=mime_type)
+    return ResourcePart(resource=Resource(uri="", mime_type=mime_type, blob=data))
+
+
+def _emptied(value: Any, frame: ResultFrame, name: str = "") -> Any:
+    """Return *value* without its texts, and without members whose names may be texts."""
+    match value:
+        case str():
+            return value if value in frame.words.get(name, ()) else ""
+        case list() | tuple():
+            return [_emptied(item, frame, name) for item in value]
+        case dict():
+            members = [(key, item) for key, item in value.items() if key in frame.names]
+            return {key: _emptied(item, frame, key) for key, item in members}
+    return value
+
+
+def _item_at(value: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _with_text(value: Any, path: tuple[str, ...], text: str) -> Any:
+    if not path:
+        return text
+    return {**value, path[0]: _with_text(value[path[0]], path[1:], text)}

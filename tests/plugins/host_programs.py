@@ -1,0 +1,318 @@
+"""The coding agents that we did not write, each as it is run offline: a clean home, a fake model.
+
+References: the makers' documentation of headless runs, and runs of the versions in
+`tests/hosts/package.json`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.servers.fake_model import FakeModel, ModelCall
+
+from node_packages import AGENTS, NODE, installed, program
+
+SECONDS = 120
+NOTES = Path(__file__).parents[1] / "servers/notes.py"
+
+
+@dataclass
+class HostFolders:
+    """The scratch folders of one host: *home*, and in it the project that it works in."""
+
+    home: Path
+    project: Path = field(init=False)
+
+    def __post_init__(self):
+        self.project = self.home / "project"
+        self.project.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def note(self):
+        """The file that the MCP server reads out."""
+        return self.project / "note.txt"
+
+    @property
+    def server(self):
+        """The command of the MCP server."""
+        return [sys.executable, "-I", str(NOTES), str(self.note)]
+
+    def write(self, name, content):
+        """Write a file below the home; what is no text is JSON."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str) else json.dumps(content, indent=2)
+        path.write_text(text, "utf-8")
+
+    def merge(self, name, content):
+        """Put the members of *content* into the JSON object of a file, lists behind lists."""
+        path = self.home / name
+        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        self.write(name, _merged(known, content))
+
+
+def _merged(known, new):
+    if isinstance(known, dict) and isinstance(new, dict):
+        both = known.keys() & new.keys()
+        return known | new | {key: _merged(known[key], new[key]) for key in both}
+    return known + new if isinstance(known, list) else new
+
+
+class GeminiCli:
+    """Gemini CLI; its times are milliseconds."""
+
+    name = "gemini-cli"
+    home = ".gemini"
+    before, after, failed = "BeforeTool", "AfterTool", "AfterTool"
+
+    def prepare(self, folders, url):
+        """Write the host's configuration; return the variables that it needs."""
+        settings = {
+            "security": {
+                "auth": {"selectedType": "gemini-api-key"},
+                "folderTrust": {"enabled": False},
+            },
+            "telemetry": {"enabled": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"enableAutoUpdate": False},
+        }
+        command, *arguments = folders.server
+        notes = {"command": command, "args": arguments, "trust": True}
+        folders.merge(".gemini/settings.json", settings | {"mcpServers": {"notes": notes}})
+        return {
+            "GEMINI_API_KEY": "unused",
+            "GOOGLE_GEMINI_BASE_URL": url,
+            "GEMINI_CLI_NO_RELAUNCH": "true",
+        }
+
+    def command(self, prompt):
+        options = ["-m", "gemini-2.5-flash", "--approval-mode", "yolo", "-p", prompt]
+        return [*program("gemini", AGENTS), *options]
+
+    def shell(self, command):
+        return ModelCall("run_shell_command", {"command": command})
+
+    def read(self, path):
+        return ModelCall("read_file", {"file_path": str(path)})
+
+    def mcp(self, tool):
+        return ModelCall(f"mcp_notes_{tool}", {})
+
+    def add_hook(self, folders, event, command):
+        """Run *command* at *event*, beside what is there."""
+        hook = {"type": "command", "command": command, "timeout": 20000}
+        entry = {"matcher": ".*", "hooks": [hook]}
+        folders.merge(".gemini/settings.json", {"hooks": {event: [entry]}})
+
+
+class ClaudeCode:
+    """Claude Code."""
+
+    name = "claude-code"
+    home = ".claude"
+    before, after, failed = "PreToolUse", "PostToolUse", "PostToolUseFailure"
+
+    def prepare(self, folders, url):
+        command, *arguments = folders.server
+        folders.write(
+            "mcp.json", {"mcpServers": {"notes": {"command": command, "args": arguments}}}
+        )
+        self.servers = folders.home / "mcp.json"
+        return {
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "unused",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+            "IS_SANDBOX": "1",
+        }
+
+    def command(self, prompt):
+        wrapper = installed(AGENTS) / "@anthropic-ai/claude-code/cli-wrapper.cjs"
+        options = ["--model", "claude-sonnet-4-5", "--permission-mode", "bypassPermissions"]
+        servers = ["--mcp-config", str(self.servers), "--strict-mcp-config"]
+        return [NODE, str(wrapper), *options, *servers, "-p", prompt]
+
+    def shell(self, command):
+        return ModelCall("Bash", {"command": command})
+
+    def read(self, path):
+        return ModelCall("Read", {"file_path": str(path)})
+
+    def mcp(self, tool):
+        return ModelCall(f"mcp__notes__{tool}", {})
+
+    def add_hook(self, folders, event, command):
+        hook = {"type": "command", "command": command, "timeout": 20}
+        entry = {"matcher": "*", "hooks": [hook]}
+        folders.merge(".claude/settings.json", {"hooks": {event: [entry]}})
+
+
+class Codex:
+    """Codex; the shell is its only way to a file."""
+
+    name = "codex"
+    home = ".codex"
+    before, after, failed = "PreToolUse", "PostToolUse", "PostToolUse"
+    read = None
+
+    def prepare(self, folders, url):
+        command, *arguments = folders.server
+        text = f"""
+model = "fake-model"
+model_provider = "fake"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[model_providers.fake]
+name = "fake"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "FAKE_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+
+[analytics]
+enabled = false
+
+[mcp_servers.notes]
+command = {json.dumps(command)}
+args = {json.dumps(arguments)}
+default_tools_approval_mode = "approve"
+"""
+        tomllib.loads(text)
+        folders.write(".codex/config.toml", text)
+        return {"FAKE_KEY": "unused"}
+
+    def command(self, prompt):
+        options = ["--skip-git-repo-check", "--dangerously-bypass-hook-trust"]
+        return [*program("codex", AGENTS), "exec", *options, prompt]
+
+    def shell(self, command):
+        return ModelCall("exec_command", {"cmd": command})
+
+    def mcp(self, tool):
+        return ModelCall(f"mcp__notes.{tool}", {})
+
+    def add_hook(self, folders, event, command):
+        hook = {"type": "command", "command": command, "timeout": 20}
+        entry = {"matcher": ".*", "hooks": [hook]}
+        folders.merge(".codex/hooks.json", {"hooks": {event: [entry]}})
+
+
+class CopilotCli:
+    """Copilot CLI, with a provider of the user's own and no account."""
+
+    name = "copilot"
+    home = ".copilot"
+    before, after, failed = "preToolUse", "postToolUse", "postToolUseFailure"
+
+    def prepare(self, folders, url):
+        command, *arguments = folders.server
+        notes = {"type": "local", "command": command, "args": arguments, "tools": ["*"]}
+        folders.write(".copilot/mcp-config.json", {"mcpServers": {"notes": notes}})
+        folders.merge(".copilot/settings.json", {"trustedFolders": [str(folders.project)]})
+        return {
+            "COPILOT_OFFLINE": "1",
+            "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "unused",
+            "COPILOT_MODEL": "fake-model",
+        }
+
+    def command(self, prompt):
+        options = ["--allow-all-tools", "--allow-all-paths", "-p", prompt]
+        return [*program("copilot", AGENTS), *options]
+
+    def shell(self, command):
+        return ModelCall("bash", {"command": command, "description": "run it"})
+
+    def read(self, path):
+        return ModelCall("view", {"path": str(path)})
+
+    def mcp(self, tool):
+        return ModelCall(f"notes-{tool}", {})
+
+    def add_hook(self, folders, event, command):
+        entry = {"type": "command", "bash": command, "timeoutSec": 20}
+        folders.merge(".copilot/settings.json", {"hooks": {event: [entry]}})
+
+
+class Pi:
+    """pi; it has no servers of MCP."""
+
+    name = "pi"
+    home = ".pi"
+    before, after, failed = "tool_call", "tool_result", "tool_result"
+    mcp = None
+
+    def prepare(self, folders, url):
+        models = {
+            "baseUrl": f"{url}/v1",
+            "api": "openai-completions",
+            "apiKey": "unused",
+            "models": [{"id": "fake-model"}],
+        }
+        folders.write(".pi/agent/models.json", {"providers": {"fake": models}})
+        return {"PI_OFFLINE": "1"}
+
+    def command(self, prompt):
+        options = ["--provider", "fake", "--model", "fake-model", "-p", prompt]
+        return [*program("pi", AGENTS), *options]
+
+    def shell(self, command):
+        return ModelCall("bash", {"command": command})
+
+    def read(self, path):
+        return ModelCall("read", {"path": str(path)})
+
+    def add_hook(self, folders, event, command):
+        """Give the event as JSON to *command*, and let the answer be."""
+        number = len(list(folders.home.glob(".pi/agent/extensions/*")))
+        text = f"""
+import {{ spawnSync }} from "node:child_process"
+export default function (pi: any) {{
+  pi.on("{event}", async (event: any) => {{
+    spawnSync("/bin/sh", ["-c", {json.dumps(command)}], {{ input: JSON.stringify(event) }})
+  }})
+}}
+"""
+        folders.write(f".pi/agent/extensions/observer_{number}.ts", text)
+
+
+PROGRAMS = {one.name: one for one in (GeminiCli(), ClaudeCode(), Codex(), CopilotCli(), Pi())}
+
+
+@dataclass(frozen=True)
+class HostRun:
+    """What became of one prompt: how the program ended, what it wrote, what it asked the model."""
+
+    exit_code: int
+    output: str
+    model: FakeModel
+
+
+def run_host(host, folders, turns, prompt="run it", **variables):
+    """Let *host* answer a prompt with the model's *turns*; raise if it does not end in time."""
+    with FakeModel(turns) as model:
+        needed = host.prepare(folders, model.url)
+        path = os.pathsep.join([str(Path(NODE).parent), os.defpath])
+        done = subprocess.run(
+            host.command(prompt),
+            cwd=folders.project,
+            env={"HOME": str(folders.home), "PATH": path, "LANG": "C.UTF-8", **needed, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+    return HostRun(done.returncode, done.stdout, model)

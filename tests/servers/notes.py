@@ -1,0 +1,35 @@
+"""An MCP server of two tools: `notes.py FILE`; `read_note` returns FILE, `fail` fails with it."""
+
+import json
+import sys
+from pathlib import Path
+
+FILE = Path(sys.argv[1])
+SCHEMA = {"type": "object", "properties": {}, "additionalProperties": False}
+TOOLS = [
+    {"name": "read_note", "description": "Read the note", "inputSchema": SCHEMA},
+    {"name": "fail", "description": "Fail to read the note", "inputSchema": SCHEMA},
+]
+
+
+def answer(method, params):
+    match method:
+        case "initialize":
+            return {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "notes", "version": "1"},
+            }
+        case "tools/list":
+            return {"tools": TOOLS}
+        case "tools/call":
+            text = {"type": "text", "text": FILE.read_text("utf-8")}
+            return {"content": [text], "isError": params["name"] == "fail"}
+    return {}
+
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked and "method" in asked:
+        result = answer(asked["method"], asked.get("params") or {})
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)

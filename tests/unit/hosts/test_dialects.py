@@ -1,0 +1,40 @@
+"""The table of dialects: all names, and an error that helps."""
+
+import pytest
+
+from toolbus.errors import LoadError
+from toolbus.hosts.dialects import DIALECTS, dialect
+
+
+def test_the_table_has_nine_names_and_makes_none_of_them():
+    assert list(DIALECTS) == [
+        "claude-code",
+        "codex",
+        "copilot",
+        "gemini-cli",
+        "vibe",
+        "opencode",
+        "pi",
+        "cursor",
+        "docker-gateway",
+    ]
+    assert len(DIALECTS) == 9
+    assert "codex" in DIALECTS
+    assert "emacs" not in DIALECTS
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("claude", "no host named 'claude'; did you mean 'claude-code'?"),
+        (
+            "emacs",
+            f"no host named 'emacs'; known: {', '.join(DIALECTS)}",
+        ),
+    ],
+)
+def test_an_unknown_host_is_told_with_the_nearest_or_all(name, message):
+    with pytest.raises(LoadError) as error:
+        dialect(name)
+
+    assert str(error.value) == message
