@@ -16,7 +16,7 @@ from toolbus.inspect.lookup import find_session
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
 from toolbus.settings.values import MisfitError
-from toolbus.store.archive import Archive
+from toolbus.store.opening import open_reader
 from toolbus.terminal.files import worded
 from toolbus.terminal.screen import UsageError
 
@@ -186,11 +186,11 @@ def find_session_id(store: str | None, resume: str | None) -> str | None:
         return None
     if store is None:
         raise UsageError("--resume needs the store; add --store FILE")
-    with Archive(store) as archive:
+    with open_reader(store) as reader:
         if resume:
-            return find_session(archive, resume).id
+            return find_session(reader, resume).id
         latest = max(
-            (session for session in archive.sessions() if "/" not in session.id),
+            (session for session in reader.sessions() if "/" not in session.id),
             key=lambda session: session.updated_ns,
             default=None,
         )

@@ -13,7 +13,7 @@ from toolbus.messages.codec import decoder
 
 if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.store.archive import Archive
+    from toolbus.store.reading import StoreReader
 
 _decode: Any = decoder(Any)
 
@@ -59,11 +59,11 @@ class DispatchView(Struct, frozen=True, kw_only=True, rename={"handlers": "steps
     handlers: tuple[HandlerView, ...]
 
 
-def view_of(archive: Archive, session: int, record: DispatchRecord) -> DispatchView:
+def view_of(reader: StoreReader, session: int, record: DispatchRecord) -> DispatchView:
     """Return *record* with the values that its session kept; *session* is that one's key."""
 
     def value_of(digest: str, size: int) -> ValueView:
-        body = archive.original(session, digest)
+        body = reader.original(session, digest)
         value = None if body is None else _decode(body)
         return ValueView(digest=digest, size=size, has_value=body is not None, value=value)
 

@@ -16,7 +16,7 @@ from toolbus.inspect.writing import (
     write_text,
     write_value,
 )
-from toolbus.store.archive import Archive
+from toolbus.store.opening import open_reader
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import UsageError, open_screen
@@ -48,10 +48,10 @@ def explain(
     """
     if (message is None) == (call is None):
         raise UsageError("explain what? give one message id, or `--call` and the id of a call")
-    with Archive(path) as archive:
-        within = find_session(archive, session) if session is not None else None
+    with open_reader(path) as reader:
+        within = find_session(reader, session) if session is not None else None
         find = find_message if call is None else find_call
-        history = history_of(archive, find(archive, message or call or "", within))
+        history = history_of(reader, find(reader, message or call or "", within))
     if as_json:
         print_json(output, history)
         return 0

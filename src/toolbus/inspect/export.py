@@ -18,14 +18,14 @@ from toolbus.formats.native import (
     encode_line,
 )
 from toolbus.settings.hints import nearest
-from toolbus.store.archive import Archive
+from toolbus.store.opening import open_reader
 from toolbus.terminal.files import replacing
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from toolbus.store.archive import SessionRow
+    from toolbus.store.reading import SessionRow
     from toolbus.terminal.output import Output
 
 
@@ -60,19 +60,19 @@ def run_export(
 
 
 def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
-    with Archive(database, live=True) as archive:
-        chosen = _chosen(list(archive.sessions()), wanted)
+    with open_reader(database, live=True) as reader:
+        chosen = _chosen(list(reader.sessions()), wanted)
         yield HeaderLine()
         for session in chosen:
             times = {"created_ns": session.created_ns, "updated_ns": session.updated_ns}
             yield SessionLine(id=session.id, **times)
             messages = records = 0
-            for row in archive.messages(session.key):
+            for row in reader.messages(session.key):
                 if row.message is None:
                     raise DecodeError(row.problem_in(session.id))
                 messages += 1
                 yield MessageLine(message=row.message)
-            for page in archive.pages(session.key):
+            for page in reader.pages(session.key):
                 if page.damage:
                     raise DecodeError(page.problem_in(session.id))
                 records += len(page.records)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.inspect.lookup import Match
     from toolbus.messages.records import ToolResponse
-    from toolbus.store.archive import Archive, MessageRow, Page
+    from toolbus.store.reading import MessageRow, Page, StoreReader
 
 _LOOKAHEAD = 1_000
 """How many messages are looked through for the next one of the model."""
@@ -68,11 +68,11 @@ class MessageHistory(Struct, frozen=True, kw_only=True, rename={"dispatches": "p
     damage: tuple[str, ...]
 
 
-def history_of(archive: Archive, match: Match) -> MessageHistory:
+def history_of(reader: StoreReader, match: Match) -> MessageHistory:
     """Return what became of the message or call of *match*."""
-    pages = list(_pages(archive, match))
+    pages = list(_pages(reader, match))
     session, row = match.session.key, match.row
-    dispatches = tuple([view_of(archive, session, record) for record in _records(match, pages)])
+    dispatches = tuple([view_of(reader, session, record) for record in _records(match, pages)])
     stored = row.message if row else None
     problems = [page.problem for page in pages] + [row.problem for row in _rows(match)]
     return MessageHistory(
@@ -85,7 +85,7 @@ def history_of(archive: Archive, match: Match) -> MessageHistory:
         returned=_value_before(MESSAGE_APPEND_BEFORE.name, dispatches),
         read=_value_before(MESSAGE_PERSIST_BEFORE.name, dispatches),
         stored=stored,
-        requests=tuple(_requests(archive, match)),
+        requests=tuple(_requests(reader, match)),
         damage=tuple(dict.fromkeys(filter(None, problems))),
     )
 
@@ -136,11 +136,11 @@ def _rows(match: Match) -> list[MessageRow]:
     return [row for row in (match.row, match.asking) if row]
 
 
-def _pages(archive: Archive, match: Match) -> Iterator[Page]:
+def _pages(reader: StoreReader, match: Match) -> Iterator[Page]:
     """Give the pages of records that speak of it, each once, in order."""
-    pages = [page for row in _rows(match) if (page := archive.page(row.key))]
+    pages = [page for row in _rows(match) if (page := reader.page(row))]
     for name in {match.name, match.call_id, match.row.id if match.row else ""} - {""}:
-        pages += archive.pages_of(name, match.asking.key if match.asking else 0)
+        pages += reader.pages_of(name, match.asking)
     by_seq = {page.seq: page for page in pages if page.session == match.session.key}
     return iter([by_seq[seq] for seq in sorted(by_seq)])
 
@@ -166,16 +166,16 @@ def _value_before(event: str, dispatches: tuple[DispatchView, ...]) -> ValueView
     return None
 
 
-def _requests(archive: Archive, match: Match) -> Iterator[DispatchView]:
+def _requests(reader: StoreReader, match: Match) -> Iterator[DispatchView]:
     """Give how handlers changed the messages of the first request with this one in it."""
     if match.row is None:
         return
     key, after = match.session.key, match.row.seq
-    for row in islice(archive.messages(key, after), _LOOKAHEAD):
-        page = archive.page(row.key)
+    for row in islice(reader.messages(key, after), _LOOKAHEAD):
+        page = reader.page(row)
         for record in page.records if page else ():
             fields = {field for entry in record.entries for field in entry.fields}
             if record.event == MODEL_CALL_BEFORE.name and "messages" in fields:
-                yield view_of(archive, key, record)
+                yield view_of(reader, key, record)
         if isinstance(row.message, AssistantMessage):
             return

@@ -11,7 +11,7 @@ from toolbus.terminal.screen import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolbus.store.archive import Archive, MessageRow, Page, SessionRow
+    from toolbus.store.reading import MessageRow, Page, SessionRow, StoreReader
 
 T = TypeVar("T", "MessageRow", "Page")
 
@@ -39,67 +39,67 @@ class Match(NamedTuple):
     reused: MessageRow | None = None
 
 
-def find_session(archive: Archive, name: str) -> SessionRow:
+def find_session(reader: StoreReader, name: str) -> SessionRow:
     """Return the session *name*; raises `UsageError` that names the nearest."""
-    if exact := archive.session(name):
+    if exact := reader.session(name):
         return exact
-    whole = _only("session", name, archive.sessions_like(name))
-    if whole and (session := archive.session(whole)):
+    whole = _only("session", name, reader.ids_like("session", name))
+    if whole and (session := reader.session(whole)):
         return session
-    raise _unknown("session", name, archive.sessions_near(name))
+    raise _unknown("session", name, reader.ids_near("session", name))
 
 
-def find_message(archive: Archive, name: str, session: SessionRow | None) -> Match:
+def find_message(reader: StoreReader, name: str, session: SessionRow | None) -> Match:
     """Return the message *name*; raises `UsageError` that names the nearest."""
     key = session.key if session else None
-    if rows := archive.messages_of(name, key):
-        row = _in_one_session(archive, "message", name, rows)[-1]
+    if rows := reader.messages_of(name, key):
+        row = _in_one_session(reader, "message", name, rows)[-1]
         call_id = row.message.tool_call_id if isinstance(row.message, ToolMessage) else ""
-        return _match(archive, name, call_id, row)
-    if archive.messages_of_call(name, key):
+        return _match(reader, name, call_id, row)
+    if reader.messages_of_call(name, key):
         raise UsageError(f"{name!r} is the id of a call; use `--call {name}`")
-    if pages := _pages(archive, name, key):
-        page = _in_one_session(archive, "message", name, pages)[-1]
-        return Match(archive.session_of(page.session), name)
-    if whole := _only("message", name, archive.ids_like(name)):
-        return find_message(archive, whole, session)
-    raise _unknown("message", name, archive.ids_near(name), session)
+    if pages := _pages(reader, name, key):
+        page = _in_one_session(reader, "message", name, pages)[-1]
+        return Match(reader.session_of(page.session), name)
+    if whole := _only("message", name, reader.ids_like("message", name)):
+        return find_message(reader, whole, session)
+    raise _unknown("message", name, reader.ids_near("message", name), session)
 
 
-def find_call(archive: Archive, name: str, session: SessionRow | None) -> Match:
+def find_call(reader: StoreReader, name: str, session: SessionRow | None) -> Match:
     """Return the call *name*, the last one of that id; raises `UsageError` as `find_message`."""
     key = session.key if session else None
-    if rows := archive.messages_of_call(name, key):
-        row = _in_one_session(archive, "call", name, rows)[-1]
+    if rows := reader.messages_of_call(name, key):
+        row = _in_one_session(reader, "call", name, rows)[-1]
         if isinstance(row.message, ToolMessage):
-            return _match(archive, name, name, row)
-        return Match(archive.session_of(row.session), name, name, asking=row)
-    if pages := _pages(archive, name, key):
-        page = _in_one_session(archive, "call", name, pages)[-1]
-        return Match(archive.session_of(page.session), name, name)
-    if whole := _only("call", name, archive.ids_like(name, calls=True)):
-        return find_call(archive, whole, session)
-    raise _unknown("call", name, archive.ids_near(name, calls=True), session)
+            return _match(reader, name, name, row)
+        return Match(reader.session_of(row.session), name, name, asking=row)
+    if pages := _pages(reader, name, key):
+        page = _in_one_session(reader, "call", name, pages)[-1]
+        return Match(reader.session_of(page.session), name, name)
+    if whole := _only("call", name, reader.ids_like("call", name)):
+        return find_call(reader, whole, session)
+    raise _unknown("call", name, reader.ids_near("call", name), session)
 
 
-def _match(archive: Archive, name: str, call_id: str, row: MessageRow) -> Match:
+def _match(reader: StoreReader, name: str, call_id: str, row: MessageRow) -> Match:
     """Return what *row* is, and who asked for its call, if it answers one."""
-    match = Match(archive.session_of(row.session), name, call_id, row)
+    match = Match(reader.session_of(row.session), name, call_id, row)
     if not call_id:
         return match
-    before = archive.before_in_call(call_id, row)
+    before = reader.before_in_call(call_id, row)
     asking = next((other for other in before if isinstance(other.message, AssistantMessage)), None)
-    return match._replace(asking=asking, reused=archive.after_in_call(call_id, row))
+    return match._replace(asking=asking, reused=reader.after_in_call(call_id, row))
 
 
-def _pages(archive: Archive, name: str, session: int | None) -> list[Page]:
-    return [page for page in archive.pages_of(name) if session in {None, page.session}]
+def _pages(reader: StoreReader, name: str, session: int | None) -> list[Page]:
+    return [page for page in reader.pages_of(name) if session in {None, page.session}]
 
 
-def _in_one_session(archive: Archive, kind: str, name: str, rows: list[T]) -> list[T]:
+def _in_one_session(reader: StoreReader, kind: str, name: str, rows: list[T]) -> list[T]:
     keys = dict.fromkeys([row.session for row in rows])
     if len(keys) > 1:
-        ids = [archive.session_of(key).id for key in keys]
+        ids = [reader.session_of(key).id for key in keys]
         raise UsageError(f"{kind} {name!r} is in {_listed('session', ids)}; add --session")
     return rows
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.inspect.lookup import find_session
 from toolbus.inspect.writing import print_json
-from toolbus.store.archive import Archive
+from toolbus.store.opening import open_reader
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
@@ -17,7 +17,7 @@ from toolbus.terminal.spans import Span
 if TYPE_CHECKING:
     import os
 
-    from toolbus.store.archive import SessionRow
+    from toolbus.store.reading import SessionRow
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
 
@@ -26,10 +26,10 @@ def list_sessions(
     output: Output, path: str | os.PathLike[str], *, as_json: bool = False, pager: bool = True
 ) -> int:
     """Print the sessions of the store *path*, the oldest first; return 0."""
-    with Archive(path) as archive, paged(output, wanted=pager and not as_json) as through:
+    with open_reader(path) as reader, paged(output, wanted=pager and not as_json) as through:
         screen = open_screen(through)
         count = 0
-        for count, session in enumerate(archive.sessions(), 1):
+        for count, session in enumerate(reader.sessions(), 1):
             if through.lost:
                 break
             if as_json:
@@ -50,8 +50,8 @@ def forget(
     as_json: bool = False,
 ) -> int:
     """Delete the originals of the session *name* from the store *path*, or its state; return 0."""
-    with Archive(path) as archive:
-        session = find_session(archive, name)
+    with open_reader(path) as reader:
+        session = find_session(reader, name)
     deleted = asyncio.run(_forget(path, session.id, state=state))
     if as_json:
         print_json(output, {"session": session.id, "forgotten": deleted})

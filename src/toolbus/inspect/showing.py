@@ -11,7 +11,8 @@ from toolbus.inspect.lookup import find_session
 from toolbus.inspect.sessions import facts, moment
 from toolbus.inspect.writing import print_json, write_calls, write_invocation, write_text
 from toolbus.messages.records import Message, ToolMessage
-from toolbus.store.archive import Archive, MessageRow, Page
+from toolbus.store.opening import open_reader
+from toolbus.store.reading import MessageRow, Page
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
-    from toolbus.store.archive import SessionRow
+    from toolbus.store.reading import SessionRow, StoreReader
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
 
@@ -38,20 +39,20 @@ ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
 class SessionReader:
     """Reads a session behind the message number *after* in the order in which it happened."""
 
-    def __init__(self, archive: Archive, session: int, after: int = 0) -> None:
-        self._archive, self._session = archive, session
+    def __init__(self, reader: StoreReader, session: int, after: int = 0) -> None:
+        self._reader, self._session = reader, session
         self._after, self._last_record = after, 0
 
     def read_on(self) -> Iterator[Item]:
         """Give what has come since the last time: messages, and records before what they led to."""
-        for row in self._archive.messages(self._session, self._after):
-            yield from self._new(self._archive.leftovers(self._session, self._after, row.seq))
-            if page := self._archive.page(row.key):
+        for row in self._reader.messages(self._session, self._after):
+            yield from self._new(self._reader.leftovers(self._session, self._after, row.seq))
+            if page := self._reader.page(row):
                 yield from self._new(iter([page]))
             self._after = row.seq
             yield row
         after = self._after
-        yield from self._new(self._archive.leftovers(self._session, after, after + 1))
+        yield from self._new(self._reader.leftovers(self._session, after, after + 1))
 
     def _new(self, pages: Iterator[Page]) -> Iterator[Page]:
         for page in pages:
@@ -79,21 +80,21 @@ def show_session(
     when nobody reads any more. Raises `UsageError` for an unknown session, and for a *start*
     behind its end.
     """
-    with Archive(path, live=follow) as archive:
-        session = find_session(archive, name)
+    with open_reader(path, live=follow) as reader:
+        session = find_session(reader, name)
         if start > max(1, session.messages) and not follow:
             has = f"session {session.id!r} has {session.messages:,} messages"
             raise UsageError(f"{has}, so there is nothing to show from {start:,} on")
         after = start - 1 if last is None else max(0, session.messages - last)
-        reader = SessionReader(archive, session.key, after)
+        timeline = SessionReader(reader, session.key, after)
         with paged(output, wanted=pager and not (as_json or follow)) as through:
-            read_on: ReadOn = reader.read_on
+            read_on: ReadOn = timeline.read_on
             if as_json:
                 write = _json_writer(through, session)
             else:
                 write = _TextWriter(open_screen(through), session, full=full).write
-                read_on = partial(_under_its_message, reader.read_on)
-            for item in _followed(archive, read_on, through) if follow else read_on():
+                read_on = partial(_under_its_message, timeline.read_on)
+            for item in _followed(reader, read_on, through) if follow else read_on():
                 write(item)
                 if through.lost:
                     break
@@ -126,13 +127,13 @@ def _around(row: MessageRow, page: Page) -> Iterator[Item]:
     yield page._replace(records=under, damage="")
 
 
-def _followed(archive: Archive, read_on: ReadOn, output: Output) -> Iterator[Item]:
+def _followed(reader: StoreReader, read_on: ReadOn, output: Output) -> Iterator[Item]:
     """Give what there is, and what comes, until nobody reads."""
     while not output.lost:
         # Asked first: what is written while we read is then there in the next round.
-        changes = archive.changes
+        changes = reader.changes
         yield from read_on()
-        while not output.lost and archive.changes == changes:
+        while not output.lost and reader.changes == changes:
             output.rest(PAUSE)
 
 

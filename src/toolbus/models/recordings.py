@@ -70,13 +70,13 @@ def _read_export(path: Path, session: str | None) -> tuple[Message, ...]:
 
 
 def _read_store(path: Path, session: str | None) -> tuple[Message, ...]:
-    from toolbus.store.archive import Archive  # noqa: PLC0415 - it loads SQLite
+    from toolbus.store.opening import open_reader  # noqa: PLC0415 - it loads SQLite
 
-    with Archive(str(path), live=True) as archive:
-        rows = {row.id: row for row in archive.sessions()}
+    with open_reader(str(path), live=True) as reader:
+        rows = {row.id: row for row in reader.sessions()}
         session_id = _choose(path, rows, session)
         messages: list[Message] = []
-        for row in archive.messages(rows[session_id].key):
+        for row in reader.messages(rows[session_id].key):
             if row.message is None:
                 raise DecodeError(f"{path.name}: {row.problem_in(session_id)}")
             messages.append(row.message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from toolbus.errors import StoreError
 from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.reading import LINE_LIMIT, read
-from toolbus.store.archive import Archive
+from toolbus.store.opening import open_reader
 from toolbus.terminal.files import reason_of
 from toolbus.terminal.screen import UsageError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from toolbus.store.archive import MessageRow
+    from toolbus.store.reading import MessageRow
 
 SQLITE = "sqlite"
 
@@ -160,12 +160,12 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _read_database(source: Source, session_id: str | None) -> Generator[SourceBatch]:
-    with Archive(str(source.path), live=True) as archive:
-        sessions = [row for row in archive.sessions() if session_id in {None, row.id}]
+    with open_reader(str(source.path), live=True) as reader:
+        sessions = [row for row in reader.sessions() if session_id in {None, row.id}]
         total, done = sum([session.messages for session in sessions]), 0
         for session in sessions:
             yield SourceBatch(source, [SessionStart(session.id)])
-            rows = archive.messages(session.key)
+            rows = reader.messages(session.key)
             while batch := list(islice(rows, _BATCH)):
                 done += len(batch)
                 items = [_item(session.id, row) for row in batch]

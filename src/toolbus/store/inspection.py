@@ -11,7 +11,10 @@ from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.store import schema
-from toolbus.store.opening import (
+from toolbus.store.paths import checked_path
+from toolbus.store.salvage import Salvage, open_source
+from toolbus.store.sqlite_errors import wrap_errors
+from toolbus.store.sqlite_opening import (
     EMPTY,
     ChangeDetector,
     check_version,
@@ -20,14 +23,11 @@ from toolbus.store.opening import (
     read_header,
     scratch,
 )
-from toolbus.store.paths import checked_path
-from toolbus.store.salvage import Salvage, open_source
-from toolbus.store.sqlite_errors import wrap_errors
 from toolbus.store.states import SessionState
 from toolbus.store.survey import Survey
 
 if TYPE_CHECKING:
-    from toolbus.store.opening import Connection, Header
+    from toolbus.store.sqlite_opening import Connection, Header
     from toolbus.store.wal import Log
 
 ProgressCallback: TypeAlias = Callable[[int, int], None]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from threading import Lock
 from time import time_ns
 from typing import TYPE_CHECKING, Self
 
 from toolbus.errors import ClosedError
 from toolbus.store.leases import Lease, check_position, running
+from toolbus.store.memory_reader import MemoryReader, MemorySession
 from toolbus.store.protocol import Position, SessionInfo
 
 if TYPE_CHECKING:
@@ -24,8 +26,9 @@ class MemoryStore:
     durable = False
 
     def __init__(self, *, clock: Callable[[], int] = time_ns) -> None:
-        self._clock, self._closed = clock, False
-        self._sessions: dict[str, _Session] = {}
+        self._clock, self._closed, self._changes = clock, False, 0
+        self._sessions: dict[str, MemorySession] = {}
+        self._keys = count(1)
         self._leases: dict[str, Lease] = {}
         self._lock = Lock()
 
@@ -54,30 +57,39 @@ class MemoryStore:
             self._append(session_id, stored)
 
     def _append(self, session_id: str, stored: Stored) -> None:
-        now, sessions = self._clock(), self._opened()
+        now, _ = self._clock(), self._opened()
         check_position(session_id, stored.at, self._position(session_id))
-        session = sessions.get(session_id) or sessions.setdefault(session_id, _Session(now))
+        now = now if stored.written_ns is None else stored.written_ns
+        session = self._session(session_id, now)
         session.updated_ns = max(session.updated_ns, now)
-        session.records.extend(stored.records)
-        for original in stored.originals:
-            session.originals.setdefault(original.digest, original)
-        session.messages += stored.messages
+        session.add(stored, self._keys)
+        self._changes += 1
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
         session = self._opened().get(session_id)
-        return () if session is None else tuple(session.messages)
+        return () if session is None else tuple([row.message for row in tuple(session.messages)])
 
     async def sessions(self) -> tuple[SessionInfo, ...]:
         """Return all sessions, the oldest first."""
         # A thread may add a session while this one counts: `list` takes a copy in one step.
-        sessions = list(self._opened().items())
-        return tuple([session.info(session_id) for session_id, session in sessions])
+        sessions = list(self._opened().values())
+        return tuple(
+            [
+                SessionInfo(
+                    id=session.id,
+                    messages=len(session.messages),
+                    created_ns=session.created_ns,
+                    updated_ns=session.updated_ns,
+                )
+                for session in sessions
+            ]
+        )
 
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order."""
         session = self._opened().get(session_id)
-        return () if session is None else tuple(session.records)
+        return () if session is None else session.records()
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
         """Return the values that the session kept, by their digests."""
@@ -92,6 +104,29 @@ class MemoryStore:
             return 0
         deleted, session.originals = session.originals, {}
         return len(deleted)
+
+    async def forget_states(self, session_id: str) -> int:
+        """Delete what components keep for the session; return how many there were."""
+        session = self._opened().get(session_id)
+        if session is None:
+            return 0
+        with self._lock:
+            deleted, session.states = session.states, {}
+        return len(deleted)
+
+    async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
+        """Delete sessions that were last written before *before_ns*; return their ids."""
+        now, sessions = self._clock(), self._opened()
+        with self._lock:
+            old = [
+                session_id
+                for session_id, session in sessions.items()
+                if session.updated_ns < before_ns and self._lease(session_id).until_ns <= now
+            ][:limit]
+            for session_id in old:
+                del sessions[session_id]
+                self._leases.pop(session_id, None)
+        return tuple(old)
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
         """Return the JSON that is kept for the session under *name*, or None."""
@@ -108,7 +143,7 @@ class MemoryStore:
             if old != (None if session is None else session.states.get(name)):
                 return False
             if new is not None:
-                session = session or sessions.setdefault(session_id, _Session(now))
+                session = self._session(session_id, now)
                 session.states[name] = new
             elif session is not None:
                 session.states.pop(name, None)
@@ -120,6 +155,10 @@ class MemoryStore:
         """Forget all of the session, which nobody will use again."""
         with self._lock:
             self._sessions.pop(session_id, None)
+
+    def reader(self) -> MemoryReader:
+        """Return a reader of what is kept here."""
+        return MemoryReader(self._opened(), lambda: self._changes)
 
     async def close(self) -> None:
         """Forget everything."""
@@ -140,28 +179,13 @@ class MemoryStore:
         length = 0 if session is None else len(session.messages)
         return Position(self._lease(session_id).epoch, length)
 
-    def _opened(self) -> dict[str, _Session]:
+    def _session(self, session_id: str, now_ns: int) -> MemorySession:
+        """Return a session, which is made if it is not there."""
+        if session_id not in self._sessions:
+            self._sessions[session_id] = MemorySession(next(self._keys), session_id, now_ns)
+        return self._sessions[session_id]
+
+    def _opened(self) -> dict[str, MemorySession]:
         if self._closed:
             raise ClosedError("the memory store")
         return self._sessions
-
-
-class _Session:
-    """What one session holds."""
-
-    __slots__ = ("created_ns", "messages", "originals", "records", "states", "updated_ns")
-
-    def __init__(self, now_ns: int) -> None:
-        self.created_ns = self.updated_ns = now_ns
-        self.messages: list[Message] = []
-        self.records: list[DispatchRecord] = []
-        self.originals: dict[str, Original] = {}
-        self.states: dict[str, bytes] = {}
-
-    def info(self, session_id: str) -> SessionInfo:
-        return SessionInfo(
-            id=session_id,
-            messages=len(self.messages),
-            created_ns=self.created_ns,
-            updated_ns=self.updated_ns,
-        )

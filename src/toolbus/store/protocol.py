@@ -1,4 +1,7 @@
-"""The Store protocol: where the messages of a session are kept, and what is kept beside them."""
+"""The Store protocol: where the messages of a session are kept, and what is kept beside them.
+
+What it promises beyond the types is in `toolbus.testing.stores`, which any store can run.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from toolbus.messages.records import Message, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from toolbus.store.reading import StoreReader
 
 
 class Original(Struct, frozen=True, kw_only=True):
@@ -57,6 +62,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
     Of *records* the digests are kept, and values and details dropped: what a guard refused must
     not come back through the ledger. *originals* are those that a session opted in to keep.
+    *written_ns*, in nanoseconds since the epoch, is when a copy was first written; None: now.
     """
 
     message: Message | None = None
@@ -64,6 +70,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     originals: tuple[Original, ...] = ()
     at: Position | None = None
     before: Message | None = None
+    written_ns: int | None = None
 
     def __post_init__(self) -> None:
         if self.records != ():
@@ -139,6 +146,23 @@ class Store(Protocol):
         """
         ...
 
+    async def forget_states(self, session_id: str) -> int:
+        """Delete what components keep for the session; return how many there were.
+
+        When it returns, no file of the store holds them any more.
+        """
+        ...
+
+    async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
+        """Delete sessions that were last written before *before_ns*; return their ids.
+
+        In nanoseconds since the epoch. Whole: messages, records, originals, state and who wrote
+        it; at most *limit* of them, those that were made first, in one transaction, so that who
+        wants all comes again until there is none. A session whose lease lasts is left. When it
+        returns, no file of the store holds them any more.
+        """
+        ...
+
     async def read_state(self, session_id: str, name: str) -> bytes | None:
         """Return the JSON that is kept for the session under *name*; None if there is none."""
         ...
@@ -151,6 +175,13 @@ class Store(Protocol):
         Both are JSON, or None for nothing: so it is made or deleted. The comparison and the write
         are one transaction, and the write as durable as an append. Of an unknown session the first
         state makes it. Cancelling it does not take the write back.
+        """
+        ...
+
+    def reader(self) -> StoreReader:
+        """Return a reader of what is kept here, which must be closed before the store is.
+
+        It may wait for the disk or the network, so it is not for an event loop's thread.
         """
         ...
 

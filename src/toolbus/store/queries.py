@@ -8,10 +8,8 @@ _SESSION = """SELECT key, id, messages, records, created_ns, updated_ns,
 SESSION = f"{_SESSION} WHERE id = ?"
 SESSION_OF_KEY = f"{_SESSION} WHERE key = ?"
 SESSIONS_AFTER = f"{_SESSION} WHERE key > ? ORDER BY key LIMIT ?"
-SESSIONS_FROM = f"{_SESSION} WHERE id >= ? ORDER BY id LIMIT ?"
-SESSIONS_BEFORE = f"{_SESSION} WHERE id < ? ORDER BY id DESC LIMIT ?"
-_NEWEST = "key > (SELECT max(key) FROM sessions) - ?"
-NEWEST_SESSIONS = f"{_SESSION} WHERE {_NEWEST} ORDER BY key DESC"
+NEWEST_SESSIONS = """SELECT id FROM sessions
+    WHERE key > (SELECT max(key) FROM sessions) - ? ORDER BY key DESC"""
 
 _MESSAGE = """SELECT one.key, one.session, one.seq, one.id,
     one.version, CAST(one.body AS BLOB), one.checksum FROM messages AS one"""
@@ -28,10 +26,16 @@ OF_CALL_BEFORE = f"""{_OF_CALL} AND +one.session = ? AND calls.message < ?
 OF_CALL_AFTER = f"""{_OF_CALL} AND +one.session = ? AND calls.message > ?
     ORDER BY calls.message LIMIT 1"""
 
-MESSAGE_IDS_FROM = "SELECT DISTINCT id FROM messages WHERE id >= ? ORDER BY id LIMIT ?"
-MESSAGE_IDS_BEFORE = "SELECT DISTINCT id FROM messages WHERE id < ? ORDER BY id DESC LIMIT ?"
-CALL_IDS_FROM = "SELECT DISTINCT id FROM calls WHERE id >= ? ORDER BY id LIMIT ?"
-CALL_IDS_BEFORE = "SELECT DISTINCT id FROM calls WHERE id < ? ORDER BY id DESC LIMIT ?"
+IDS_FROM = {
+    "session": "SELECT id FROM sessions WHERE id >= ? ORDER BY id LIMIT ?",
+    "message": "SELECT DISTINCT id FROM messages WHERE id >= ? ORDER BY id LIMIT ?",
+    "call": "SELECT DISTINCT id FROM calls WHERE id >= ? ORDER BY id LIMIT ?",
+}
+IDS_BEFORE = {
+    "session": "SELECT id FROM sessions WHERE id < ? ORDER BY id DESC LIMIT ?",
+    "message": "SELECT DISTINCT id FROM messages WHERE id < ? ORDER BY id DESC LIMIT ?",
+    "call": "SELECT DISTINCT id FROM calls WHERE id < ? ORDER BY id DESC LIMIT ?",
+}
 MENTIONS_FROM = "SELECT DISTINCT id FROM mentions WHERE id >= ? ORDER BY id LIMIT ?"
 
 _PAGE_COLUMNS = """SELECT page.session, page.place, page.seq,
@@ -45,6 +49,11 @@ LEFTOVERS_OF_ID = f"{_OF_ID} AND mentions.page < 0 ORDER BY mentions.page LIMIT 
 LEFTOVERS_BETWEEN = f"""{_PAGE} WHERE page.key < 0 AND page.session = ?
     AND page.place > ? AND page.place <= ? ORDER BY page.place, page.seq"""
 ORIGINAL = "SELECT CAST(body AS BLOB) FROM originals WHERE session = ? AND digest = ?"
+ORIGINALS_AFTER = """SELECT digest, CAST(body AS BLOB) FROM originals
+    WHERE session = ? AND digest > ? ORDER BY digest LIMIT ?"""
+STATE_NAMES = "SELECT name FROM states WHERE session = ? ORDER BY name"
+STATE = """SELECT version, CAST(body AS BLOB), checksum FROM states
+    WHERE session = ? AND name = ?"""
 PAGES_AFTER = f"""{_PAGE_COLUMNS} FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
     WHERE messages.session = ? AND messages.seq > ? ORDER BY messages.seq LIMIT ?"""
 LEFTOVERS_AFTER = f"""{_PAGE} WHERE page.key < 0 AND page.session = ? AND page.seq > ?

@@ -13,21 +13,21 @@ from msgspec.structs import replace
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.messages.records import decode
 from toolbus.store.inspection import survey
-from toolbus.store.opening import connect, scratch
 from toolbus.store.pairing import read_pairing
 from toolbus.store.paths import beside, create_private
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.rows import decode_page
 from toolbus.store.schema import ENCODING
 from toolbus.store.sqlite_errors import wrap_errors
+from toolbus.store.sqlite_opening import connect, scratch
 from toolbus.store.writes import Append, Swap, Writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.store.inspection import CheckReport, ProgressCallback
-    from toolbus.store.opening import Connection
     from toolbus.store.pairing import CallTurn, Pairing
+    from toolbus.store.sqlite_opening import Connection
 
 _BATCH = 256
 """How many appends share a transaction."""

@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.store.opening import connect, looking_mode, read_header
 from toolbus.store.paths import beside
+from toolbus.store.sqlite_opening import connect, looking_mode, read_header
 from toolbus.store.wal import read_log, reseal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.store.opening import Connection
+    from toolbus.store.sqlite_opening import Connection
     from toolbus.store.wal import Log
 
 Value: TypeAlias = int | float | str | bytes | None

@@ -10,14 +10,25 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from toolbus.errors import StoreError
+from toolbus.errors import ClosedError, StoreError
 from toolbus.store import rows, schema
-from toolbus.store.opening import ChangeDetector, check_contents, connect, reading_mode
 from toolbus.store.paths import checked_path, create_private
 from toolbus.store.protocol import Original, Position, SessionInfo
 from toolbus.store.sqlite_errors import failure_of, wrap_errors
+from toolbus.store.sqlite_opening import ChangeDetector, check_contents, connect, reading_mode
+from toolbus.store.sqlite_reader import SqliteReader
 from toolbus.store.worker import Worker
-from toolbus.store.writes import Append, Extend, Forget, Job, JobResult, Open, Swap, Writes
+from toolbus.store.writes import (
+    Append,
+    Extend,
+    Forget,
+    ForgetSessions,
+    Job,
+    JobResult,
+    Open,
+    Swap,
+    Writes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +64,7 @@ class SqliteStore:
         timeout: float = 5.0,
         clock: Callable[[], int] = time_ns,
     ) -> None:
-        self._where, self._clock = os.fspath(path), clock
+        self._where, self._clock, self._timeout = os.fspath(path), clock, timeout
         file = checked_path(self._where, read_only=read_only)
         with wrap_errors(self._where), ExitStack() as opened:
             version = check_contents(self._where, file, timeout, read_only=read_only)
@@ -95,7 +106,8 @@ class SqliteStore:
 
     async def append(self, session_id: str, stored: Stored) -> None:
         """Add *stored* to the end of the session; it survives the process once this returns."""
-        await self._write(Append(session_id, self._clock(), stored))
+        written_ns = self._clock() if stored.written_ns is None else stored.written_ns
+        await self._write(Append(session_id, written_ns, stored))
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
@@ -119,12 +131,14 @@ class SqliteStore:
         return count if isinstance(count, int) else 0
 
     async def forget_states(self, session_id: str) -> int:
-        """Delete what components keep for the session from the file and its log; return how many.
-
-        When it returns, no file of the store holds them any more.
-        """
+        """Delete what components keep for the session from the file and its log."""
         count = await self._write(Forget(session_id, "states"))
         return count if isinstance(count, int) else 0
+
+    async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
+        """Delete sessions last written before *before_ns* from the file and its log."""
+        ids = await self._write(ForgetSessions(before_ns, self._clock(), limit))
+        return ids if isinstance(ids, tuple) else ()
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
         """Return the JSON that is kept for the session under *name*, or None."""
@@ -135,6 +149,12 @@ class SqliteStore:
     ) -> bool:
         """Put *new* where *old* stands; return False if something else stands there."""
         return bool(await self._write(Swap(session_id, name, self._clock(), old, new)))
+
+    def reader(self) -> SqliteReader:
+        """Return a reader of the file, with a connection of its own."""
+        if self._reader.is_closed:
+            raise ClosedError(f"store {self._where!r}")
+        return SqliteReader(self._where, live=True, timeout=self._timeout)
 
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""

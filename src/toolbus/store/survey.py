@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
-    from toolbus.store.opening import Connection
     from toolbus.store.salvage import Row, Salvage, Value
+    from toolbus.store.sqlite_opening import Connection
 
 _PROVED: Mapping[str, Callable[[object, bytes, object], Message | tuple[DispatchRecord, ...]]] = {
     "ledger": decode_page,

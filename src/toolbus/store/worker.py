@@ -44,6 +44,11 @@ class Worker(Generic[J, A]):
         self._thread.start()
         finalize(self, self._queue.put, None)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether jobs are taken no more."""
+        return self._closed
+
     async def submit(self, job: J) -> A:
         """Wait for the answer to *job*; raises `ClosedError` after `close` or in a forked child."""
         order: _Order[J, A] = _Order(job, _promise())

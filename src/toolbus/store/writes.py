@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from toolbus.errors import StoreError
 from toolbus.store import rows, schema
+from toolbus.store.forgetting import forget_sessions
 from toolbus.store.leases import Lease, check_position, running
-from toolbus.store.opening import EMPTY, FileIdentity, read_header
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite_errors import STILL_LOGGED, failure_of
+from toolbus.store.sqlite_opening import EMPTY, FileIdentity, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,14 @@ class Forget(NamedTuple):
 
     session_id: str
     table: Literal["originals", "states"] = "originals"
+
+
+class ForgetSessions(NamedTuple):
+    """What `forget_sessions` was given, and when."""
+
+    before_ns: int
+    now_ns: int
+    limit: int
 
 
 class Swap(NamedTuple):
@@ -67,8 +76,10 @@ class Extend(NamedTuple):
     holder: str
 
 
-Job: TypeAlias = Append | Forget | Open | Extend | Swap
-JobResult: TypeAlias = int | Position | None
+Job: TypeAlias = Append | Forget | ForgetSessions | Open | Extend | Swap
+JobResult: TypeAlias = int | Position | tuple[str, ...] | None
+_FORGETS = Forget, ForgetSessions
+_LASTING = Append, *_FORGETS, Swap
 
 
 class Writes:
@@ -116,7 +127,7 @@ class Writes:
         """Do *jobs* in one transaction; those that fail alone are left out of it."""
         try:
             # Who holds a lease need not survive the machine: no holder does.
-            lasting = any(isinstance(job, Append | Forget | Swap) for job in jobs)
+            lasting = any(isinstance(job, _LASTING) for job in jobs)
             self._synchronize("FULL" if lasting else "NORMAL")
             self._execute("BEGIN IMMEDIATE")
             results = [self._write(job) for job in jobs]
@@ -127,7 +138,7 @@ class Writes:
                 self._connection.rollback()
             return [failure_of(self._where, error) for _ in jobs]
         self.commits += 1
-        forgets = [index for index, job in enumerate(jobs) if isinstance(job, Forget)]
+        forgets = [index for index, job in enumerate(jobs) if isinstance(job, _FORGETS)]
         if forgets and not self._empty_log():
             for index in forgets:
                 results[index] = StoreError(self._where, STILL_LOGGED)
@@ -153,6 +164,8 @@ class Writes:
                 self._insert(*job)
             case Forget(session_id, table):
                 return self._execute(schema.FORGET[table], (session_id,)).rowcount
+            case ForgetSessions():
+                return forget_sessions(self._connection, *job)
             case Swap():
                 return self._swap(job)
             case Open():

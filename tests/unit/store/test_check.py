@@ -28,11 +28,11 @@ from toolbus.messages.records import (
 )
 from toolbus.store import schema
 from toolbus.store.inspection import inspect
-from toolbus.store.opening import connect
 from toolbus.store.protocol import Stored
 from toolbus.store.recovery import recover
 from toolbus.store.rows import decode_message, decode_page
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.sqlite_opening import connect
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
 

@@ -29,12 +29,15 @@ from toolbus.messages.records import (
     UserMessage,
 )
 from toolbus.store import queries, schema
-from toolbus.store.archive import Archive, MessageRow
 from toolbus.store.protocol import Original, Stored
+from toolbus.store.reading import MessageRow
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.sqlite_reader import SqliteReader
 from toolbus.terminal.output import Output
 
 STATEMENTS = {name: text for name, text in vars(queries).items() if name[0].isupper()}
+for name in ("IDS_FROM", "IDS_BEFORE"):
+    STATEMENTS |= {f"{name} {kind}": text for kind, text in STATEMENTS.pop(name).items()}
 
 
 @pytest.fixture
@@ -100,10 +103,10 @@ def statements(monkeypatch):
             self._connection.set_progress_handler(count, 1)
             return rows(self, statement, *values)
 
-        rows = Archive._rows
-        monkeypatch.setattr(Archive, "_rows", spy)
+        rows = SqliteReader._rows
+        monkeypatch.setattr(SqliteReader, "_rows", spy)
         work()
-        monkeypatch.setattr(Archive, "_rows", rows)
+        monkeypatch.setattr(SqliteReader, "_rows", rows)
         return counted
 
     steps.seen = seen
@@ -155,8 +158,8 @@ async def test_a_long_session_is_shown_in_flat_memory(path):
 
 def order(path, after=0):
     """Return ids of messages and the numbers of records, as a timeline gives them."""
-    with Archive(path) as archive:
-        timeline = SessionReader(archive, archive.session("s").key, after)
+    with SqliteReader(path) as reader:
+        timeline = SessionReader(reader, reader.session("s").key, after)
         return [told for one in timeline.read_on() for told in names(one)]
 
 
@@ -176,12 +179,12 @@ async def test_records_stand_before_what_they_led_to(path):
 
 async def test_what_was_told_is_not_told_again(path):
     await append(path, user("a", 1), left(2))
-    with Archive(path, live=True) as archive:
-        timeline, seen = SessionReader(archive, archive.session("s").key), []
+    with SqliteReader(path, live=True) as reader:
+        timeline, seen = SessionReader(reader, reader.session("s").key), []
         for more in ([], [left(3)], [user("b", 4), left(5)], []):
-            before = archive.changes
+            before = reader.changes
             await append(path, *more)
-            assert (archive.changes != before) == bool(more)
+            assert (reader.changes != before) == bool(more)
             seen.append([told for one in timeline.read_on() for told in names(one)])
 
     assert seen == [[1, "a", 2], [3], [4, "b", 5], []]
@@ -191,12 +194,12 @@ async def test_sessions_come_in_parts(path):
     async with SqliteStore(path) as store:
         await asyncio.gather(*[store.append(f"s{at}", user("m")) for at in range(450)])
 
-    with Archive(path) as archive:
-        assert [one.id for one in archive.sessions()] == [f"s{at}" for at in range(450)]
+    with SqliteReader(path) as reader:
+        assert [one.id for one in reader.sessions()] == [f"s{at}" for at in range(450)]
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_an_archive_gives_what_a_store_holds_in_order(path, seed):
+async def test_a_reader_gives_what_a_store_holds_in_order(path, seed):
     draw, numbers = random.Random(seed), iter(range(10_000))
     async with SqliteStore(path) as store:
         for number in range(draw.randint(0, 200)):
@@ -208,10 +211,10 @@ async def test_an_archive_gives_what_a_store_holds_in_order(path, seed):
                 await store.append("s", Stored(message=message, records=records))
         messages, records = await store.read("s"), await store.records("s")
 
-    with Archive(path) as archive:
-        key = archive.session("s").key if messages else 1
-        assert tuple([row.message for row in archive.messages(key)]) == messages
-        found = [one for page in archive.pages(key) for one in page.records]
+    with SqliteReader(path) as reader:
+        key = reader.session("s").key if messages else 1
+        assert tuple([row.message for row in reader.messages(key)]) == messages
+        found = [one for page in reader.pages(key) for one in page.records]
     assert tuple(found) == records
     assert [one.started_ns for one in found] == list(range(next(numbers)))
 
@@ -224,8 +227,8 @@ async def test_a_lost_session_is_told(path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("DELETE FROM sessions")
 
-    with Archive(path) as archive, pytest.raises(StoreError, match="session 1 is lost; see"):
-        archive.session_of(1)
+    with SqliteReader(path) as reader, pytest.raises(StoreError, match="session 1 is lost; see"):
+        reader.session_of(1)
 
 
 async def test_a_damaged_page_is_named(path):
@@ -233,8 +236,8 @@ async def test_a_damaged_page_is_named(path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("UPDATE ledger SET body = '{'")
 
-    with Archive(path) as archive:
-        page = archive.page(1)
+    with SqliteReader(path) as reader:
+        page = reader.page(next(reader.messages(1)))
         assert (page.records, page.problem[:20]) == ((), "record 1 is damaged:")
     out = io.StringIO()
     show_session(Output(out), path, "s")
@@ -247,11 +250,11 @@ async def test_a_damaged_page_is_named(path):
 async def test_originals_are_found_by_session_and_digest(path):
     await append(path, Stored(originals=(Original(digest="d", body=b"1"),)))
 
-    with Archive(path) as archive:
-        key = archive.session("s").key
-        assert archive.original(key, "d") == b"1"
-        assert archive.original(key, "e") is None
-        assert archive.original(key + 1, "d") is None
+    with SqliteReader(path) as reader:
+        key = reader.session("s").key
+        assert reader.original(key, "d") == b"1"
+        assert reader.original(key, "e") is None
+        assert reader.original(key + 1, "d") is None
 
 
 async def test_a_file_of_version_1_is_shown(path):

@@ -5,89 +5,42 @@ from __future__ import annotations
 import os
 from heapq import merge
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store import queries, schema
-from toolbus.store.opening import check_contents, connect, reading_mode
 from toolbus.store.paths import checked_path, may_write, may_write_beside, unfinished
-from toolbus.store.rows import decode_message, decode_page
+from toolbus.store.protocol import Original
+from toolbus.store.reading import FEW, MessageRow, Page, SessionRow, StateRow, StoreFacts
+from toolbus.store.rows import checked_state, decode_message, decode_page
 from toolbus.store.sqlite_errors import wrap_errors
+from toolbus.store.sqlite_opening import (
+    check_contents,
+    connect,
+    integrity_problems,
+    read_header,
+    reading_mode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.messages.records import Message
-    from toolbus.store.opening import Mode
-
-FEW = 20
-"""How many candidates are looked at when an id is not known or not unique."""
+    from toolbus.store.reading import IdKind
+    from toolbus.store.sqlite_opening import Mode
 
 _NEWEST = 200
 _BATCH = 200
 """How many rows are read at once at most."""
 
+_FEW_VALUES = 8
+"""How many values of unknown size are read at once."""
+
 _BATCH_BYTES = 2**20
 """How many bytes of bodies are read at once, as far as the rows before tell."""
 
 
-class SessionRow(NamedTuple):
-    """A session; times are nanoseconds since the epoch."""
-
-    key: int
-    id: str
-    messages: int
-    records: int
-    created_ns: int
-    updated_ns: int
-    has_originals: bool
-
-
-class MessageRow(NamedTuple):
-    """The message number *seq* of a session, or None and what *damage* it has: "is damaged: …"."""
-
-    key: int
-    session: int
-    seq: int
-    id: str
-    message: Message | None
-    damage: str = ""
-
-    @property
-    def problem(self) -> str:
-        """Why it cannot be read, "" if it can."""
-        return f"message {self.seq} {self.damage}" if self.damage else ""
-
-    def problem_in(self, session_id: str) -> str:
-        """Return the problem, with the session where it is."""
-        return f"message {self.seq} of session {session_id!r} {self.damage}"
-
-
-class Page(NamedTuple):
-    """Records that were written together, before the message number *place* of a session.
-
-    *seq* is the number of the first record; *damage* says why there are none: "is damaged: …".
-    """
-
-    session: int
-    place: int
-    seq: int
-    records: tuple[DispatchRecord, ...]
-    damage: str = ""
-
-    @property
-    def problem(self) -> str:
-        """Why they cannot be read, "" if they can."""
-        return f"record {self.seq} {self.damage}" if self.damage else ""
-
-    def problem_in(self, session_id: str) -> str:
-        """Return the problem, with the session where it is."""
-        return f"record {self.seq} of session {session_id!r} {self.damage}"
-
-
-class Archive:
+class SqliteReader:
     """Reads the SQLite store *path* and changes no byte of it.
 
     With *live* another process may write meanwhile. Raises `StoreError` for what is no store.
@@ -139,32 +92,20 @@ class Archive:
             return _session_row(row)
         raise StoreError(self._where, f"session {key} is lost; see `toolbus check`")
 
-    def sessions_like(self, prefix: str) -> list[str]:
-        """Return a few ids of sessions that begin with *prefix*."""
-        rows = self._rows(queries.SESSIONS_FROM, prefix, FEW)
-        return [row[1] for row in rows if row[1].startswith(prefix)]
+    def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
+        """Return a few ids that begin with *prefix*."""
+        rows = self._rows(queries.IDS_FROM[kind], prefix, FEW)
+        if kind != "session":
+            rows += self._rows(queries.MENTIONS_FROM, prefix, FEW)
+        return sorted({name for (name,) in rows if name.startswith(prefix)})[:FEW]
 
-    def sessions_near(self, session_id: str) -> list[str]:
-        """Return the ids of sessions next to *session_id* in the alphabet, and of the newest."""
-        rows = [
-            *self._rows(queries.SESSIONS_BEFORE, session_id, FEW),
-            *self._rows(queries.SESSIONS_FROM, session_id, FEW),
-            *self._rows(queries.NEWEST_SESSIONS, _NEWEST),
-        ]
-        return list(dict.fromkeys([row[1] for row in rows]))
-
-    def ids_like(self, prefix: str, *, calls: bool = False) -> list[str]:
-        """Return a few ids of messages, or of calls, that begin with *prefix*."""
-        known = queries.CALL_IDS_FROM if calls else queries.MESSAGE_IDS_FROM
-        rows = [*self._rows(known, prefix, FEW), *self._rows(queries.MENTIONS_FROM, prefix, FEW)]
-        return list(dict.fromkeys([name for (name,) in rows if name.startswith(prefix)]))
-
-    def ids_near(self, name: str, *, calls: bool = False) -> list[str]:
-        """Return the ids of messages, or of calls, next to *name* in the alphabet."""
-        after = queries.CALL_IDS_FROM if calls else queries.MESSAGE_IDS_FROM
-        before = queries.CALL_IDS_BEFORE if calls else queries.MESSAGE_IDS_BEFORE
-        rows = [*self._rows(before, name, FEW), *self._rows(after, name, FEW)]
-        return [name for (name,) in rows]
+    def ids_near(self, kind: IdKind, name: str) -> list[str]:
+        """Return ids next to *name* in the alphabet; of sessions also the newest."""
+        rows = self._rows(queries.IDS_BEFORE[kind], name, FEW)
+        rows += self._rows(queries.IDS_FROM[kind], name, FEW)
+        if kind == "session":
+            rows += self._rows(queries.NEWEST_SESSIONS, _NEWEST)
+        return list(dict.fromkeys([near for (near,) in rows]))
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
         """Give the messages of a session behind the number *after*, in order."""
@@ -198,16 +139,13 @@ class Archive:
         rows = self._rows(queries.OF_CALL_AFTER, name, row.session, row.key)
         return _message_row(rows[0]) if rows else None
 
-    def page(self, key: int) -> Page | None:
-        """Return the records that were written with the message of *key*."""
-        return next(map(_page, self._rows(queries.PAGE, key)), None)
+    def page(self, row: MessageRow) -> Page | None:
+        """Return the records that were written with the message *row*."""
+        return next(map(_page, self._rows(queries.PAGE, row.key)), None)
 
-    def pages_of(self, name: str, after: int = 0) -> list[Page]:
-        """Return pages that speak of the id *name*, but for those of its own message.
-
-        At most a few hundred: those behind the message of the key *after*, and the newest that
-        came without a message.
-        """
+    def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
+        """Return pages that speak of the id *name*, but for those of its own message."""
+        after = behind.key if behind else 0
         rows = self._rows(queries.LEFTOVERS_OF_ID, name, _BATCH)
         rows += self._rows(queries.PAGES_OF_ID, name, after, _BATCH)
         return [_page(row) for row in rows]
@@ -226,6 +164,28 @@ class Archive:
         """Return the JSON of the value of *digest*, if the session kept it."""
         rows = self._rows(queries.ORIGINAL, session, digest)
         return rows[0][0] if rows else None
+
+    def originals(self, session: int) -> Iterator[Original]:
+        """Give the values that the session kept, by their digests."""
+        digest = ""
+        while rows := self._rows(queries.ORIGINALS_AFTER, session, digest, _FEW_VALUES):
+            for digest, body in rows:
+                yield Original(digest=digest, body=body)
+
+    def states(self, session: int) -> Iterator[StateRow]:
+        """Give what components keep for the session, by its name."""
+        for (name,) in self._rows(queries.STATE_NAMES, session):
+            for row in self._rows(queries.STATE, session, name):
+                yield _state_row(name, *row)
+
+    def facts(self) -> StoreFacts:
+        """Return version and size of the file, and what SQLite finds wrong with it."""
+        with wrap_errors(self._where):
+            version = read_header(self._connection).version
+            (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+            (page_size,) = self._connection.execute("PRAGMA page_size").fetchone()
+            problems = tuple(integrity_problems(self._connection))
+        return StoreFacts(version, pages * page_size, problems)
 
     def _batches(self, statement: str, session: int, after: int, column: int) -> Iterator[Any]:
         """Give the rows of *statement* behind the number *after*, which is in *column*."""
@@ -273,3 +233,10 @@ def _page(row: tuple[int, int, int, object, bytes, object]) -> Page:
         return Page(session, place, seq, decode_page(version, body, checksum))
     except DecodeError as error:
         return Page(session, place, seq, (), str(error))
+
+
+def _state_row(name: str, version: object, body: bytes, checksum: object) -> StateRow:
+    try:
+        return StateRow(name, checked_state(version, body, checksum))
+    except DecodeError as error:
+        return StateRow(name, None, str(error))

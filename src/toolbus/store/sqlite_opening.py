@@ -1,0 +1,189 @@
+"""How the file of a store is opened: to write, to read, and to look without leaving a trace."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from toolbus.errors import StoreError, WrongPathError
+from toolbus.store import schema
+from toolbus.store.paths import beside, may_write_beside, unfinished
+from toolbus.store.sqlite_errors import GONE
+from toolbus.store.wal import damage_of, read_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Mode = Literal["ro", "rw", "rwc", "still", "alone"]
+"""How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
+no lock is taken and no file made."""
+
+_MODES = {"still": "mode=ro&immutable=1", "alone": "mode=ro&vfs=unix-none"}
+
+Connection = sqlite3.Connection
+
+
+class Header(NamedTuple):
+    """What a file says of itself, and how many *tables* it has: what is no store says other things.
+
+    *version* is the one of the tables; an empty file has zeros only.
+    """
+
+    application_id: int = 0
+    version: int = 0
+    tables: int = 0
+
+
+EMPTY = Header()
+
+
+def connect(file: Path, timeout: float, mode: Mode) -> sqlite3.Connection:
+    """Return a connection to *file*; each waits *timeout* seconds for the others' locks."""
+    how = _MODES.get(mode, f"mode={mode}")
+    # Made here and used in one thread, but not in the same; transactions begin where we say so.
+    connection = sqlite3.connect(
+        f"{file.as_uri()}?{how}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    if mode == "alone":
+        # Then the index of the log is kept in memory, and not in a file that all share.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
+def reading_mode(file: Path) -> Mode:
+    """Return how to read *file*: shared with others where possible.
+
+    SQLite makes files beside one that it reads. Where that is forbidden the file can be read
+    for as long as nobody changes it.
+    """
+    return "ro" if may_write_beside(file) else looking_mode(file)
+
+
+def looking_mode(file: Path) -> Mode:
+    """Return how to read *file* without making a file beside it."""
+    if beside(file, "-shm").exists():
+        return "ro"
+    log = beside(file, "-wal")
+    # Who closes a log without a commit removes it, and whatever else may be in it.
+    empty = log.exists() and log.stat().st_size and not read_log(log).commits
+    return "alone" if unfinished(file) and not empty else "still"
+
+
+class ChangeDetector:
+    """Tells readers without a lock whether somebody wrote to *file* since this was made."""
+
+    def __init__(self, where: str, file: Path) -> None:
+        self._where, self._file, self._first = where, file, _state_of(file)
+
+    def check(self) -> None:
+        """Raise `StoreError` if somebody has written since."""
+        if _state_of(self._file) != self._first:
+            reason = "somebody wrote to it while it was read without a lock; open it again"
+            raise StoreError(self._where, reason)
+
+
+def _state_of(file: Path) -> tuple[object, ...]:
+    facts = file.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns, unfinished(file)
+
+
+class FileIdentity:
+    """Tells a writer whether *where* still leads to the files that were opened."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        # Whole, for the process may go to another folder; a link may lead elsewhere later.
+        path, file = Path(where).absolute(), Path(where).resolve()
+        self._paths = (path, *[beside(file, end) for end in ("-wal", "-shm")])
+        self._first = [_identity_of(path) for path in self._paths]
+
+    def check(self) -> None:
+        """Raise `StoreError` if one of the files is not there any more, or another one is."""
+        if [_identity_of(path) for path in self._paths] != self._first:
+            raise StoreError(self._where, GONE)
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
+    """Return the version of *file*, 0 if it is empty.
+
+    Raises `StoreError` for what is no store, a newer or a damaged one, and leaves every byte
+    as it is.
+    """
+    if not file.exists():
+        return 0
+    if damage := damage_of(beside(file, "-wal")):
+        raise StoreError(where, f"{damage}; see `toolbus check`")
+    header = header_of(file, partial(connect, timeout=timeout))
+    if header == EMPTY:
+        if read_only:
+            raise StoreError(where, "it is empty; give the path of a store")
+        return 0
+    if header.application_id != schema.APPLICATION_ID:
+        raise WrongPathError(where, "it is another application's database; give another path")
+    version = header.version
+    if version < 1:
+        raise StoreError(where, f"it has version {version}, so it is damaged; see `toolbus check`")
+    check_version(where, version)
+    return version
+
+
+def check_version(where: str, version: int) -> None:
+    """Raise `WrongPathError` for a file that a newer toolbus wrote."""
+    if version > schema.VERSION:
+        newest = schema.VERSION
+        reason = f"it has version {version}, newer than {newest}; update toolbus"
+        raise WrongPathError(where, reason)
+
+
+def header_of(file: Path, connect: Callable[..., sqlite3.Connection]) -> Header:
+    """Return the header of *file*, and leave it as it is."""
+    # Who closes a writable connection carries the log into the file, and who closes a
+    # read-only one leaves empty files beside it: each is used where it does nothing.
+    mode: Mode = "rw" if may_write_beside(file) and not unfinished(file) else reading_mode(file)
+    with closing(connect(file, mode=mode)) as connection:
+        connection.execute("BEGIN")
+        return read_header(connection)
+
+
+def read_header(connection: sqlite3.Connection) -> Header:
+    """Return the header of the file of *connection*."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return Header(application_id, version, tables)
+
+
+def scratch() -> Connection:
+    """Return a connection to an empty database that is gone when it is closed."""
+    return sqlite3.connect("", isolation_level=None)
+
+
+def integrity_problems(connection: Connection) -> list[str]:
+    """Return what SQLite finds wrong with the file; raises `KeyboardInterrupt` in between."""
+    # So Python gets a turn now and then, and hears that it was interrupted.
+    connection.set_progress_handler(lambda: 0, 100_000)
+    try:
+        rows = connection.execute("PRAGMA integrity_check").fetchall()
+        rows += connection.execute("PRAGMA foreign_key_check").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from error
+        return [str(error)]
+    finally:
+        connection.set_progress_handler(None, 0)
+    return [" ".join(map(str, row)) for row in rows if row != ("ok",)]
