@@ -5,11 +5,21 @@ from __future__ import annotations
 import sqlite3
 from contextlib import suppress
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from toolbus.errors import StoreError
 from toolbus.store import rows, schema
 from toolbus.store.forgetting import forget_sessions
+from toolbus.store.jobs import (
+    Append,
+    Extend,
+    Forget,
+    ForgetSessions,
+    Job,
+    JobResult,
+    Open,
+    Swap,
+)
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
@@ -26,58 +36,6 @@ _PAUSE = 0.005
 """Seconds between two attempts to start the log of a new file."""
 
 
-class Append(NamedTuple):
-    """What `append` was given, and when."""
-
-    session_id: str
-    now_ns: int
-    stored: Stored
-
-
-class Forget(NamedTuple):
-    """Which of what is kept of a session is to be deleted."""
-
-    session_id: str
-    table: Literal["originals", "states"] = "originals"
-
-
-class ForgetSessions(NamedTuple):
-    """What `forget_sessions` was given, and when."""
-
-    before_ns: int
-    now_ns: int
-    limit: int
-
-
-class Swap(NamedTuple):
-    """What `swap_state` was given, and when."""
-
-    session_id: str
-    name: str
-    now_ns: int
-    old: bytes | None
-    new: bytes | None
-
-
-class Open(NamedTuple):
-    """What `open_session` was given, and when."""
-
-    session_id: str
-    holder: str
-    now_ns: int
-    until_ns: int
-
-
-class Extend(NamedTuple):
-    """What `extend_lease` was given."""
-
-    until_ns: int
-    session_id: str
-    holder: str
-
-
-Job: TypeAlias = Append | Forget | ForgetSessions | Open | Extend | Swap
-JobResult: TypeAlias = int | Position | tuple[str, ...] | None
 _FORGETS = Forget, ForgetSessions
 _LASTING = Append, *_FORGETS, Swap
 
