@@ -60,7 +60,10 @@ class PostgresServer:
         environment = {"PATH": os.environ["PATH"]}
         subprocess.run(
             [self._bin / command[0], *command[1:]],
-            **{"check": True, "capture_output": True, "cwd": self.folder, "env": environment},
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            env=environment,
             **self._as,
         )
 
@@ -73,8 +76,11 @@ class PostgresServer:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [self._bin / "postgres", "-D", self.folder / "data", *words],
-                **{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log},
-                **{"cwd": self.folder, "env": {"PATH": os.environ["PATH"], "TZ": "Asia/Tokyo"}},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={"PATH": os.environ["PATH"], "TZ": "Asia/Tokyo"},
                 **self._as,
             )
         if wait:

@@ -1,4 +1,4 @@
-"""A connection that one thread uses: opened when it is needed, and no wait on it without a bound."""
+"""A connection that one thread uses: opened when needed, and no wait on it without a bound."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolbus.errors import StoreError, WrongPathError
+from toolbus.errors import WrongPathError
 from toolbus.store.postgres.driver import psycopg
 from toolbus.store.postgres.postgres_errors import failure_of, is_transient
 
@@ -28,7 +28,7 @@ _GRACE = 2.0
 
 
 class Watchdog:
-    """Cuts connections whose server does not answer in time: a stopped one keeps no bound itself."""
+    """Cuts connections whose server is late: a stopped one keeps no bound itself."""
 
     def __init__(self) -> None:
         self._lock, self._ended = Lock(), Event()
@@ -170,10 +170,10 @@ def _check_server(where: str, connection: PgConnection) -> None:
     version = connection.info.server_version
     if version < OLDEST:
         number, oldest = f"{version // 10_000}", OLDEST // 10_000
-        raise WrongPathError(where, f"the server is PostgreSQL {number}; it takes {oldest} or newer")
+        raise WrongPathError(
+            where, f"the server is PostgreSQL {number}; it takes {oldest} or newer"
+        )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         way_out = "make one with `createdb --encoding=UTF8 --template=template0`"
         raise WrongPathError(where, f"the database's encoding is {encoding}; {way_out}")
-
-

@@ -5,7 +5,9 @@ from __future__ import annotations
 from toolbus.settings.extras import needs_extra
 
 try:
-    import psycopg as psycopg
+    import psycopg
 except ImportError as error:
     reason = needs_extra("a store on PostgreSQL needs psycopg 3 and libpq", "postgres")
     raise ImportError(reason, name="psycopg") from error
+
+__all__ = ["psycopg"]

@@ -152,7 +152,7 @@ VERSION = len(MIGRATIONS)
 
 
 def steps(version: int, period: Period | None) -> list[tuple[str, ...]]:
-    """Return the statements of each step from *version* on, with partitions if a *period* is given."""
+    """Return the statements of each step from *version* on, partitioned if a *period* is given."""
     how = " PARTITION BY RANGE (session)" if period else ""
     return [
         tuple([sql.replace("{partitioned}", how) for sql in step]) for step in MIGRATIONS[version:]
