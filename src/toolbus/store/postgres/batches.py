@@ -246,7 +246,9 @@ class BatchRows:
     def work(self, entries: Iterable[_Session]) -> Work:
         """Return the statements that write it all."""
         columns = [entry.columns() for entry in entries]
-        kept = [(*place, *_state(body)) for place, body in self._states.items() if body is not None]
+        changed = [
+            (*place, *_state(body)) for place, body in self._states.items() if body is not None
+        ]
         dropped = [place for place, body in self._states.items() if body is None]
         tables: list[tuple[str, Sequence[tuple[Any, ...]]]] = [
             (statements.UPDATE_SESSIONS, columns),
@@ -255,7 +257,7 @@ class BatchRows:
             (statements.ADD_PAGES, self._pages),
             (statements.ADD_MENTIONS, self._mentions),
             (statements.ADD_ORIGINALS, self._originals),
-            (statements.SET_STATES, kept),
+            (statements.SET_STATES, changed),
             (statements.DROP_STATES, dropped),
             (statements.NOTIFY, [(name,) for name in sorted(self._woken)]),
         ]
