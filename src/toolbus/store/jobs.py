@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from toolbus.store.protocol import Position
 
 if TYPE_CHECKING:
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
     from toolbus.store.protocol import Stored
 
 
@@ -16,6 +18,15 @@ class Append(NamedTuple):
     session_id: str
     now_ns: int
     stored: Stored
+
+
+class AppendOnce(NamedTuple):
+    """What `append_once` was given, and when."""
+
+    session_id: str
+    now_ns: int
+    messages: tuple[Message, ...]
+    records: tuple[DispatchRecord, ...]
 
 
 class Forget(NamedTuple):
@@ -60,5 +71,5 @@ class Extend(NamedTuple):
     holder: str
 
 
-Job: TypeAlias = Append | Forget | ForgetSessions | Open | Extend | Swap
+Job: TypeAlias = Append | AppendOnce | Forget | ForgetSessions | Open | Extend | Swap
 JobResult: TypeAlias = int | Position | tuple[str, ...] | None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 from toolbus.store import rows
-from toolbus.store.jobs import Append, Extend, JobResult, Open, Swap
+from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.postgres import statements
 from toolbus.store.postgres.tables import KEYS_PER_SECOND
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Plain: TypeAlias = Append | Open | Extend | Swap
-"""What can share a transaction; deleting cannot."""
+"""What can share a transaction."""
+
+PgJob: TypeAlias = Plain | Forget | ForgetSessions
+"""What the writer of a PostgreSQL store is asked to do."""
 
 Work: TypeAlias = list[tuple[str, tuple[Any, ...]]]
 """Statements and their values."""

@@ -8,9 +8,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import StoreError
-from toolbus.store.jobs import Append, Forget, ForgetSessions, Job, JobResult
+from toolbus.store.jobs import Append, Forget, ForgetSessions, JobResult
 from toolbus.store.postgres import partitions, statements
-from toolbus.store.postgres.batches import Batch, EncodedAppend, Plain, Work, encode_append
+from toolbus.store.postgres.batches import Batch, EncodedAppend, PgJob, Plain, Work, encode_append
 from toolbus.store.postgres.connection import Link, PgConnection, Watchdog
 from toolbus.store.postgres.driver import psycopg
 from toolbus.store.postgres.migrations import SchemaFacts, prepare
@@ -58,7 +58,7 @@ class PostgresWrites:
             (server_ns,) = connection.execute(statements.CLOCK).fetchone() or (local_ns,)
             self.offset_ns = server_ns - local_ns
 
-    def serve(self, jobs: Sequence[Job]) -> list[Exception | JobResult]:
+    def serve(self, jobs: Sequence[PgJob]) -> list[Exception | JobResult]:
         """Do *jobs* in their order, in few transactions; those that fail alone are left out."""
         results: list[Exception | JobResult] = []
         batch: list[Plain] = []

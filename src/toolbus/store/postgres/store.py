@@ -8,9 +8,10 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import ClosedError, StoreError
-from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, Job, JobResult, Open, Swap
+from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
 from toolbus.store.postgres import pg_reads
 from toolbus.store.postgres.addresses import parse_address
+from toolbus.store.postgres.batches import PgJob
 from toolbus.store.postgres.connection import Watchdog
 from toolbus.store.postgres.following import follow_messages
 from toolbus.store.postgres.pg_reads import PgQuery, PostgresReads
@@ -69,7 +70,7 @@ class PostgresStore:
         name = f"store {self._address.label!r}"
         # Two, for what is small shall not wait for a session of a gigabyte.
         self._reader, self._state_reader = self._read_worker(name), self._read_worker(name)
-        self._writer: Worker[Job, JobResult] | None = None
+        self._writer: Worker[PgJob, JobResult] | None = None
         if self._writes:
             write, end = self._writes.serve, self._writes.close
             self._writer = Worker(name, write, end, limit=_BATCH)
@@ -189,7 +190,7 @@ class PostgresStore:
         reads = PostgresReads(self._address, self._timeout, self._watchdog)
         return Worker(name, reads.serve, reads.close)
 
-    async def _write(self, job: Job) -> JobResult:
+    async def _write(self, job: PgJob) -> JobResult:
         if self._writer is None:
             where = self._address.label
             raise StoreError(where, "it was opened for reading; leave out `read_only=True`")
