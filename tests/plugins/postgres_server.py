@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -124,9 +125,9 @@ class PostgresServer:
         return (self.folder / "log").read_text("utf-8", "replace")
 
     def address(self, database, user="postgres", **more):
-        """Return the address of *database*."""
-        words = {"host": self.folder, "port": self.port, "dbname": database, "user": user} | more
-        return " ".join(f"{name}={value}" for name, value in words.items())
+        """Return the address of *database*, as a URL."""
+        words = {"host": str(self.folder), "port": self.port} | more
+        return f"postgresql://{user}@/{database}?{urlencode(words)}"
 
     def execute(self, statement, database="postgres", **more):
         """Run one statement, and return its rows."""

@@ -11,7 +11,6 @@ from toolbus.errors import ClosedError, StoreError
 from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
 from toolbus.store.postgres import pg_reads
 from toolbus.store.postgres.addresses import parse_address
-from toolbus.store.postgres.batches import PgJob
 from toolbus.store.postgres.connection import Watchdog
 from toolbus.store.postgres.following import follow_messages
 from toolbus.store.postgres.pg_reads import PgQuery, PostgresReads
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
+    from toolbus.store.postgres.batches import PgJob
     from toolbus.store.postgres.tables import Period
     from toolbus.store.protocol import Stored
 
