@@ -32,14 +32,14 @@ _UNNAMED = "postgresql"
 """How an address is called that may not be shown."""
 
 
-class Address(NamedTuple):
+class DatabaseAddress(NamedTuple):
     """What libpq is given, `conninfo`, and what people are shown, `label`: neither has a secret."""
 
     conninfo: str
     label: str
 
 
-def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> Address:
+def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> DatabaseAddress:
     """Return the address that *text* gives, in one of libpq's two forms.
 
     Where it, the *environment* and the service say nothing of TLS, and a host is not this machine,
@@ -62,7 +62,7 @@ def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> Add
         hosts = _hosts(known, environment)
         if not all(_is_here(host) for host in hosts):
             facts["sslmode"] = "verify-full"
-    return Address(psycopg.conninfo.make_conninfo(**facts), _label(facts))
+    return DatabaseAddress(psycopg.conninfo.make_conninfo(**facts), _label(facts))
 
 
 def _label(facts: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from toolbus.store.postgres.postgres_errors import failure_of, is_transient
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.store.postgres.addresses import Address
+    from toolbus.store.postgres.addresses import DatabaseAddress
 
 PgConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
@@ -69,11 +69,17 @@ def _cut(connection: PgConnection) -> None:
             wire.detach()
 
 
-class Link:
+class PostgresLink:
     """The connection to *address* of one thread; *read_only* is kept by the server as well."""
 
     def __init__(
-        self, address: Address, timeout: float, watchdog: Watchdog, *, read_only: bool, name: str
+        self,
+        address: DatabaseAddress,
+        timeout: float,
+        watchdog: Watchdog,
+        *,
+        read_only: bool,
+        name: str,
     ) -> None:
         self._address, self._timeout, self._watchdog = address, timeout, watchdog
         self._read_only, self._name = read_only, name

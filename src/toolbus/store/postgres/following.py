@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from toolbus.messages.records import Message
-    from toolbus.store.postgres.addresses import Address
+    from toolbus.store.postgres.addresses import DatabaseAddress
 
 _LOOK_AGAIN = 5.0
 """Seconds after which the session is looked at anyway: a wake may be lost with its connection."""
@@ -25,7 +25,7 @@ _LISTEN = (
 
 
 async def follow_messages(
-    address: Address,
+    address: DatabaseAddress,
     session_id: str,
     after: int,
     read: Callable[[int], Awaitable[tuple[Message, ...]]],
@@ -46,7 +46,7 @@ async def follow_messages(
             await connection.close()
 
 
-async def _listen(address: Address, session_id: str) -> psycopg.AsyncConnection[Any] | None:
+async def _listen(address: DatabaseAddress, session_id: str) -> psycopg.AsyncConnection[Any] | None:
     """Return a connection that is told of the session; None where that cannot be had now."""
     try:
         connection = await psycopg.AsyncConnection.connect(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store import rows
 from toolbus.store.postgres import pg_queries
-from toolbus.store.postgres.connection import Link, PgConnection, Watchdog
+from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
 from toolbus.store.postgres.postgres_errors import failure_of
 from toolbus.store.postgres.text_ids import indexed, unescape
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
-    from toolbus.store.postgres.addresses import Address
+    from toolbus.store.postgres.addresses import DatabaseAddress
 
 T = TypeVar("T")
 
@@ -32,9 +32,9 @@ _BATCH = 1_000
 class PostgresReads:
     """Answers queries, one after the other; a lost connection is made again once."""
 
-    def __init__(self, address: Address, timeout: float, watchdog: Watchdog) -> None:
+    def __init__(self, address: DatabaseAddress, timeout: float, watchdog: Watchdog) -> None:
         self._timeout = timeout
-        self._link = Link(address, timeout, watchdog, read_only=True, name="toolbus reads")
+        self._link = PostgresLink(address, timeout, watchdog, read_only=True, name="toolbus reads")
         self.close = self._link.drop
 
     def serve(self, queries: Sequence[PgQuery[Any]]) -> list[Any]:

@@ -11,7 +11,7 @@ from toolbus.errors import StoreError
 from toolbus.store.jobs import Append, Forget, ForgetSessions, JobResult
 from toolbus.store.postgres import partitions, statements
 from toolbus.store.postgres.batches import Batch, EncodedAppend, PgJob, Plain, Work, encode_append
-from toolbus.store.postgres.connection import Link, PgConnection, Watchdog
+from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
 from toolbus.store.postgres.migrations import SchemaFacts, prepare
 from toolbus.store.postgres.postgres_errors import UNKNOWN, failure_of
@@ -20,7 +20,7 @@ from toolbus.store.postgres.text_ids import indexed, unescape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.store.postgres.addresses import Address
+    from toolbus.store.postgres.addresses import DatabaseAddress
     from toolbus.store.postgres.tables import Period
 
 _MAX_KNOWN = 10_000
@@ -41,10 +41,10 @@ class _SessionsGoneError(Exception):
 class PostgresWrites:
     """Does the jobs of a store through a connection of its own."""
 
-    def __init__(self, address: Address, timeout: float, watchdog: Watchdog) -> None:
+    def __init__(self, address: DatabaseAddress, timeout: float, watchdog: Watchdog) -> None:
         self._id = os.urandom(8).hex()
         self._name = f"toolbus writer {self._id}"
-        self._link = Link(address, timeout, watchdog, read_only=False, name=self._name)
+        self._link = PostgresLink(address, timeout, watchdog, read_only=False, name=self._name)
         self._timeout, self.commits, self._number = timeout, 0, 0
         self._known: set[str] = set()
         self._facts = SchemaFacts(0, None)

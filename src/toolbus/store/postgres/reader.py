@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
 from toolbus.store.postgres import pg_queries
-from toolbus.store.postgres.addresses import Address, parse_address
-from toolbus.store.postgres.connection import Link, PgConnection, Watchdog
+from toolbus.store.postgres.addresses import DatabaseAddress, parse_address
+from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
 from toolbus.store.postgres.migrations import read_facts
 from toolbus.store.postgres.postgres_errors import failure_of
@@ -38,12 +38,12 @@ _TABLES = ("messages", "calls", "ledger", "mentions", "originals", "states", "co
 class PostgresReader:
     """Reads the store at *address*; *timeout* is in seconds. Raises `StoreError` for no store."""
 
-    def __init__(self, address: str | Address, *, timeout: float = TIMEOUT) -> None:
-        if not isinstance(address, Address):
+    def __init__(self, address: str | DatabaseAddress, *, timeout: float = TIMEOUT) -> None:
+        if not isinstance(address, DatabaseAddress):
             address = parse_address(address)
         self._watchdog, self._closed = Watchdog(), False
         name = "toolbus reader"
-        self._link = Link(address, timeout, self._watchdog, read_only=True, name=name)
+        self._link = PostgresLink(address, timeout, self._watchdog, read_only=True, name=name)
         with self._reading(patient=False) as connection:
             facts = read_facts(address.label, connection, read_only=True)
         if facts.version < VERSION:
