@@ -1,0 +1,299 @@
+"""Hand one event of a host's hooks to a worker of toolbus, or to a child; else answer the block.
+
+An installation copies this file and writes a script beside it that calls `run`, so that Python
+compiles the script's few lines alone. It runs as `PYTHON -I -S SCRIPT HOST EVENT [OFFSET]`: the
+event comes on standard input, the answer goes to standard output, and *OFFSET* is added to the exit
+code, so that a shell around it knows an answer from a failure. In the same folder are `settings`
+and `HOST.blocks`, lines `key=value`. Of modules that Python's start has not loaded, it imports
+`_socket` alone, and `fcntl` to start a worker: each import costs a good part of all of this.
+"""
+
+import _signal
+import _socket
+import posix
+import sys
+
+PROTOCOL = b"toolbus-hook-1"
+MAX_INPUT = 2**26
+"""Bytes of an event."""
+MAX_ANSWER = 2**27
+"""Bytes of a part of an answer."""
+HELLO = 2.0
+"""Seconds in which a worker must say that it takes an event; it may be busy with others."""
+WRITING = 5
+"""Seconds in which the host must read the answer."""
+STOPPED = 2
+"""The exit code by which most hosts stop, where the block is not known."""
+UNANSWERED = 1
+"""The exit code, where an offset was asked for, of what is no answer."""
+
+ANSWER, TAKEN, MOVED = b"=", b"+", b">"
+"""The kinds of a worker's words; anything else is a refusal."""
+
+_FOLDER = __file__.rpartition("/")[0]
+_SETTINGS = f"{_FOLDER}/settings"
+_START = (
+    "import sys;sys.path+=[p for p in sys.argv[1].split(':')if p not in sys.path];"
+    "from toolbus.hosts.hook_processes import main;main(sys.argv[2:])"
+)
+_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGALRM)
+
+Settings = dict[bytes, list[bytes]]
+Answer = tuple[int, bytes, bytes]
+"""Exit code, standard output and standard error."""
+
+
+class StoppedError(BaseException):
+    """The host asked us to end, or the time is over; no `except OSError` takes it for another."""
+
+
+def run() -> None:
+    """Answer the event that the command's words name, and end."""
+    posix._exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3] if sys.argv[3:] else 0)))
+
+
+def main(host: str, event: str, offset: int = 0) -> int:
+    """Answer the event that standard input holds; return the exit code."""
+    failure = UNANSWERED if offset else STOPPED
+    if not _fill_standard_streams():
+        return failure
+    try:
+        _hear_signals()
+        settings = read_settings(_SETTINGS)
+        _signal.setitimer(_signal.ITIMER_REAL, float(settings[b"limit"][0]))
+        answer = _answer(settings, host, event, _read_input())
+    except BaseException:  # noqa: BLE001 - whatever it is, the host must be stopped
+        _ignore_signals()
+        try:
+            answer = block(f"{_FOLDER}/{host}.blocks", event)
+        except BaseException:  # noqa: BLE001 - as above; a shell around us knows the block, too
+            posix.write(2, b"toolbus: its hook could not answer\n")
+            return failure
+    return answer[0] + offset if _write(answer) else failure
+
+
+def read_settings(file: str) -> Settings:
+    """Return the values by key that *file* holds; raises `OSError` if others may write it."""
+    handle = posix.open(file, posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_NONBLOCK)
+    try:
+        status = posix.fstat(handle)
+        is_ours = status.st_uid in {0, posix.geteuid()} and not status.st_mode & 0o022
+        if not is_ours or status.st_mode & 0o170000 != 0o100000:
+            raise PermissionError(f"others may write {file!r}, or it is no file")
+        data = posix.read(handle, 2**20)
+    finally:
+        posix.close(handle)
+    settings: Settings = {}
+    for line in data.splitlines():
+        key, _, value = line.partition(b"=")
+        settings.setdefault(key, []).append(value)
+    return settings
+
+
+def block(file: str, event: str) -> Answer:
+    """Return what stops *event*, by the *file* of its host: `EVENT=CODE STDOUT STDERR`, in hex."""
+    code, stdout, stderr = read_settings(file)[event.encode()][0].split(b" ")
+    return int(code), bytes.fromhex(stdout.decode()), bytes.fromhex(stderr.decode())
+
+
+def enter(folder: bytes, *, make: bool = False) -> None:
+    """Work in *folder* from now on; raises `OSError` unless it is a folder of ours alone."""
+    if make:
+        try:
+            posix.mkdir(folder, 0o700)
+        except FileExistsError:
+            pass
+    # What was looked at is what is entered, whatever takes its name meanwhile; and from inside a
+    # socket's name is short enough, however long the folder's is.
+    handle = posix.open(folder, posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_DIRECTORY)
+    try:
+        status = posix.fstat(handle)
+        if status.st_uid != posix.geteuid() or status.st_mode & 0o077:
+            raise PermissionError(f"not ours alone: {folder!r}")
+        posix.fchdir(handle)
+    finally:
+        posix.close(handle)
+
+
+def socket_name(digest: bytes, folder: bytes) -> bytes:
+    """Return the name of the socket of the worker for a working *folder* under some settings."""
+    status = posix.stat(folder)
+    return b"%s-%x-%x" % (digest[:16], status.st_dev, status.st_ino)
+
+
+def check_peer(link: _socket.socket) -> None:
+    """Raise `PermissionError` if another user is at the other end of *link*."""
+    if hasattr(_socket, "SO_PEERCRED"):
+        credentials = link.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    else:  # LOCAL_PEERCRED of SOL_LOCAL, in BSD's sys/un.h: a version, then the user.
+        credentials = link.getsockopt(0, 1, 76)
+    if int.from_bytes(credentials[4:8], sys.byteorder) != posix.geteuid():
+        raise PermissionError("another user is at the other end of the socket")
+
+
+def _answer(settings: Settings, host: str, event: str, data: bytes) -> Answer:
+    digest, folder = settings[b"digest"][0], _working_folder()
+    names = [PROTOCOL, digest, host.encode(), event.encode(), posix.urandom(16).hex().encode()]
+
+    def request() -> bytes:
+        header = b"\0".join([*names, folder, b"%d" % len(data)])
+        return len(header).to_bytes(4, "big") + header + data
+
+    for _ in range(2):  # A worker knows where a session belongs; that one does not send it on.
+        try:
+            enter(settings[b"sockets"][0])
+            link = _socket.socket(_socket.AF_UNIX)
+            link.settimeout(HELLO)
+            link.connect(socket_name(digest, folder))
+            check_peer(link)
+            answer = _exchange(link, request())
+        except OSError:
+            break
+        if isinstance(answer, tuple):
+            return answer
+        folder = answer
+    _start_worker(settings, socket_name(digest, folder), folder)
+    return _ask_child(settings, request())
+
+
+def _exchange(link: _socket.socket, request: bytes) -> Answer | bytes:
+    """Return the answer to *request*, or the folder whose worker has it; else raise `OSError`."""
+    link.sendall(request)
+    kind = _receive(link, 1)
+    if kind == TAKEN:
+        link.settimeout(None)  # From here on the timer that stops all of us.
+        kind = _receive(link, 1)
+    if kind == MOVED:
+        return _receive(link, _number(link, 2**16))
+    if kind != ANSWER:
+        raise ConnectionRefusedError(kind)
+    code, sizes = _receive(link, 1)[0], (_number(link, MAX_ANSWER), _number(link, MAX_ANSWER))
+    return code, _receive(link, sizes[0]), _receive(link, sizes[1])
+
+
+def _number(link: _socket.socket, limit: int) -> int:
+    number = int.from_bytes(_receive(link, 4), "big")
+    if number > limit:
+        raise ConnectionAbortedError(number)
+    return number
+
+
+def _receive(link: _socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = link.recv(size - len(data))
+        if not part:
+            raise ConnectionAbortedError(len(data))
+        data += part
+    return data
+
+
+def _start_worker(settings: Settings, name: bytes, folder: bytes) -> None:
+    """Start the worker of *folder* in the background, unless one runs or starts already."""
+    import fcntl  # noqa: PLC0415 - for few
+
+    try:
+        enter(settings[b"sockets"][0], make=True)
+        flags = posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
+        lock = posix.open(name + b".lock", flags, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The lock goes on with the worker, and ends with it, however that ends.
+        lock = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 10)
+        null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
+        _spawn(settings, [b"serve", folder], [null, null, null, lock])
+    except OSError:
+        pass  # Without a worker it is slower.
+
+
+def _ask_child(settings: Settings, request: bytes) -> Answer:
+    """Return the answer of a process of our own that does what a worker does."""
+    null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
+    link, child_link = _socket.socketpair()
+    child = _spawn(settings, [b"answer"], [child_link.fileno(), null, null])
+    child_link.close()
+    try:
+        answer = _exchange(link, request)
+        if not isinstance(answer, tuple):
+            raise ConnectionRefusedError(answer)  # noqa: TRY301 - as any other failure of it
+        return answer  # noqa: TRY300 - as above
+    except BaseException:
+        try:
+            posix.killpg(child, _signal.SIGKILL)
+        except OSError:
+            pass  # It is gone.
+        raise
+
+
+def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
+    """Start our Python with *words*, *handles* as 0, 1, 2 … and nothing of our environment."""
+    python, path = settings[b"python"][0], settings[b"path"][0]
+    argv = [python, b"-I", b"-c", _START.encode(), path, _SETTINGS.encode(), *words]
+    variables = (each.partition(b"=") for each in settings.get(b"variable", ()))
+    duplicates = [(posix.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(handles)]
+    return posix.posix_spawn(
+        python,
+        argv,
+        {key: value for key, _, value in variables},
+        file_actions=duplicates,
+        setpgroup=0,
+        setsigdef=_SIGNALS,
+    )
+
+
+def _working_folder() -> bytes:
+    try:
+        return posix.getcwdb()
+    except FileNotFoundError:
+        return b"/"
+
+
+def _read_input() -> bytes:
+    parts, size = [], 0
+    while part := posix.read(0, 2**20):
+        parts.append(part)
+        size += len(part)
+        if size > MAX_INPUT:
+            raise ValueError(f"the event has more than {MAX_INPUT} bytes")
+    return b"".join(parts)
+
+
+def _fill_standard_streams() -> bool:
+    """See to it that nothing opened later is taken for one of them; return if anybody reads us."""
+    is_read = True
+    while (handle := posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)) <= 2:
+        is_read = is_read and handle != 1
+    posix.close(handle)
+    return is_read
+
+
+def _hear_signals() -> None:
+    for each in _SIGNALS:
+        _signal.signal(each, _stop)
+
+
+def _ignore_signals() -> None:
+    for each in _SIGNALS:
+        _signal.signal(each, _signal.SIG_IGN)
+
+
+def _stop(number: int, _: object) -> None:
+    _ignore_signals()  # A second one must not end what the first one asked for.
+    raise StoppedError(number)
+
+
+def _write(answer: Answer) -> bool:
+    """Write *answer*; return whether all of it could be written."""
+    _ignore_signals()
+    _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+    _signal.setitimer(_signal.ITIMER_REAL, WRITING)
+    try:
+        _write_all(2, answer[2])
+        _write_all(1, answer[1])
+    except OSError:
+        return False
+    return True
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    while data:
+        data = data[posix.write(handle, data) :]
