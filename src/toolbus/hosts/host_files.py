@@ -216,8 +216,8 @@ def hook_entry(host: str, event: str, command: str) -> dict[str, Any]:
         case "claude-code":
             # A line would be run behind the CLAUDE_CODE_SHELL_PREFIX of a project's settings,
             # whose words may end it with success before it says anything.
-            hook = {"type": "command", "command": "/bin/sh", "args": ["-c", command]}
-            return {**matcher, "hooks": [{**hook, "timeout": PATIENCE}]}
+            shell: dict[str, Any] = {"command": "/bin/sh", "args": ["-c", command]}
+            return {**matcher, "hooks": [{"type": "command", **shell, "timeout": PATIENCE}]}
         case "vibe":
             match = {"match": files.matcher} if matcher else {}
             # A project's hook of the same name would replace it: nobody else knows these paths.
