@@ -136,16 +136,25 @@ def write_client(
     if reason := foreign_hand(folder.resolve()):
         raise UsageError(f"{str(folder)!r} is no place for a hook: {reason}")
     folder.chmod(0o700)
+    for name, data in client_files(settings, host, blocks).items():
+        _write(folder / name, data)
+    py_compile.compile(str(folder / "hook_client.py"), doraise=True)
+    return folder / SCRIPT
+
+
+def client_files(
+    settings: ClientSettings, host: str, blocks: Mapping[str, HookAnswer]
+) -> dict[str, bytes]:
+    """Return by name what `write_client` writes, in that order: the script is the last."""
     lines = "".join(f"{key}={value}\n" for key, value in _lines(settings)).encode(
         errors="surrogateescape"
     )
-    digest = sha256(lines).hexdigest()
-    _write(folder / "hook_client.py", Path(hook_client.__file__).read_bytes())
-    _write(folder / "settings", lines + f"digest={digest}\n".encode())
-    _write(folder / f"{host}.blocks", b"".join(_block_line(*each) for each in blocks.items()))
-    _write(folder / SCRIPT, _SCRIPT_TEXT.encode())
-    py_compile.compile(str(folder / "hook_client.py"), doraise=True)
-    return folder / SCRIPT
+    return {
+        "hook_client.py": Path(hook_client.__file__).read_bytes(),
+        "settings": lines + f"digest={sha256(lines).hexdigest()}\n".encode(),
+        f"{host}.blocks": b"".join(_block_line(*each) for each in blocks.items()),
+        SCRIPT: _SCRIPT_TEXT.encode(),
+    }
 
 
 def remove_client(folder: Path, host: str) -> None:
