@@ -18,7 +18,7 @@ from toolbus.events.catalogue import (
     TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
 )
-from toolbus.hosts.hook_events import Ability
+from toolbus.hosts.hook_events import Ability  # A type of records' fields.
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,6 +52,7 @@ class ComponentDelivery(Struct, frozen=True, kw_only=True):
         component: its name in the configuration.
         delivered: what reaches the model, always.
         mcp_only: what does for tools of MCP servers only.
+        commands_only: what does for commands of a shell only.
         undelivered: what does not.
         unheard: names of events that it handles and that are never there.
     """
@@ -59,6 +60,7 @@ class ComponentDelivery(Struct, frozen=True, kw_only=True):
     component: str
     delivered: tuple[Ability, ...]
     mcp_only: tuple[Ability, ...] = ()
+    commands_only: tuple[Ability, ...] = ()
     undelivered: tuple[Ability, ...] = ()
     unheard: tuple[str, ...] = ()
 
@@ -93,13 +95,14 @@ def component_deliveries(
 def _delivery(
     name: str, needs: set[Ability], unheard: set[str], abilities: Mapping[Ability, Delivery]
 ) -> ComponentDelivery:
-    def those(delivery: Delivery) -> tuple[Ability, ...]:
+    def those(delivery: str) -> tuple[Ability, ...]:
         return tuple([each for each in abilities if each in needs and abilities[each] == delivery])
 
     return ComponentDelivery(
         component=name,
         delivered=those("yes"),
         mcp_only=those("mcp"),
+        commands_only=those("commands"),
         undelivered=those("no"),
         unheard=tuple(sorted(unheard)),
     )
