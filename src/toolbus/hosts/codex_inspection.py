@@ -36,7 +36,7 @@ def inspect_codex_trust(
     Its *program* is asked if it is there, else its files tell.
     """
     expected = _expected(state)
-    said = None if program is None else _hooks_of_program(program, folder)
+    said = None if program is None else hooks_of_program(program, folder)
     if said is None:
         stored = _stored()
         doubted = [key for key, value in expected.items() if stored.get(key) != value]
@@ -78,7 +78,7 @@ def _stored() -> dict[str, str]:
     return {}
 
 
-def _hooks_of_program(program: str, folder: Path) -> list[dict[str, Any]] | None:
+def hooks_of_program(program: str, folder: Path) -> list[dict[str, Any]] | None:
     """Return what `codex app-server` answers to `hooks/list` in *folder*; None if it does not."""
     client = {"name": "toolbus", "version": "1"}
     requests = [

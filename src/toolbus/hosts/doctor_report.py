@@ -66,7 +66,7 @@ def _show_host(screen: Screen, host: HostReport) -> None:
     if not installed:
         screen.line(f"no hooks of ours; see: toolbus hosts install {host.host}", indent=2)
     for state in installed:
-        show_state(screen, state)
+        show_state(screen, state, titled=False)
     _show_findings(screen, host.findings)
     for delivery in host.deliveries:
         _show_delivery(screen, delivery)

@@ -8,7 +8,7 @@ import tempfile
 
 _WAIT = 20
 """Seconds; a program that takes longer is not asked again."""
-_VERSION = re.compile(rb"\d+\.\d+[\w.+-]*")
+_VERSION = re.compile(rb"\d+\.\d+(?:[.+-]?\w+)*")
 
 
 def program_version(program: str) -> str | None:
@@ -26,5 +26,5 @@ def program_version(program: str) -> str | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-    match = _VERSION.search(ended.stdout)
+    match = _VERSION.search(ended.stdout + ended.stderr)
     return None if match is None else match[0].decode()

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.edit_lines import ChangedLine, changed_lines
+from toolbus.hosts.edit_targets import BRIDGE_MARK
 from toolbus.hosts.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.installing import (
@@ -110,16 +111,18 @@ def show_status(output: Output, hosts: Sequence[str], *, as_json: bool = False) 
     return code
 
 
-def show_state(screen: Screen, state: InstalledState) -> None:
+def show_state(screen: Screen, state: InstalledState, *, titled: bool = True) -> None:
     """Write how it stands with one host, for the user or in a project."""
     styles: dict[str, Style] = {"installed": "good", "absent": "dim"}
     word = "not installed" if state.presence == "absent" else state.presence
     mark = "✓ " if state.presence == "installed" else ""
+    title = f"{dialect(state.host).title}, " if titled else ""
     screen.line(
-        Span(f"{dialect(state.host).title}, {_whose(state.project)}: ", "strong"),
+        Span(f"{title}{_whose(state.project)}: ", "strong" if titled else ""),
         Span(f"{mark}{word}", styles.get(state.presence, "bad")),
+        indent=0 if titled else 2,
     )
-    screen.whole(state.file, indent=2)
+    screen.whole(state.file, indent=2 if titled else 4)
     if state.config is not None:
         screen.whole(f"configuration: {state.config}", indent=2)
     for problem in state.problems:
@@ -164,6 +167,10 @@ def _show_plan(screen: Screen, plan: InstallPlan, nothing: str) -> None:
         gone = " (the file goes)" if report.removed else ""
         if report.lines or report.removed:
             screen.whole(f"{report.file}{leads}{gone}", indent=2, style="strong")
+        if report.lines and report.lines[0].text == BRIDGE_MARK.rstrip():
+            # A person need not read what is ours from the first to the last line.
+            screen.line(f"    {len(report.lines)} lines, all of toolbus; see --json", indent=2)
+            continue
         for line in report.lines:
             # Whole, however long: it is the commands that a person has to read.
             text = f"{line.number:5} {line.sign} {line.text}"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -249,17 +250,22 @@ def _sockets_folder() -> Path:
 
 def _probe(settings: ClientSettings) -> None:
     """Raise `UsageError` unless the command would find this toolbus, and no other one."""
-    path = ":".join(settings.search_path)
-    probe = subprocess.run(  # noqa: S603 - our own interpreter
-        [settings.python, "-I", "-c", _PROBE, path],
-        cwd="/",
-        env=dict(settings.variables),
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    if probe.returncode or probe.stdout.strip() != str(toolbus.__file__):
+    if _place_of_toolbus(settings.python, settings.search_path) != str(toolbus.__file__):
         raise UsageError(
             f"{settings.python!r} alone finds no toolbus of {settings.version}; "
             "install it in a virtual environment of its own"
         )
+
+
+@cache
+def _place_of_toolbus(python: str, search_path: tuple[str, ...]) -> str:
+    """Return which toolbus *python* imports, alone but for *search_path*; "" if none."""
+    probe = subprocess.run(  # noqa: S603 - our own interpreter
+        [python, "-I", "-c", _PROBE, ":".join(search_path)],
+        cwd="/",
+        env={},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return "" if probe.returncode else probe.stdout.strip()

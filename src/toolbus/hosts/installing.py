@@ -45,7 +45,7 @@ from toolbus.hosts.installation import (
     write_client,
 )
 from toolbus.hosts.json_positions import locate
-from toolbus.hosts.settings_files import SettingsFile, read_settings, replace_settings
+from toolbus.hosts.settings_files import SettingsFile, make_folders, read_settings, replace_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,6 +165,7 @@ def apply_plan(plan: InstallPlan) -> None:
         _remove_folders(record)
         remove_record(plan.host, plan.project)
         return
+    make_folders(plan.script.parent)
     write_client(plan.script.parent, plan.settings, plan.host, plan.blocks)
     # Before the files are changed: who is killed in between finds what stood there.
     _write_record(plan, record)

@@ -104,8 +104,7 @@ def replace_settings(file: SettingsFile, data: bytes | None) -> None:
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write *data* to *path* in one step, with the permissions *mode*; folders are made, 0700."""
-    for missing in [each for each in path.parents if not each.exists()][::-1]:
-        missing.mkdir(mode=0o700, exist_ok=True)
+    make_folders(path.parent)
     number, name = tempfile.mkstemp(prefix=".toolbus-", dir=path.parent)
     try:
         with os.fdopen(number, "wb") as stream:
@@ -117,6 +116,12 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()
+
+
+def make_folders(folder: Path) -> None:
+    """Make *folder* and those above it that are missing, for ourselves alone."""
+    for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:
+        missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def _refuse_symlinks(path: Path, project: Path) -> None:

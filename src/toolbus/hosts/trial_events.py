@@ -23,6 +23,8 @@ from toolbus.hosts.sample_events import SAMPLE_ID, sample_event
 if TYPE_CHECKING:
     from toolbus.hosts.installed_state import InstalledState
 
+_FAILURE = "toolbus: "
+"""With this begins what is said where something failed, and nothing was judged."""
 _WAIT = 120
 """Seconds; the command ends long before by itself."""
 
@@ -32,7 +34,7 @@ class TrialAnswer(Struct, frozen=True, kw_only=True):
 
     Args:
         event: its name.
-        is_block: whether it was stopped because nothing judged it.
+        is_failure: whether it was stopped because nothing could judge it.
         is_silent: whether nothing was said, so that it passes as it is.
         said: what was said, without the secret.
         shows_secret: whether the answer repeats the secret.
@@ -40,7 +42,7 @@ class TrialAnswer(Struct, frozen=True, kw_only=True):
     """
 
     event: str
-    is_block: bool
+    is_failure: bool
     is_silent: bool
     said: str
     shows_secret: bool = False
@@ -123,10 +125,11 @@ def _run(
         raise LoadError(f"the command for {event!r} could not be run: {error}") from None
     block = blocks_of(host)[event]
     said = (ended.stdout + b"\n" + ended.stderr).decode(errors="replace").strip()
+    blocked = (block.stdout.rstrip(), block.stderr.rstrip(), block.exit_code)
     same = (ended.stdout.rstrip(), ended.stderr.rstrip(), ended.returncode)
     return TrialAnswer(
         event=event,
-        is_block=same == (block.stdout.rstrip(), block.stderr.rstrip(), block.exit_code),
+        is_failure=same == blocked or _FAILURE in said,
         is_silent=ended.returncode == 0 and said in {"", "{}"},
         said=said.replace(secret, "…") if secret else said,
         shows_secret=bool(secret) and secret in said,

@@ -43,15 +43,14 @@ def _problems(trial: Trial, host: str, *, redacts: bool) -> Iterator[Finding]:
         text = "an event that nobody can read is let through; install the hooks again"
         yield Finding(severity="open", text=text)
     for name, each in (("call", trial.call), ("result", trial.result)):
-        if each.is_block:
-            text = f"a made-up {name} was stopped, for nothing could judge it: {_said(each.said)}"
-            yield Finding(severity="broken", text=text)
-        elif each.shows_secret:
+        if each.shows_secret:
             text = f"what our hook writes for a {name} holds the secret that it was to take out"
             yield Finding(severity="open", text=text)
-    stopped = trial.call
-    if not (stopped.is_silent or stopped.is_block):
-        text = f"the made-up call of `true` was not simply let through: {_said(stopped.said)}"
+        if each.is_failure:
+            text = f"a made-up {name} was stopped, for nothing could judge it: {_said(each.said)}"
+            yield Finding(severity="broken", text=text)
+    if not (trial.call.is_silent or trial.call.is_failure):
+        text = f"the made-up call of `true` was not simply let through: {_said(trial.call.said)}"
         yield Finding(severity="warning", text=text)
     can_replace = dialect(host).abilities["replace_result"] == "yes"
     if redacts and can_replace and trial.result.is_silent:
