@@ -30,7 +30,14 @@ from toolbus.config.named_files import making_of
 from toolbus.config.offers import find_maker
 from toolbus.config.prices import read_prices
 from toolbus.config.servers import read_servers
-from toolbus.config.trust import PERSONAL_SETTINGS, in_force, judge
+from toolbus.config.trust import (
+    PERSONAL_SETTINGS,
+    InForce,
+    in_force,
+    judge,
+    own_document,
+    read_trusted,
+)
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
 from toolbus.settings.ownership import foreign_hand
 from toolbus.settings.user_folders import config_folder
@@ -129,6 +136,24 @@ def read_changed(file: Path | str) -> Configuration:
     return _configuration([layer])
 
 
+def read_for_session(file: Path | None) -> Configuration | None:
+    """Return the user's own and, behind it, the project's *file*, if any is in force.
+
+    For somebody who must not lose rules that were in force. Raises `LoadError` if *file* was
+    trusted and has changed, or is gone, until it is trusted again or its trust is revoked.
+    """
+    if file is not None and not file.is_file():
+        if os.path.realpath(file) in read_trusted():
+            way_out = f"put it back, or: toolbus trust --revoke {shlex.quote(str(file))}"
+            raise LoadError(f"{file} is trusted and is not there; {way_out}")
+        file = None
+    force = InForce(own_document()) if file is None else in_force(file)
+    if force.has_changed:
+        raise LoadError(force.refusal)
+    layers = _layers(force)
+    return _configuration(layers)._replace(refusal=force.refusal) if layers else None
+
+
 def read_nearest() -> Configuration | None:
     """Return what is in force here, as `read` does, or None if nothing is.
 
@@ -140,10 +165,7 @@ def read_nearest() -> Configuration | None:
 
 def _read_in_force(*, is_needed: bool) -> Configuration | None:
     force = in_force()
-    layers = [] if force.personal is None else [_Layer(force.personal)]
-    if force.project is not None:
-        project = force.project
-        layers.append(_Layer(project.document, project.modules, bool(layers), project.digests))
+    layers = _layers(force)
     if not layers:
         if is_needed or force.has_changed:
             what = f"no {NAME}, and no [tool.toolbus] in a pyproject.toml"
@@ -153,6 +175,14 @@ def _read_in_force(*, is_needed: bool) -> Configuration | None:
         return None
     force.warn()
     return _configuration(layers)._replace(refusal=force.refusal)
+
+
+def _layers(force: InForce) -> list[_Layer]:
+    layers = [] if force.personal is None else [_Layer(force.personal)]
+    if force.project is not None:
+        project = force.project
+        layers.append(_Layer(project.document, project.modules, bool(layers), project.digests))
+    return layers
 
 
 def _configuration(layers: Sequence[_Layer]) -> Configuration:

@@ -31,20 +31,21 @@ class Document(NamedTuple):
         return ConfigurationError(reason, str(self.file), self.lines.get(path))
 
 
-def find() -> Path | None:
-    """Return the nearest configuration, from the current folder upwards, or None.
+def find(folder: Path | None = None) -> Path | None:
+    """Return the nearest configuration, from *folder*, else the current one, upwards, or None.
 
     The search ends with the root of the repository (where `.git` is), or with the home folder,
-    whichever comes first; outside of both it is the current folder alone. In one folder a
+    whichever comes first; outside of both it is that folder alone. In one folder a
     `toolbus.toml` counts before a `pyproject.toml` with `[tool.toolbus]`. Raises
     `ConfigurationError` for a `pyproject.toml` that speaks of toolbus and cannot be read.
     """
-    here = Path.cwd()
+    here = Path.cwd() if folder is None else folder
     end = _end_of_search(here)
-    for folder in (Path(), *[above for above in here.parents if above.is_relative_to(end)]):
-        if (folder / NAME).is_file():
-            return folder / NAME
-        project = folder / _PROJECT
+    nearest = Path() if folder is None else folder
+    for place in (nearest, *[above for above in here.parents if above.is_relative_to(end)]):
+        if (place / NAME).is_file():
+            return place / NAME
+        project = place / _PROJECT
         if project.is_file() and _speaks_of_us(project):
             return project
     return None

@@ -76,10 +76,13 @@ class Judgement(NamedTuple):
     changed: tuple[str, ...] | None = None
 
 
-def in_force() -> InForce:
-    """Return what is in force here; raises `ConfigurationError` for what others may change."""
-    personal = _own_document()
-    file = find()
+def in_force(file: Path | None = None) -> InForce:
+    """Return what is in force: the user's own, and *file*, else the nearest one here, if trusted.
+
+    Raises `ConfigurationError` for what others may change.
+    """
+    personal = own_document()
+    file = find() if file is None else file
     if file is None or (personal is not None and os.path.realpath(file) == str(personal.file)):
         return InForce(personal)
     snapshot, changed = judge(file)
@@ -136,7 +139,8 @@ def read_trusted() -> dict[str, _Digests]:
     return _read(folder / TRUSTED) if folder.is_dir() else {}
 
 
-def _own_document() -> Document | None:
+def own_document() -> Document | None:
+    """Return the user's own configuration, if there is one; raises `ConfigurationError`."""
     folder = config_folder()
     if folder is None or not (folder / NAME).is_file():
         return None

@@ -34,7 +34,8 @@ class Scope(Struct, frozen=True, kw_only=True):
     """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
 
     *root_session_id* is the session of that outermost agent, and "" if there is none above.
-    *context* is what the caller of `run` gave: user, tenant, language.
+    *context* is what the caller of `run` gave: user, tenant, language. *folder*, absolute, is where
+    relative paths of its calls begin, if that is another folder than the process's.
     """
 
     agent_id: str = ""
@@ -44,6 +45,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     lineage: tuple[str, ...] = ()
     root_session_id: str = ""
     context: JsonObject = EMPTY
+    folder: str = ""
 
     def __post_init__(self) -> None:
         freeze_items(self, "lineage", str)

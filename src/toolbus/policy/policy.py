@@ -238,14 +238,16 @@ class Policy(AgentComponent):
     ) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)
         unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
-        folder = self._folder_of(ctx.value.name)
+        folder = self._folder_of(ctx.value.name, ctx.scope)
         if reader.is_quick(unjudged):
             return judge.judge(reader.facts(unjudged, folder, kept_in))
         # A process or a walk through folders would hold up the loop.
         return await asyncio.to_thread(_judge, judge, reader, unjudged, folder, kept_in)
 
-    def _folder_of(self, tool_name: str) -> str | None:
-        """Return where a tool works, if the component that it is a method of says so."""
+    def _folder_of(self, tool_name: str, scope: Scope) -> str | None:
+        """Return where a tool works, if its caller or the component that it belongs to says so."""
+        if scope.folder:
+            return scope.folder
         tool = None if self.host is None else self.host.tools.get(tool_name)
         owner = getattr(tool.run, "__self__", None) if tool is not None else None
         return owner.tools_folder if isinstance(owner, AgentComponent) else None

@@ -180,6 +180,8 @@ COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_n
 COUNTED = "SELECT key, messages, records FROM sessions WHERE id = ?"
 ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum)
     VALUES (?, ?, ?, ?, ?, ?)"""
+HAS_MESSAGE = """SELECT 1 FROM messages AS one WHERE one.id = ?2
+    AND +one.session = (SELECT key FROM sessions WHERE id = ?1)"""
 ADD_CALL = "INSERT OR IGNORE INTO calls (id, message) VALUES (?, ?)"
 ADD_PAGE = """INSERT INTO ledger (key, session, place, seq, records, version, body, checksum)
     VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?, ?)"""
@@ -204,6 +206,9 @@ DROP_STATE = """DELETE FROM states
 # Bodies are read as the bytes that they are, so that damaged text reaches the decoder.
 MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
+MESSAGES_OF_CALL = """SELECT one.seq, one.version, CAST(one.body AS BLOB), one.checksum
+    FROM calls CROSS JOIN messages AS one ON one.key = calls.message
+    WHERE calls.id = ? AND one.session = (SELECT key FROM sessions WHERE id = ?) ORDER BY one.seq"""
 PAGES = """SELECT page.seq, page.version, CAST(page.body AS BLOB), page.checksum
     FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
     WHERE messages.session = (SELECT key FROM sessions WHERE id = ?) ORDER BY messages.seq"""

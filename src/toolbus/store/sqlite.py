@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import ClosedError, StoreError
 from toolbus.store import rows, schema
-from toolbus.store.paths import checked_path, create_private
-from toolbus.store.protocol import Original, Position, SessionInfo
-from toolbus.store.sqlite_errors import failure_of, wrap_errors
-from toolbus.store.sqlite_opening import ChangeDetector, check_contents, connect, reading_mode
-from toolbus.store.sqlite_reader import SqliteReader
-from toolbus.store.worker import Worker
-from toolbus.store.writes import (
+from toolbus.store.jobs import (
     Append,
+    AppendOnce,
     Extend,
     Forget,
     ForgetSessions,
@@ -27,15 +22,20 @@ from toolbus.store.writes import (
     JobResult,
     Open,
     Swap,
-    Writes,
 )
+from toolbus.store.paths import checked_path, create_private
+from toolbus.store.protocol import Original, Position, SessionInfo, Stored
+from toolbus.store.sqlite_errors import failure_of, wrap_errors
+from toolbus.store.sqlite_opening import ChangeDetector, check_contents, connect, reading_mode
+from toolbus.store.sqlite_reader import SqliteReader
+from toolbus.store.worker import Worker
+from toolbus.store.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
-    from toolbus.store.protocol import Stored
 
 T = TypeVar("T")
 
@@ -108,6 +108,25 @@ class SqliteStore:
         """Add *stored* to the end of the session; it survives the process once this returns."""
         written_ns = self._clock() if stored.written_ns is None else stored.written_ns
         await self._write(Append(session_id, written_ns, stored))
+
+    async def append_once(
+        self,
+        session_id: str,
+        messages: Sequence[Message],
+        records: Sequence[DispatchRecord],
+    ) -> bool:
+        """Add those of *messages* whose ids the session does not have yet, and *records* with them.
+
+        If it has all of them, nothing is written and this returns False: so what is appended once
+        more, because nobody knows whether it was, is not in it twice. All or nothing, as `append`.
+        """
+        stored = Stored(records=tuple(records))  # It drops the values of records.
+        job = AppendOnce(session_id, self._clock(), tuple(messages), stored.records)
+        return bool(await self._write(job))
+
+    async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
+        """Return the messages of the session that ask for the call or answer it, in order."""
+        return await self._query(partial(_messages_of_call, session_id, call_id))
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
@@ -214,6 +233,13 @@ class _Reads:
 
 def _messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
     return rows.read_messages(session_id, connection.execute(schema.MESSAGES, (session_id,)))
+
+
+def _messages_of_call(
+    session_id: str, call_id: str, connection: sqlite3.Connection
+) -> tuple[Message, ...]:
+    messages = connection.execute(schema.MESSAGES_OF_CALL, (call_id, session_id))
+    return rows.read_messages(session_id, messages)
 
 
 def _records(session_id: str, connection: sqlite3.Connection) -> tuple[DispatchRecord, ...]:

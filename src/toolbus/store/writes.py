@@ -5,11 +5,22 @@ from __future__ import annotations
 import sqlite3
 from contextlib import suppress
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from toolbus.errors import StoreError
 from toolbus.store import rows, schema
 from toolbus.store.forgetting import forget_sessions
+from toolbus.store.jobs import (
+    Append,
+    AppendOnce,
+    Extend,
+    Forget,
+    ForgetSessions,
+    Job,
+    JobResult,
+    Open,
+    Swap,
+)
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
@@ -19,67 +30,15 @@ from toolbus.store.sqlite_opening import EMPTY, FileIdentity, read_header
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
-    from toolbus.store.protocol import Stored
 
 _PAUSE = 0.005
 """Seconds between two attempts to start the log of a new file."""
 
 
-class Append(NamedTuple):
-    """What `append` was given, and when."""
-
-    session_id: str
-    now_ns: int
-    stored: Stored
-
-
-class Forget(NamedTuple):
-    """Which of what is kept of a session is to be deleted."""
-
-    session_id: str
-    table: Literal["originals", "states"] = "originals"
-
-
-class ForgetSessions(NamedTuple):
-    """What `forget_sessions` was given, and when."""
-
-    before_ns: int
-    now_ns: int
-    limit: int
-
-
-class Swap(NamedTuple):
-    """What `swap_state` was given, and when."""
-
-    session_id: str
-    name: str
-    now_ns: int
-    old: bytes | None
-    new: bytes | None
-
-
-class Open(NamedTuple):
-    """What `open_session` was given, and when."""
-
-    session_id: str
-    holder: str
-    now_ns: int
-    until_ns: int
-
-
-class Extend(NamedTuple):
-    """What `extend_lease` was given."""
-
-    until_ns: int
-    session_id: str
-    holder: str
-
-
-Job: TypeAlias = Append | Forget | ForgetSessions | Open | Extend | Swap
-JobResult: TypeAlias = int | Position | tuple[str, ...] | None
 _FORGETS = Forget, ForgetSessions
-_LASTING = Append, *_FORGETS, Swap
+_LASTING = Append, AppendOnce, *_FORGETS, Swap
 
 
 class Writes:
@@ -160,8 +119,16 @@ class Writes:
 
     def _do(self, job: Job) -> JobResult:
         match job:
-            case Append():
-                self._insert(*job)
+            case Append(session_id, now_ns, stored):
+                if stored.at is not None:
+                    check_position(session_id, stored.at, self._position(session_id))
+                session = self._insert(session_id, now_ns, stored.messages, stored.records)
+                originals = [
+                    (session, each.digest, each.body.decode()) for each in stored.originals
+                ]
+                self._connection.executemany(schema.ADD_ORIGINAL, originals)
+            case AppendOnce():
+                return self._insert_new(*job)
             case Forget(session_id, table):
                 return self._execute(schema.FORGET[table], (session_id,)).rowcount
             case ForgetSessions():
@@ -209,10 +176,32 @@ class Writes:
         _, length, _ = self._execute(schema.COUNTED, (session_id,)).fetchone() or (0, 0, 0)
         return Position(self._lease(session_id).epoch, length)
 
-    def _insert(self, session_id: str, now_ns: int, stored: Stored) -> None:
-        if stored.at is not None:
-            check_position(session_id, stored.at, self._position(session_id))
-        messages, records = stored.messages, stored.records
+    def _insert_new(
+        self,
+        session_id: str,
+        now_ns: int,
+        messages: Sequence[Message],
+        records: Sequence[DispatchRecord],
+    ) -> bool:
+        """Insert what of *messages* is not there, and then the records; return whether any was."""
+        new = [
+            message
+            for message in messages
+            if not self._execute(schema.HAS_MESSAGE, (session_id, message.id)).fetchone()
+        ]
+        if not new and (messages or not records):
+            return False
+        self._insert(session_id, now_ns, new, records)
+        return True
+
+    def _insert(
+        self,
+        session_id: str,
+        now_ns: int,
+        messages: Sequence[Message],
+        records: Sequence[DispatchRecord],
+    ) -> int:
+        """Insert *messages*, and *records* as a page of the last one; return the session's key."""
         counts = (session_id, len(messages), len(records), now_ns, now_ns)
         self._execute(schema.COUNT_UP, counts)
         session, last_seq, last_record = self._execute(schema.COUNTED, (session_id,)).fetchone()
@@ -223,10 +212,9 @@ class Writes:
             first_record = last_record - len(records) + 1
             row = (key, session, place, first_record, *rows.page_row(records))
             page = self._execute(schema.ADD_PAGE, row).lastrowid
-            mentions = [(name, page) for name in rows.mentioned(records, stored.message)]
-            self._connection.executemany(schema.ADD_MENTION, mentions)
-        originals = [(session, value.digest, value.body.decode()) for value in stored.originals]
-        self._connection.executemany(schema.ADD_ORIGINAL, originals)
+            names = rows.mentioned(records, messages[-1] if messages else None)
+            self._connection.executemany(schema.ADD_MENTION, [(name, page) for name in names])
+        return int(session)
 
     def _add_message(self, session: int, seq: int, message: Message) -> int | None:
         row = (session, seq, *rows.message_row(message))

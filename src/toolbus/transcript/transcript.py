@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,15 +17,15 @@ from toolbus.events.catalogue import (
     ToolCallPersist,
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.tasks.loops import LoopLock, give_back, holding
+from toolbus.tasks.loops import LoopLock, holding
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.transcript.admission import OVERDUE, admit, check_calls, settled, stub
 from toolbus.transcript.pairing import flaw
+from toolbus.transcript.reentrancy import APPENDING, ReentrancyGuard
 from toolbus.transcript.views import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from contextvars import Token
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Event, ObserveEvent, Scope, ToolSpec
@@ -47,6 +46,14 @@ class RequestedCall(NamedTuple):
 
     message_id: str
     call: ToolCall
+
+
+class EnteringMessage(NamedTuple):
+    """A message that was let in, and the *copy* of it that is to be written."""
+
+    message: Message
+    copy: Message
+    scope: Scope
 
 
 class Transcript:
@@ -89,7 +96,7 @@ class Transcript:
     @property
     def appending(self) -> bool:
         """Whether this very context is inside an append, where another would wait for itself."""
-        guard = _appending.get()
+        guard = APPENDING.get()
         return guard is not None and guard.holds(self)
 
     async def append(
@@ -115,7 +122,7 @@ class Transcript:
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
-        with ReentrancyGuard(self, _appending.get()):
+        with ReentrancyGuard(self, APPENDING.get()):
             async with self._lock.here():
                 self._check_pairing(message)
                 if reason := self.flaw(message):
@@ -151,48 +158,56 @@ class Transcript:
 
         With *later* it does not wait for the write either; the next one that enters does.
         """
-        bus = self._bus
-        message = await admit(bus, message, scope, tool, self._asked, judge)
-        if self._write is None and not any(map(bus.hears, _ENTERING)):
+        message = await admit(self._bus, message, scope, tool, self._asked, judge)
+        if self._write is None and not any(map(self._bus.hears, _ENTERING)):
             self._remember(message)
             return message
-        copy = message
-        if bus.hears(MESSAGE_PERSIST_BEFORE):
-            copy = await self._stored_copy(message, scope)
-        if bus.hears(TOOL_CALL_PERSIST_BEFORE):
-            await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
+        entering = EnteringMessage(message, await self._copy(message, scope), scope)
         if later:
             self._remember(message)
-            self._earlier = asyncio.ensure_future(self._keep_later(message, copy, scope))
+            self._earlier = asyncio.ensure_future(self._keep_later(entering))
             self._earlier.add_done_callback(_retrieve)
             return message
-        keep = partial(self._keep, message, copy, scope)
+        keep = partial(self._keep, entering)
         await (keep() if sheltered else shield_until_done(keep))
         return message
 
-    async def _keep(self, message: Message, copy: Message, scope: Scope) -> None:
-        """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
-        cancelled = await self._written(copy)
-        if self._earlier is not None:
-            await self._earlier
+    async def prepare(
+        self, message: Message, scope: Scope, tool: ToolSpec | None = None
+    ) -> EnteringMessage:
+        """Let *message* in and do all but write it: whoever calls writes the copy, then announces.
+
+        For a transcript of which several messages are written at once, and as `enter`.
+        """
+        message = await admit(self._bus, message, scope, tool, self._asked)
+        entering = EnteringMessage(message, await self._copy(message, scope), scope)
         self._remember(message)
-        await self._announce(message, copy, scope)
-        if cancelled is not None:
-            raise cancelled
+        return entering
 
-    async def _keep_later(self, message: Message, copy: Message, scope: Scope) -> None:
-        """Write what is remembered already, since what follows refers to it."""
-        await self._written(copy)
-        await self._announce(message, copy, scope)
-
-    async def _announce(self, message: Message, copy: Message, scope: Scope) -> None:
-        """Tell who observes that *message* was written, as *copy*."""
+    async def announce(self, entering: EnteringMessage) -> None:
+        """Tell who observes it that a message was written."""
+        message, copy, scope = entering
         if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
             await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
         if self._bus.hears(MESSAGE_APPEND_AFTER):
             # Nobody waits for those who observe this, so they may append: they wait for their turn.
-            with holding(_appending, None):
+            with holding(APPENDING, None):
                 self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+
+    async def _keep(self, entering: EnteringMessage) -> None:
+        """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
+        cancelled = await self._written(entering.copy)
+        if self._earlier is not None:
+            await self._earlier
+        self._remember(entering.message)
+        await self.announce(entering)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _keep_later(self, entering: EnteringMessage) -> None:
+        """Write what is remembered already, since what follows refers to it."""
+        await self._written(entering.copy)
+        await self.announce(entering)
 
     async def _written(self, copy: Message) -> asyncio.CancelledError | None:
         """Write *copy*; return what cancelled that, which does not take the write back."""
@@ -216,6 +231,15 @@ class Transcript:
                 self._open.update({call.id: call for call in calls})
             case ToolMessage(tool_call_id=call_id):
                 self._open.pop(call_id, None)
+
+    async def _copy(self, message: Message, scope: Scope) -> Message:
+        """Return *message* as it is to be written, after telling that it is about to be."""
+        copy = message
+        if self._bus.hears(MESSAGE_PERSIST_BEFORE):
+            copy = await self._stored_copy(message, scope)
+        if self._bus.hears(TOOL_CALL_PERSIST_BEFORE):
+            await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
+        return copy
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
         dispatch = partial(
@@ -263,34 +287,6 @@ class Transcript:
             raise AppendError(self.session_id, reason)
 
 
-class ReentrancyGuard:
-    """Marks a context that appends to *transcript*: another append inside would wait for itself."""
-
-    __slots__ = ("_lasts", "_outer", "_token", "_transcript")
-
-    _token: Token[ReentrancyGuard | None]
-
-    def __init__(self, transcript: Transcript, outer: ReentrancyGuard | None) -> None:
-        self._transcript, self._outer, self._lasts = transcript, outer, True
-
-    def __enter__(self) -> None:
-        if self._outer is not None and self._outer.holds(self._transcript):
-            reason = "from inside one of its own dispatches it waits for itself; "
-            raise AppendError(self._transcript.session_id, reason + "use `agent.enqueue(message)`")
-        self._token = _appending.set(self)
-
-    def __exit__(self, *_: object) -> None:
-        self._lasts = False
-        give_back(_appending, self._token)
-
-    def holds(self, transcript: Transcript) -> bool:
-        """Tell whether *transcript* is being appended to, here or further out."""
-        if self._lasts and self._transcript is transcript:
-            return True
-        return self._outer is not None and self._outer.holds(transcript)
-
-
-_appending: ContextVar[ReentrancyGuard | None] = ContextVar("toolbus_appending", default=None)
 _NOBODY = RequestedCall("", ToolCall(id="", name=""))
 
 

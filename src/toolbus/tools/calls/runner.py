@@ -19,6 +19,7 @@ from toolbus.messages.records import ToolCall, ToolMessage
 from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.calls.call import CallInProgress
+from toolbus.tools.calls.call_judging import ASKED, PERMITTED
 from toolbus.tools.calls.environment import CallEnvironment
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.admission import admit
@@ -126,6 +127,24 @@ class ToolRunner(CallEnvironment):
                 for index, call in enumerate(calls)
             ]
         )
+
+    async def judge(self, call: ToolCall, *, asks: bool = False) -> CallInProgress:
+        """Take *call* to where its tool, which runs elsewhere, may run, or to an end.
+
+        With *asks* it stops at the `question` of a guard, which is asked there as well. One that
+        has ended is to be finished; of another the result is, by a call that takes its `resume`.
+        """
+        judged = CallInProgress(call, self, None)
+        await judged.walk({PERMITTED, ASKED} if asks else {PERMITTED})
+        if not judged.has_ended and judged.question is None:
+            # A handler has an answer, so whoever would ask there cannot go on by it.
+            await judged.walk({PERMITTED})
+        return judged
+
+    async def finish(self, call: CallInProgress) -> ToolCallOutcome:
+        """Take *call*, judged or resumed, to its end, and append its message."""
+        (outcome,) = await self._finish([call])
+        return outcome
 
     def stop(self) -> None:
         """Cancel the tools of all calls under way; every call still gets its message."""

@@ -31,11 +31,11 @@ def returned(function):
 
 def test_every_state_has_a_row_and_a_step():
     assert tuple(TRANSITIONS) == get_args(State)
-    assert tuple(CallInProgress._steps) == get_args(State)
+    assert tuple(CallInProgress.steps) == get_args(State)
 
 
 def test_every_signal_of_a_step_is_in_the_table_and_no_other():
-    for state, step in CallInProgress._steps.items():
+    for state, step in CallInProgress.steps.items():
         assert returned(step) - set(get_args(ToolStatus)) <= set(TRANSITIONS[state])
         assert set(TRANSITIONS[state]) <= returned(step)
 

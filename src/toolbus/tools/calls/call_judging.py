@@ -1,0 +1,179 @@
+"""The first half of a call's way: judged by handlers and by a person, until its tool may run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from toolbus.errors import HandlerError
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask
+from toolbus.messages.records import ToolResponse
+from toolbus.tasks.shielding import EXITS
+from toolbus.tools.calls.execution import failure
+from toolbus.tools.calls.filling import fillers_of
+from toolbus.tools.calls.table import ENDS, TRANSITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+    from toolbus.events.catalogue import ToolStatus
+    from toolbus.messages.records import ToolCall
+    from toolbus.tools.calls.advertised import AdvertisedTools
+    from toolbus.tools.calls.environment import CallEnvironment
+    from toolbus.tools.calls.filling import ArgumentsFiller
+    from toolbus.tools.calls.table import Signal, State
+
+PERMITTED, ASKED = "permitted", "asking"
+"""Where to stop before a tool that runs elsewhere; and where a person is asked elsewhere, too."""
+
+_NO_RESPONSE, _NO_QUESTION = ToolResponse(), Ask("")
+
+
+class CallJudging:
+    """One call on its way through the table of states, from where it was requested.
+
+    *passed* is set once it asks nobody any more, *earlier* are those of the calls before it;
+    *error* is what a handler with the policy "raise" raised, for the caller to raise when every
+    call has its answer.
+    """
+
+    def __init__(
+        self,
+        requested: ToolCall,
+        environment: CallEnvironment,
+        advertised: AdvertisedTools | None,
+        *,
+        passed: asyncio.Event | None = None,
+        earlier: Sequence[asyncio.Event] = (),
+    ) -> None:
+        self.requested = self.call = requested
+        self.error: BaseException | None = None
+        self._environment, self._advertised = environment, advertised
+        self._passed, self._earlier = passed, earlier
+        self._state: State | ToolStatus = "requested"
+        self._response = _NO_RESPONSE
+        self._answer: ToolResponse | None = None
+        self._ask = _NO_QUESTION
+        self._fillers: tuple[ArgumentsFiller, ...] = ()
+        self._walker: asyncio.Task[Any] | None = None
+        self._stopped = False
+
+    async def walk(self, until: Collection[str] = ()) -> None:
+        """Take every step until an end is reached, or a state of *until*.
+
+        Stopped, it ends as cancelled.
+        """
+        task = self._walker = asyncio.current_task()
+        try:
+            if self._stopped and not self.has_ended:
+                raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
+            while not (self.has_ended or self._state in until):
+                state = cast("State", self._state)
+                signal = self.steps[state](self)
+                if not isinstance(signal, str):
+                    signal = await signal
+                self._state = TRANSITIONS[state][signal]
+        except asyncio.CancelledError:
+            self._fail("the call was cancelled", "cancelled")
+            self._state = "cancelled"
+        except (*EXITS, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
+            self.error = error
+            self._break_off(error)
+        finally:
+            self._walker = None
+            self._pass()
+            # What the task does next is none of the call's: there it is one that nobody cancelled.
+            while task is not None and task.cancelling():
+                task.uncancel()
+
+    def stop(self) -> None:
+        """Cancel it until its walk has ended; what comes after that is not reached."""
+        self._stopped = True
+        if self._walker is not None:
+            self._walker.cancel()
+
+    def refuse(self, reason: str) -> None:
+        """End it as denied, before its tool ran: where that would run, it cannot run like this."""
+        self._fail(reason, "denied")
+        self._state = TRANSITIONS["known"]["denied"]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is nothing more to walk."""
+        return self._state in ENDS
+
+    @property
+    def question(self) -> Ask | None:
+        """What a person is to be asked before its tool may run; None if there is no question.
+
+        Nor is it for others to ask where a handler has an answer in place of the tool's.
+        """
+        return self._ask if self._state == "asking" and self._answer is None else None
+
+    async def _judge(self) -> Signal:
+        environment, advertised = self._environment, self._advertised
+        spec = advertised.specs.get(self.call.name) if advertised else None
+        if spec or not advertised:
+            self.call = environment.check.converted(self.call, spec)
+        if not environment.bus.hears(TOOL_CALL_BEFORE):
+            return self._allowed()
+        tool = environment.toolset.get(self.call.name)
+        context = await environment.bus.apply(
+            TOOL_CALL_BEFORE,
+            self.call,
+            scope=environment.scope,
+            tool=spec or (tool.spec if tool else None),
+            check=environment.check,
+            signatures=advertised.spec_for if advertised else None,
+        )
+        self.call, self._answer = context.value, context.answer
+        self._fillers = fillers_of(context) if context.steps else ()
+        if context.rejected:
+            blame, reason = context.rejected.handler, context.rejected.reason
+            self._fail(f"handler {blame!r} broke the arguments: {reason}", "invalid_arguments")
+            return "rejected"
+        if context.denied:
+            self._fail(context.denied.reason, "denied")
+            return "denied"
+        if context.asked:
+            self._ask = context.asked
+            return "asked"
+        return self._allowed()
+
+    async def _ask_person(self) -> Signal:
+        scope, approvals = self._environment.scope, self._environment.approvals
+        refusal = await approvals.refusal(self._ask, self.call, scope, self._earlier)
+        if refusal is not None:
+            self._fail(refusal.reason, "denied")
+            return "denied"
+        return self._allowed()
+
+    def _pass(self) -> None:
+        if self._passed is not None:
+            self._passed.set()
+
+    def _allowed(self) -> Signal:
+        self._pass()
+        if self._answer is None:
+            return "allowed"
+        self._response = self._answer
+        return "answered"
+
+    def _break_off(self, error: BaseException) -> None:
+        """End it because a handler raised *error*; what the tool did stands."""
+        if self._state in {"failed", "overdue"}:
+            self._state = TRANSITIONS[cast("State", self._state)]["settled"]
+            return
+        blame = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
+        self._fail(f"{blame} failed, and the call with it", type(error).__name__)
+        self._state = "denied"
+
+    def _fail(self, text: str, error_type: str) -> None:
+        self._response = failure(text, error_type)
+
+    steps: ClassVar[Mapping[State, Callable[[Any], Signal | Awaitable[Signal]]]] = {
+        "requested": _judge,
+        "asking": _ask_person,
+    }
