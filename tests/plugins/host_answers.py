@@ -1,28 +1,14 @@
-"""What each host takes for an answer, from its types, schemas and reference; and recorded events.
+"""What each host takes for an answer, from its types, schemas and reference.
 
 `check_answer` refuses what the host would: an unknown member, a wrong type, a word that it does not
 know. The sources are those that each dialect names.
 """
 
 import json
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-
-RECORDED = Path(__file__).parents[1] / "data/hosts"
-
-
-def recorded(host: str, name: str) -> dict[str, Any]:
-    """Return the payload of an event as *host* wrote it, from the file *name*."""
-    return json.loads((RECORDED / host / f"{name}.json").read_bytes())
-
-
-def all_recorded(host: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the names and payloads of all events of *host* that were recorded."""
-    files = sorted((RECORDED / host).glob("*.json"))
-    return [(path.stem.partition("-")[0], json.loads(path.read_bytes())) for path in files]
 
 
 def check_answer(host: str, name: str, answer: Any) -> Any:
@@ -121,9 +107,7 @@ class _CodexBlocking(_CodexOther):
     reason: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        # An empty reason counts as no decision: the original goes on.
-        if self.decision is not UNSET and not str(self.reason or "").strip():
-            raise ValueError("a block without a reason")
+        _needs_reason(self.decision, self.reason)
 
 
 # --- Copilot --------------------------------------------------------------------------------------
@@ -156,6 +140,81 @@ class _CopilotOther(_Closed):
     additionalContext: str | UnsetType = UNSET  # noqa: N815
 
 
+# --- Gemini CLI: docs/hooks/reference.md --------------------------------------------------------
+
+
+class _GeminiOutput(_Closed):
+    hookEventName: str  # noqa: N815
+    tool_input: dict[str, Any] | UnsetType = UNSET
+    additionalContext: str | UnsetType = UNSET  # noqa: N815
+
+
+class _GeminiAnswer(_Closed):
+    decision: Literal["deny"] | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    systemMessage: str | UnsetType = UNSET  # noqa: N815
+    hookSpecificOutput: _GeminiOutput | UnsetType = UNSET  # noqa: N815
+
+    def __post_init__(self) -> None:
+        _needs_reason(self.decision, self.reason)
+
+
+# --- Vibe: the skill "vibe" in its wheel ----------------------------------------------------------
+
+
+class _VibeOutput(_Closed):
+    tool_input: dict[str, Any] | UnsetType = UNSET
+    additional_context: str | UnsetType = UNSET
+
+
+class _VibeAnswer(_Closed):
+    decision: Literal["deny"] | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    system_message: str | UnsetType = UNSET
+    hook_specific_output: _VibeOutput | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        _needs_reason(self.decision, self.reason)
+
+
+# --- Cursor: cursor.com/docs/agent/hooks ----------------------------------------------------------
+
+
+class _CursorAnswer(_Closed):
+    permission: Literal["allow", "deny"] | UnsetType = UNSET
+    user_message: str | UnsetType = UNSET
+    agent_message: str | UnsetType = UNSET
+    updated_input: dict[str, Any] | UnsetType = UNSET
+    additional_context: str | UnsetType = UNSET
+    updated_mcp_tool_output: dict[str, Any] | UnsetType = UNSET
+    continue_: bool | UnsetType = msgspec.field(name="continue", default=UNSET)
+
+
+# --- Our bridges: src/toolbus/hosts/bridges.py ----------------------------------------------------
+
+
+class _BridgeAnswer(_Closed):
+    block: str | UnsetType = UNSET
+    ask: str | UnsetType = UNSET
+    arguments: dict[str, Any] | UnsetType = UNSET
+    result: str | list[dict[str, Any]] | UnsetType = UNSET
+    context: str | UnsetType = UNSET
+
+
+# --- Docker's gateway: a CallToolResult of MCP ----------------------------------------------------
+
+
+class _GatewayAnswer(Struct, kw_only=True):
+    content: list[dict[str, Any]]
+    isError: bool = False  # noqa: N815
+
+
+def _needs_reason(decision: Any, reason: Any) -> None:
+    # An empty reason is replaced by words of the host, or counts as no decision.
+    if decision is not UNSET and not str(reason or "").strip():
+        raise ValueError("a decision without a reason")
+
+
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "claude-code": {
         "PreToolUse": _ClaudeCall,
@@ -175,4 +234,35 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
         "userPromptSubmitted": _CopilotPrompt,
         "*": _CopilotOther,
     },
+    "gemini-cli": {"*": _GeminiAnswer},
+    "vibe": {"*": _VibeAnswer},
+    "cursor": {"*": _CursorAnswer},
+    "pi": {"*": _BridgeAnswer},
+    "opencode": {"*": _BridgeAnswer},
+    "docker-gateway": {"*": _GatewayAnswer},
 }
+
+
+def stops(kind: str, value: Any) -> bool:
+    """Tell whether the answer *value* of any host keeps what an event of *kind* is about back.
+
+    That is: the call is not run, the prompt not sent, the result not read as it was.
+    """
+    match value:
+        case {"hookSpecificOutput": {"permissionDecision": "deny"}} | {
+            "permissionDecision": "deny"
+        }:
+            return kind == "call"
+        case {"permission": "deny"}:
+            return kind == "call"
+        case {"continue": False, "user_message": str()}:
+            return kind == "prompt"
+        case {"decision": "block" | "deny"} | {"block": str()}:
+            return True
+        case {"hookSpecificOutput": {"updatedToolOutput": _}} | {"modifiedResult": {}}:
+            return kind == "result"
+        case {"updated_mcp_tool_output": {}} | {"result": _}:
+            return kind == "result"
+        case {"content": [*_]}:  # The gateway takes it for the result.
+            return True
+    return False

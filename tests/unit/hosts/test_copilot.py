@@ -2,7 +2,8 @@
 
 import pytest
 
-from host_answers import all_recorded, check_answer, recorded
+from host_answers import check_answer
+from recorded_events import all_recorded, recorded
 from toolbus.errors import DecodeError
 from toolbus.hosts.copilot import CopilotDialect
 from toolbus.hosts.hook_events import HookDecision
