@@ -5,68 +5,18 @@ References: the makers' documentation of headless runs, and runs of the versions
 """
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from tests.servers.fake_model import FakeModel, ModelCall
+from tests.servers.fake_model import ModelCall
 
 from node_packages import AGENTS, NODE, installed, program
-
-SECONDS = 120
-NOTES = Path(__file__).parents[1] / "servers/notes.py"
-
-
-@dataclass
-class HostFolders:
-    """The scratch folders of one host: *home*, and in it the project that it works in."""
-
-    home: Path
-    project: Path = field(init=False)
-
-    def __post_init__(self):
-        self.project = self.home / "project"
-        self.project.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def note(self):
-        """The file that the MCP server reads out."""
-        return self.project / "note.txt"
-
-    @property
-    def server(self):
-        """The command of the MCP server."""
-        return [sys.executable, "-I", str(NOTES), str(self.note)]
-
-    def write(self, name, content):
-        """Write a file below the home; what is no text is JSON."""
-        path = self.home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = content if isinstance(content, str) else json.dumps(content, indent=2)
-        path.write_text(text, "utf-8")
-
-    def merge(self, name, content):
-        """Put the members of *content* into the JSON object of a file, lists behind lists."""
-        path = self.home / name
-        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        self.write(name, _merged(known, content))
-
-
-def _merged(known, new):
-    if isinstance(known, dict) and isinstance(new, dict):
-        both = known.keys() & new.keys()
-        return known | new | {key: _merged(known[key], new[key]) for key in both}
-    return known + new if isinstance(known, list) else new
+from vibe_program import Vibe, recent_python
 
 
 class GeminiCli:
     """Gemini CLI; its times are milliseconds."""
 
     name = "gemini-cli"
-    home = ".gemini"
     before, after, failed = "BeforeTool", "AfterTool", "AfterTool"
 
     def prepare(self, folders, url):
@@ -113,7 +63,6 @@ class ClaudeCode:
     """Claude Code."""
 
     name = "claude-code"
-    home = ".claude"
     before, after, failed = "PreToolUse", "PostToolUse", "PostToolUseFailure"
 
     def prepare(self, folders, url):
@@ -157,7 +106,6 @@ class Codex:
     """Codex; the shell is its only way to a file."""
 
     name = "codex"
-    home = ".codex"
     before, after, failed = "PreToolUse", "PostToolUse", "PostToolUse"
     read = None
 
@@ -210,7 +158,6 @@ class CopilotCli:
     """Copilot CLI, with a provider of the user's own and no account."""
 
     name = "copilot"
-    home = ".copilot"
     before, after, failed = "preToolUse", "postToolUse", "postToolUseFailure"
 
     def prepare(self, folders, url):
@@ -247,7 +194,6 @@ class Pi:
     """pi; it has no servers of MCP."""
 
     name = "pi"
-    home = ".pi"
     before, after, failed = "tool_call", "tool_result", "tool_result"
     mcp = None
 
@@ -285,34 +231,6 @@ export default function (pi: any) {{
         folders.write(f".pi/agent/extensions/observer_{number}.ts", text)
 
 
-PROGRAMS = {one.name: one for one in (GeminiCli(), ClaudeCode(), Codex(), CopilotCli(), Pi())}
-
-
-@dataclass(frozen=True)
-class HostRun:
-    """What became of one prompt: how the program ended, what it wrote, what it asked the model."""
-
-    exit_code: int
-    output: str
-    model: FakeModel
-
-
-def run_host(host, folders, turns, prompt="run it", **variables):
-    """Let *host* answer a prompt with the model's *turns*; raise if it does not end in time."""
-    with FakeModel(turns) as model:
-        needed = host.prepare(folders, model.url)
-        path = os.pathsep.join([str(Path(NODE).parent), os.defpath])
-        done = subprocess.run(
-            host.command(prompt),
-            cwd=folders.project,
-            env={"HOME": str(folders.home), "PATH": path, "LANG": "C.UTF-8", **needed, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
-    return HostRun(done.returncode, done.stdout, model)
+PROGRAMS = {one.name: one for one in (GeminiCli(), Pi(), ClaudeCode(), Codex(), CopilotCli())}
+if recent_python():
+    PROGRAMS["vibe"] = Vibe()

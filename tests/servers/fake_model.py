@@ -54,7 +54,7 @@ class ModelRequest:
 
 
 class FakeModel:
-    """Plays *turns* over HTTP: each is a list of `ModelCall`s, or a text.
+    """Plays *turns* over HTTP: each is a list of `ModelCall`s, or a text, or makes one of results.
 
     Which turn is next follows from the model's own turns in a request, so a host may ask twice
     or beside (a request that offers no tools is answered by a word). After the last turn it says
@@ -102,6 +102,8 @@ class FakeModel:
         if not heard.tools:
             return [("text", "fine")]
         turn = self.turns[heard.turns] if heard.turns < len(self.turns) else "done"
+        if callable(turn):
+            turn = turn(heard.results)
         if isinstance(turn, str):
             return [("text", turn)]
         if strange := {call.name for call in turn} - heard.tools:

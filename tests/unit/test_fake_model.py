@@ -95,6 +95,15 @@ def test_script_is_played_turn_by_turn(wire, stream):
     assert not model.problems
 
 
+def test_turn_follows_from_the_results():
+    turns = [TURNS[0], lambda results: [ModelCall("run", {"command": results[0, 1]})]]
+    with FakeModel(turns) as model:
+        called = post(model, *chat({"call_0_0": "a.txt", "call_0_1": "/tmp"}, stream=False))
+
+    assert '"call_1_0"' in called
+    assert "/tmp" in called
+
+
 def test_missing_tool_is_a_problem():
     with FakeModel([[ModelCall("walk", {})]]) as model:
         post(model, *chat({}, stream=False))

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 import toolbus
 from toolbus.hosts import hook_client
+from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.hook_settings import LIMIT, default_store
 from toolbus.settings.ownership import foreign_hand
 from toolbus.settings.user_folders import state_folder
@@ -28,7 +29,6 @@ from toolbus.terminal.screen import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.hosts.hook_events import HookAnswer
 
 SCRIPT = "hook.py"
 IDLE = 1800.0
@@ -173,10 +173,17 @@ def command_line(script: Path, host: str, event: str) -> str:
     blocks = str(script.parent / f"{host}.blocks")
     code, stdout, stderr = hook_client.block(blocks, event)
     python = os.fsdecode(settings[b"python"][0])
+    answer = HookAnswer(stdout=stdout, stderr=stderr, exit_code=code)
+    return shell_line(python, script, host, event, answer)
+
+
+def shell_line(python: str, script: Path, host: str, event: str, block: HookAnswer) -> str:
+    """Return what `command_line` does, before there is a client: *block* is the host's."""
+    code = block.exit_code
     words = [python, "-I", "-S", str(script), host, event, str(_OFFSET)]
     texts = [
         f"printf %s {shlex.quote(data.decode().rstrip())}{redirection}; "
-        for data, redirection in ((stdout, ""), (stderr, " >&2"))
+        for data, redirection in ((block.stdout, ""), (block.stderr, " >&2"))
         if data
     ]
     answers = " ".join(f"{_OFFSET + each}) exit {each};;" for each in sorted({0, 2, code}))

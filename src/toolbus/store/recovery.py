@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.messages.records import decode
 from toolbus.store.inspection import survey
+from toolbus.store.jobs import Append, Swap
 from toolbus.store.pairing import read_pairing
 from toolbus.store.paths import beside, create_private
 from toolbus.store.protocol import Original, Stored
@@ -20,7 +21,7 @@ from toolbus.store.rows import decode_page
 from toolbus.store.schema import ENCODING
 from toolbus.store.sqlite_errors import wrap_errors
 from toolbus.store.sqlite_opening import connect, scratch
-from toolbus.store.writes import Append, Swap, Writes
+from toolbus.store.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import ClosedError, StoreError
 from toolbus.store import rows, schema
-from toolbus.store.paths import checked_path, create_private
-from toolbus.store.protocol import Original, Position, SessionInfo, Stored
-from toolbus.store.sqlite_errors import failure_of, wrap_errors
-from toolbus.store.sqlite_opening import ChangeDetector, check_contents, connect, reading_mode
-from toolbus.store.sqlite_reader import SqliteReader
-from toolbus.store.worker import Worker
-from toolbus.store.writes import (
+from toolbus.store.jobs import (
     Append,
     AppendOnce,
     Extend,
@@ -28,8 +22,14 @@ from toolbus.store.writes import (
     JobResult,
     Open,
     Swap,
-    Writes,
 )
+from toolbus.store.paths import checked_path, create_private
+from toolbus.store.protocol import Original, Position, SessionInfo, Stored
+from toolbus.store.sqlite_errors import failure_of, wrap_errors
+from toolbus.store.sqlite_opening import ChangeDetector, check_contents, connect, reading_mode
+from toolbus.store.sqlite_reader import SqliteReader
+from toolbus.store.worker import Worker
+from toolbus.store.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,151 @@
+"""Where in a JSON text its values stand; comments of both kinds of JavaScript may stand between.
+
+`json` tells what is in a text, and not where. Settings of hosts are edited by position, so that
+all else of the text, its comments and its layout, stays as a person wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_BLANK = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
+
+
+class JsonNode(NamedTuple):
+    """A value of a text, from *start* to *end*; *children* are an object's or an array's.
+
+    *value* is what Python has for it; *keys* are the names of an object's children, with where
+    each name begins; None for what is no object.
+    """
+
+    start: int
+    end: int
+    value: Any
+    children: tuple[JsonNode, ...] = ()
+    keys: tuple[tuple[str, int], ...] | None = None
+
+    def child(self, *path: str) -> JsonNode | None:
+        """Return what stands at *path*, names of members from here on; None if nothing does."""
+        node = self
+        for name in path:
+            names = [key for key, _ in node.keys or ()]
+            if name not in names:
+                return None
+            node = node.children[names.index(name)]
+        return node
+
+    def child_start(self, index: int) -> int:
+        """Return where the child of that *index* begins, with its name if it has one."""
+        return self.keys[index][1] if self.keys is not None else self.children[index].start
+
+
+def locate(file: Path, text: str) -> JsonNode:
+    """Return the one value of *text* of *file*; raises `ConfigurationError` with the line.
+
+    A name that an object has twice is refused, and a comma in front of a closing bracket: hosts
+    do not agree on what they mean.
+    """
+    try:
+        return _Locator(file, text).whole()
+    except RecursionError:
+        raise ConfigurationError("it is nested too deeply to be edited", str(file)) from None
+
+
+def after_blanks(text: str, position: int) -> int:
+    """Return where the blanks and comments that begin at *position* end."""
+    match = _BLANK.match(text, position)
+    return position if match is None else match.end()
+
+
+class _Locator:
+    def __init__(self, file: Path, text: str) -> None:
+        self._file, self._text, self._position = file, text, 0
+
+    def whole(self) -> JsonNode:
+        self._skip()
+        node = self._value()
+        self._skip()
+        if self._position < len(self._text):
+            raise self._broken("the end of the file expected")
+        return node
+
+    def _value(self) -> JsonNode:
+        start = self._position
+        if self._text.startswith("{", start):
+            return self._object()
+        if self._text.startswith("[", start):
+            return self._array()
+        match = _STRING.match(self._text, start) or _PLAIN.match(self._text, start)
+        if match is None:
+            raise self._broken("a JSON value expected")
+        try:
+            value = json.loads(match[0])
+        except ValueError:
+            raise self._broken("a JSON value expected") from None
+        self._position = match.end()
+        return JsonNode(start, match.end(), value)
+
+    def _object(self) -> JsonNode:
+        start = self._position
+        keys: list[tuple[str, int]] = []
+        children: list[JsonNode] = []
+        while self._goes_on("}", first=not children):
+            name_start = self._position
+            match = _STRING.match(self._text, name_start)
+            if match is None:
+                raise self._broken("a name in quotation marks expected")
+            keys.append((json.loads(match[0]), name_start))
+            self._position = match.end()
+            self._skip()
+            self._take(":")
+            self._skip()
+            children.append(self._value())
+        names = [name for name, _ in keys]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise self._broken(f"an object has the name {twice!r} twice")
+        values = [child.value for child in children]
+        value = dict(zip(names, values, strict=True))
+        return JsonNode(start, self._position, value, tuple(children), tuple(keys))
+
+    def _array(self) -> JsonNode:
+        start = self._position
+        children: list[JsonNode] = []
+        while self._goes_on("]", first=not children):
+            children.append(self._value())
+        value = [child.value for child in children]
+        return JsonNode(start, self._position, value, tuple(children))
+
+    def _goes_on(self, end: str, *, first: bool) -> bool:
+        """Walk to the next child, past a comma unless it is the *first*; false behind the *end*."""
+        if first:
+            self._position += 1
+        self._skip()
+        if self._text.startswith(end, self._position):
+            self._position += 1
+            return False
+        if not first:
+            self._take(",")
+            self._skip()
+        return True
+
+    def _take(self, sign: str) -> None:
+        if not self._text.startswith(sign, self._position):
+            raise self._broken(f"{sign!r} expected")
+        self._position += 1
+
+    def _skip(self) -> None:
+        self._position = after_blanks(self._text, self._position)
+
+    def _broken(self, reason: str) -> ConfigurationError:
+        line = self._text.count("\n", 0, self._position) + 1
+        return ConfigurationError(f"this is no JSON: {reason}", str(self._file), line)

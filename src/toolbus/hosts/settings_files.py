@@ -1,0 +1,132 @@
+"""A host's file of settings: read with care, and replaced whole or not at all.
+
+Of the user's own files symlinks are followed, for people keep such files elsewhere; where they
+lead is said. In a project nothing may be a symlink: who wrote the project would choose the file.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from stat import S_IMODE, S_ISREG
+
+from msgspec import Struct
+
+from toolbus.errors import ConfigurationError
+from toolbus.settings.ownership import foreign_hand
+
+LARGEST = 2_000_000
+"""Bytes of a file that is edited; those of people have some thousands."""
+
+
+class SettingsFile(Struct, frozen=True, kw_only=True):
+    """A file as it was read.
+
+    Args:
+        path: as the host calls it.
+        real: where it really is; another one if *path* is a symlink.
+        data: its bytes; None if there is no such file.
+        mode: its permissions, or those that it is to get.
+    """
+
+    path: Path
+    real: Path
+    data: bytes | None
+    mode: int = 0o600
+
+    @property
+    def text(self) -> str | None:
+        """What stands in it, with its ends of lines; raises `ConfigurationError` if not UTF-8."""
+        if self.data is None:
+            return None
+        try:
+            return self.data.decode()
+        except UnicodeDecodeError as error:
+            line = self.data.count(b"\n", 0, error.start) + 1
+            raise ConfigurationError("this is no UTF-8", str(self.path), line) from None
+
+
+def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
+    """Return the file at *path*, there or not; *project* is the real folder of a project's file.
+
+    Raises `ConfigurationError` for what others may change, for a symlink in a project, and for
+    what is no regular file of at most 2 MB.
+    """
+    if project is not None:
+        _refuse_symlinks(path, project)
+    real = Path(os.path.realpath(path))
+    try:
+        data, mode = _read(path, real)
+    except FileNotFoundError:
+        data, mode = None, 0o600
+    except OSError as error:
+        text = f"it cannot be read: {error.strerror}"
+        raise ConfigurationError(text, str(path)) from error
+    existing = next(each for each in (real, *real.parents) if each.exists())
+    if (reason := foreign_hand(existing)) is not None:
+        place = "" if existing == real else f" of {str(existing)!r}"
+        text = f"refused{place}: {reason}; make it yours alone"
+        raise ConfigurationError(text, str(path))
+    return SettingsFile(path=path, real=real, data=data, mode=mode)
+
+
+def replace_settings(file: SettingsFile, data: bytes | None) -> None:
+    """Put *data* in the place of what *file* held when it was read; None removes it.
+
+    Raises `ConfigurationError` if it has changed since, or cannot be written.
+    """
+    try:
+        current = file.real.read_bytes() if file.real.exists() else None
+        if current != file.data or Path(os.path.realpath(file.path)) != file.real:
+            raise ConfigurationError("it has changed meanwhile; try again", str(file.path))
+        if data is None:
+            file.real.unlink(missing_ok=True)
+        else:
+            write_atomically(file.real, data, file.mode)
+    except OSError as error:
+        reason = f"it cannot be written: {error.strerror}"
+        raise ConfigurationError(reason, str(file.path)) from error
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write *data* to *path* in one step, with the permissions *mode*; folders are made, 0700."""
+    for missing in [each for each in path.parents if not each.exists()][::-1]:
+        missing.mkdir(mode=0o700, exist_ok=True)
+    number, name = tempfile.mkstemp(prefix=".toolbus-", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(number, mode)
+            os.fsync(number)
+        Path(name).replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def _refuse_symlinks(path: Path, project: Path) -> None:
+    parts = path.relative_to(project).parts
+    for length in range(1, len(parts) + 1):
+        part = project.joinpath(*parts[:length])
+        if part.is_symlink():
+            leads_to = f"it leads to {os.path.realpath(part)!r}"
+            text = f"refused: {str(part)!r} is a symlink, and {leads_to}; make it a plain file"
+            raise ConfigurationError(text, str(path))
+
+
+def _read(path: Path, real: Path) -> tuple[bytes, int]:
+    # Not to wait for a pipe that somebody put there.
+    number = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(number, "rb") as stream:
+        status = os.fstat(number)
+        if not S_ISREG(status.st_mode):
+            raise ConfigurationError("it is no regular file", str(path))
+        if status.st_uid != os.geteuid():
+            raise ConfigurationError(f"refused: it belongs to user {status.st_uid}", str(path))
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ConfigurationError(f"it is longer than {LARGEST:,} bytes", str(path))
+    return data, S_IMODE(status.st_mode)

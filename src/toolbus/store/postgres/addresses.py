@@ -1,0 +1,129 @@
+"""The address of a database: no secret in it, and TLS with a name that is proved."""
+
+from __future__ import annotations
+
+import os
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.errors import WrongPathError
+from toolbus.store.postgres.driver import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SECRETS = (
+    "password",
+    "sslpassword",
+    "scram_client_key",
+    "scram_server_key",
+    "oauth_client_secret",
+)
+_WAYS_OUT = (
+    "put it into a file that PGPASSFILE names (or ~/.pgpass), into a service of pg_service.conf, "
+    "or into PGPASSWORD"
+)
+_NO_ADDRESS = (
+    "it is no address of a database; give postgresql://USER@HOST/DATABASE or service=NAME, "
+    "with %XX for what is special in a URL"
+)
+_UNNAMED = "postgresql"
+"""How an address is called that may not be shown."""
+
+
+class DatabaseAddress(NamedTuple):
+    """What libpq is given, `conninfo`, and what people are shown, `label`: neither has a secret."""
+
+    conninfo: str
+    label: str
+
+
+def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> DatabaseAddress:
+    """Return the address that *text* gives, in one of libpq's two forms.
+
+    Where it, the *environment* and the service say nothing of TLS, and a host is not this machine,
+    that host must prove its name (`sslmode=verify-full`). Raises `WrongPathError` for what is no
+    address, and for one with a password in it, which every list of processes would show.
+    https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING
+    """
+    try:
+        words = psycopg.conninfo.conninfo_to_dict(text)
+    except (psycopg.Error, UnicodeError):
+        # What libpq says of it quotes it, also where a password stands. No cause: as above.
+        raise WrongPathError(_UNNAMED, _NO_ADDRESS) from None
+    facts = {name: str(value) for name, value in words.items() if value is not None}
+    for name in _SECRETS:
+        if name in facts:
+            reason = f"its address has a secret in it ({name!r}), which process lists and logs show"
+            raise WrongPathError(_label({**facts, name: ""}), f"{reason}; {_WAYS_OUT}")
+    known = _service(facts, environment) | facts
+    if "sslmode" not in known and not environment.get("PGSSLMODE"):
+        hosts = _hosts(known, environment)
+        if not all(_is_here(host) for host in hosts):
+            facts["sslmode"] = "verify-full"
+    return DatabaseAddress(psycopg.conninfo.make_conninfo(**facts), _label(facts))
+
+
+def _label(facts: Mapping[str, str]) -> str:
+    if service := facts.get("service"):
+        return f"service={service}"
+    host, port = facts.get("host", facts.get("hostaddr", "")), facts.get("port", "")
+    user = f"{facts['user']}@" if facts.get("user") else ""
+    # A socket's folder would look like the path of the URL.
+    place = "" if host.startswith("/") else host + (f":{port}" if port else "")
+    return f"postgresql://{user}{place}/{facts.get('dbname', '')}"
+
+
+def _hosts(facts: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """Return the hosts that *facts* lead to, "" for the default, which is a socket here."""
+    # An address in numbers is the one that is connected to; the name is then only proved.
+    for name, variable in (("hostaddr", "PGHOSTADDR"), ("host", "PGHOST")):
+        if hosts := facts.get(name) or environment.get(variable):
+            return hosts.split(",")
+    return ["?"] if facts.get("service") and "host" not in facts else [""]
+
+
+def _is_here(host: str) -> bool:
+    """Tell whether *host* is certainly this machine."""
+    if host in {"", "localhost"} or host.startswith(("/", "@")):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _service(facts: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what the file of services says of the one that is asked for, if any.
+
+    https://www.postgresql.org/docs/current/libpq-pgservice.html
+    """
+    name = facts.get("service") or environment.get("PGSERVICE")
+    if not name:
+        return {}
+    folder = environment.get("PGSYSCONFDIR")
+    files = [Path(environment.get("PGSERVICEFILE") or Path.home() / ".pg_service.conf")]
+    files += [Path(folder, "pg_service.conf")] if folder else []
+    for file in files:
+        if (entries := _section(file, name)) is not None:
+            return {"service": name} | entries
+    return {"service": name}
+
+
+def _section(file: Path, name: str) -> dict[str, str] | None:
+    """Return the lines `NAME=VALUE` below `[name]` in *file*; None if there is no such line."""
+    try:
+        lines = file.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    entries: dict[str, str] | None = None
+    for line in map(str.strip, lines):
+        if line.startswith("["):
+            if entries is not None:
+                break
+            entries = {} if line == f"[{name}]" else None
+        elif entries is not None and "=" in line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            entries[key.strip()] = value.strip()
+    return entries

@@ -1,0 +1,272 @@
+"""Jobs of many sessions as one transaction: what stands there is locked, then all is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from toolbus.messages.records import AssistantMessage, Message, ToolMessage
+from toolbus.store import rows
+from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
+from toolbus.store.leases import Lease, check_position, running
+from toolbus.store.postgres import statements
+from toolbus.store.postgres.tables import KEYS_PER_SECOND
+from toolbus.store.postgres.text_ids import escape, indexed, is_shortened
+from toolbus.store.processes import is_gone, this_process
+from toolbus.store.protocol import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+Plain: TypeAlias = Append | Open | Extend | Swap
+"""What can share a transaction."""
+
+PgJob: TypeAlias = Plain | Forget | ForgetSessions
+"""What the writer of a PostgreSQL store is asked to do."""
+
+Work: TypeAlias = list[tuple[str, tuple[Any, ...]]]
+"""Statements and their values."""
+
+KEY_BITS = 11
+"""Each batch has so many bits of keys; a batch of 512 jobs has at most 1,536 rows with a key."""
+
+
+class EncodedAppend(NamedTuple):
+    """The rows of an append, but for the numbers, which are known once its session is locked.
+
+    *calls* are (index of the message, id, tool, status, duration).
+    """
+
+    messages: tuple[tuple[str, int, str, int], ...]
+    calls: tuple[tuple[int, str, str, str | None, int | None], ...]
+    page: tuple[int, int, str, int] | None
+    mentions: tuple[str, ...]
+    size: int
+
+
+def encode_append(job: Append) -> EncodedAppend:
+    """Return the rows of *job*; raises `UnicodeEncodeError` for half a character in an id."""
+    stored = job.stored
+    messages = [rows.message_row(message) for message in stored.messages]
+    calls = [
+        (index, indexed(call_id), escape(tool), status, duration)
+        for index, message in enumerate(stored.messages)
+        for call_id, tool, status, duration in _calls_of(message)
+    ]
+    mentions = rows.mentioned(stored.records, stored.message) if stored.records else ()
+    page = rows.page_row(stored.records) if stored.records else None
+    bodies = [row[2] for row in messages] + ([page[2]] if page else [])
+    originals = [len(original.body) for original in stored.originals]
+    names = [indexed(name) for name, *_ in messages]
+    for text in (*names, *[call[1] + call[2] for call in calls]):
+        text.encode()
+    return EncodedAppend(
+        tuple([(name, *row[1:]) for name, row in zip(names, messages, strict=True)]),
+        tuple(calls),
+        page,
+        tuple([indexed(name) for name in sorted(mentions)]),
+        sum(map(len, bodies)) + sum(originals),
+    )
+
+
+def _calls_of(message: Message) -> Iterator[tuple[str, str, str | None, int | None]]:
+    match message:
+        case ToolMessage(tool_call_id=call_id, tool_name=tool, tool_response=response):
+            if response is None:
+                yield call_id, tool, "ok", None
+            else:
+                status = (response.error_type or "error") if response.is_error else "ok"
+                yield call_id, tool, escape(status), response.duration_ns
+        case AssistantMessage(tool_calls=calls):
+            yield from [(call.id, call.name, None, None) for call in calls]
+
+
+class _Session:
+    """The row of a session, which is locked; *is_followed* if somebody wants to be woken."""
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        (self.id, self.key, self.messages, self.records, self.created_ns, self.updated_ns) = row[:6]
+        self.lease, self.is_followed = Lease(*row[6:10]), bool(row[10])
+
+    @property
+    def position(self) -> Position:
+        return Position(self.lease.epoch, self.messages)
+
+    def touch(self, now_ns: int, key: int) -> None:
+        """Be a session that was written at *now_ns*; if it was not before, under *key*."""
+        if self.key is None:
+            self.key, self.created_ns = key, now_ns
+        self.updated_ns = max(self.updated_ns, now_ns)
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the row as `UPDATE_SESSIONS` takes it."""
+        counts = (self.messages, self.records, self.created_ns, self.updated_ns)
+        return (self.id, self.key, *counts, *self.lease)
+
+
+class Batch:
+    """The transaction that does *jobs*; `results` has the answer to each, or why it failed."""
+
+    def __init__(self, jobs: Sequence[Plain], encoded: Mapping[int, EncodedAppend]) -> None:
+        self._jobs, self._encoded = jobs, encoded
+        self.results: list[Exception | JobResult] = []
+        self.size = sum([append.size for append in encoded.values()])
+        self.lasting = any(isinstance(job, Append | Swap) for job in jobs)
+        self.names = [indexed(job.session_id) for job in jobs]
+        made = {name: job for name, job in zip(self.names, jobs, strict=True) if _makes(job)}
+        self.made = {name: made[name].session_id for name in sorted(made)}
+
+    def lock(self, unknown: Iterable[str]) -> Work:
+        """Return what locks the sessions, of which the *unknown* are made first."""
+        ids = sorted(set(self.names))
+        work: Work = []
+        if new := [name for name in unknown if name in self.made]:
+            # The whole id where the index has not all of it.
+            whole = [escape(self.made[name]) if is_shortened(name) else None for name in new]
+            work.append((statements.MAKE_SESSIONS, (new, whole)))
+        work.append((statements.LOCK_SESSIONS, (ids,)))
+        work.append((statements.NUMBER, ()))
+        if swaps := [index for index, job in enumerate(self._jobs) if isinstance(job, Swap)]:
+            names = [indexed(self._jobs[index].name) for index in swaps]  # type: ignore[union-attr]  # they are swaps
+            work.append((statements.READ_STATES, ([self.names[index] for index in swaps], names)))
+        return work
+
+    def decide(
+        self, sessions: list[Any], number: tuple[int, int], states: Iterable[tuple[str, str, bytes]]
+    ) -> Work:
+        """Do the jobs on the rows that were read; return what writes the outcome."""
+        rows_now = BatchRows(number)
+        entries = {row[0]: _Session(row) for row in sessions}
+        values = {(session, name): body for session, name, body in states}
+        self.results = []
+        for index, (name, job) in enumerate(zip(self.names, self._jobs, strict=True)):
+            entry = entries.get(name)
+            try:
+                self.results.append(self._do(index, job, entry, values, rows_now))
+            except Exception as error:  # noqa: BLE001 - it fails alone, and who waits must know
+                self.results.append(error)
+        return rows_now.work(entries.values())
+
+    def _do(
+        self,
+        index: int,
+        job: Plain,
+        entry: _Session | None,
+        values: dict[tuple[str, str], bytes],
+        rows_now: BatchRows,
+    ) -> JobResult:
+        match job:
+            case Extend(until_ns, _, holder):
+                if entry is not None and entry.lease.holder == holder:
+                    entry.lease = entry.lease._replace(until_ns=until_ns)
+                return None
+            case Swap():
+                return rows_now.swap(job, entry, values)
+        assert entry is not None  # noqa: S101 - such a job makes its session
+        if isinstance(job, Open):
+            return _open(job, entry)
+        check = job.stored.at
+        if check is not None:
+            check_position(job.session_id, check, entry.position)
+        rows_now.append(job, entry, self._encoded[index])
+        return None
+
+
+def _makes(job: Plain) -> bool:
+    """Tell whether *job* needs a row of its session, and makes it if it is not there."""
+    return isinstance(job, Append | Open) or (isinstance(job, Swap) and job.new is not None)
+
+
+def _open(job: Open, entry: _Session) -> Position:
+    lease = entry.lease
+    if lease.keeps_out(job.holder, job.now_ns) and not is_gone(lease.process):
+        raise running(job.session_id)
+    entry.lease = Lease(lease.epoch + 1, job.holder, this_process(), job.until_ns)
+    return entry.position
+
+
+class BatchRows:
+    """The rows that a batch writes, by table; *number* is that of the batch, and seconds."""
+
+    def __init__(self, number: tuple[int, int]) -> None:
+        batch, self._seconds = number
+        self._next = batch << KEY_BITS
+        self._messages: list[tuple[Any, ...]] = []
+        self._calls: list[tuple[Any, ...]] = []
+        self._pages: list[tuple[Any, ...]] = []
+        self._mentions: list[tuple[Any, ...]] = []
+        self._originals: list[tuple[Any, ...]] = []
+        self._states: dict[tuple[int, str], bytes | None] = {}
+        self._woken: set[str] = set()
+
+    def _key(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _touch(self, entry: _Session, now_ns: int) -> None:
+        key = 0
+        if entry.key is None:
+            key = self._seconds * KEYS_PER_SECOND + self._key() % KEYS_PER_SECOND
+        entry.touch(now_ns, key)
+
+    def append(self, job: Append, entry: _Session, encoded: EncodedAppend) -> None:
+        """Add the rows of *job* to what is written."""
+        now_ns = job.now_ns
+        self._touch(entry, now_ns)
+        keys = [self._key() for _ in encoded.messages]
+        first = entry.messages + 1
+        for seq, (key, row) in enumerate(zip(keys, encoded.messages, strict=True), first):
+            self._messages.append((entry.key, seq, key, *row, now_ns))
+        for index, call_id, *facts in encoded.calls:
+            self._calls.append((call_id, keys[index], entry.key, first + index, *facts))
+        entry.messages += len(keys)
+        if encoded.page is not None:
+            place = entry.messages + (0 if keys else 1)
+            key = keys[-1] if keys else -self._key()
+            page = (entry.key, place, entry.records + 1)
+            self._pages.append((*page, key, *encoded.page, now_ns))
+            self._mentions += [(name, key, *page) for name in encoded.mentions]
+            entry.records += encoded.page[0]
+        for original in job.stored.originals:
+            self._originals.append((entry.key, indexed(original.digest), original.body))
+        if entry.is_followed:
+            self._woken.add(entry.id)
+
+    def swap(self, job: Swap, entry: _Session | None, values: dict[tuple[str, str], bytes]) -> bool:
+        """Put the new value where the old one stands; return False if another one does."""
+        name = indexed(job.name)
+        place = (indexed(job.session_id), name)
+        if job.old != values.get(place):
+            return False
+        if job.new is not None and entry is not None:
+            rows.state_row(job.new)
+            self._touch(entry, job.now_ns)
+            values[place] = job.new
+            self._states[entry.key, name] = job.new
+        elif values.pop(place, None) is not None and entry is not None:
+            self._states[entry.key, name] = None
+        return True
+
+    def work(self, entries: Iterable[_Session]) -> Work:
+        """Return the statements that write it all."""
+        columns = [entry.columns() for entry in entries]
+        changed = [
+            (*place, *_state(body)) for place, body in self._states.items() if body is not None
+        ]
+        dropped = [place for place, body in self._states.items() if body is None]
+        tables: list[tuple[str, Sequence[tuple[Any, ...]]]] = [
+            (statements.UPDATE_SESSIONS, columns),
+            (statements.ADD_MESSAGES, self._messages),
+            (statements.ADD_CALLS, self._calls),
+            (statements.ADD_PAGES, self._pages),
+            (statements.ADD_MENTIONS, self._mentions),
+            (statements.ADD_ORIGINALS, self._originals),
+            (statements.SET_STATES, changed),
+            (statements.DROP_STATES, dropped),
+            (statements.NOTIFY, [(name,) for name in sorted(self._woken)]),
+        ]
+        return [(sql, tuple(map(list, zip(*lines, strict=True)))) for sql, lines in tables if lines]
+
+
+def _state(body: bytes) -> tuple[int, bytes, int]:
+    version, text, checksum = rows.state_row(body)
+    return version, text.encode(), checksum

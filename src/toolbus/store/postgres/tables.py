@@ -1,0 +1,159 @@
+"""The schema of a PostgreSQL store, by versions: each step is one transaction."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+Period: TypeAlias = Literal["day", "month"]
+"""How long the sessions of one partition are made."""
+
+SCHEMA = "toolbus"
+"""The schema in which all of it is; there is one store in a database."""
+
+PARTITIONED = ("messages", "calls", "ledger", "mentions")
+"""The tables that grow with every message, and may be partitioned by the key of the session."""
+
+SECONDS_OFFSET = 1_577_836_800
+"""2020-01-01 in Unix time: since then the key of a session counts seconds, and 2**30 in each."""
+
+KEYS_PER_SECOND = 2**30
+
+# Columns of ids compare by bytes, so that the beginning of one is a range of the index. The text
+# of a body is JSON, in which NUL is an escape: so it is kept, and exactly. No foreign keys: each
+# row would lock that of its session once more, which the writer has locked anyway.
+# A row of `sessions` without a key is of one that was opened and never written.
+_TABLES = (
+    """CREATE TABLE toolbus.sessions (
+        id text COLLATE "C" PRIMARY KEY,
+        long_id text,
+        key bigint UNIQUE,
+        messages bigint NOT NULL DEFAULT 0,
+        records bigint NOT NULL DEFAULT 0,
+        created_ns bigint NOT NULL DEFAULT 0,
+        updated_ns bigint NOT NULL DEFAULT 0,
+        epoch bigint NOT NULL DEFAULT 0,
+        holder text NOT NULL DEFAULT '',
+        process text NOT NULL DEFAULT '',
+        until_ns bigint NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 70)""",
+    """CREATE TABLE toolbus.messages (
+        session bigint NOT NULL,
+        seq bigint NOT NULL,
+        key bigint NOT NULL,
+        id text COLLATE "C" NOT NULL,
+        version int NOT NULL,
+        checksum bigint NOT NULL,
+        written timestamptz NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (session, seq)
+    ){partitioned}""",
+    "CREATE INDEX messages_by_id ON toolbus.messages (id, key)",
+    # Who asked for a call, without a status, and who answered it.
+    """CREATE TABLE toolbus.calls (
+        id text COLLATE "C" NOT NULL,
+        key bigint NOT NULL,
+        session bigint NOT NULL,
+        seq bigint NOT NULL,
+        duration_ns bigint,
+        tool text NOT NULL,
+        status text,
+        PRIMARY KEY (id, key, session)
+    ){partitioned}""",
+    "CREATE INDEX calls_by_session ON toolbus.calls (session, seq)",
+    # A page holds the records of one append as an array; its key is that of its message, or below
+    # zero if it came without one, and then before the message number `place`.
+    """CREATE TABLE toolbus.ledger (
+        session bigint NOT NULL,
+        place bigint NOT NULL,
+        seq bigint NOT NULL,
+        key bigint NOT NULL,
+        records int NOT NULL,
+        version int NOT NULL,
+        checksum bigint NOT NULL,
+        written timestamptz NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (session, place, seq)
+    ){partitioned}""",
+    """CREATE TABLE toolbus.mentions (
+        id text COLLATE "C" NOT NULL,
+        key bigint NOT NULL,
+        session bigint NOT NULL,
+        place bigint NOT NULL,
+        seq bigint NOT NULL,
+        PRIMARY KEY (id, key, session)
+    ){partitioned}""",
+    "CREATE INDEX mentions_by_session ON toolbus.mentions (session)",
+    """CREATE TABLE toolbus.originals (
+        session bigint NOT NULL,
+        digest text COLLATE "C" NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (session, digest)
+    )""",
+    """CREATE TABLE toolbus.states (
+        session bigint NOT NULL,
+        name text COLLATE "C" NOT NULL,
+        version int NOT NULL,
+        checksum bigint NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (session, name)
+    ) WITH (fillfactor = 70)""",
+    # The last commit of each writing connection: who lost it in a commit looks here what became
+    # of that.
+    """CREATE TABLE toolbus.commits (
+        writer text PRIMARY KEY,
+        number bigint NOT NULL,
+        opened timestamptz NOT NULL DEFAULT now()
+    ) WITH (fillfactor = 50)""",
+    "CREATE SEQUENCE toolbus.batches",
+    "CREATE TABLE toolbus.meta (version int NOT NULL, period text)",
+)
+
+# `jsonb` has no NUL: in what is derived a text shows U+FFFD in its place.
+_VIEWS = (
+    r"""CREATE FUNCTION toolbus.as_jsonb(body text) RETURNS jsonb
+        LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+        CASE WHEN position('\u0000' IN body) = 0 THEN body
+        ELSE regexp_replace(body, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g') END::jsonb""",
+    """CREATE VIEW toolbus.toolbus_handlers AS
+        SELECT sessions.id AS session, record ->> 'event' AS event,
+            record ->> 'subject' AS subject, record ->> 'call_id' AS call,
+            record ->> 'outcome' AS outcome, entry ->> 'name' AS handler,
+            entry ->> 'kind' AS kind, entry ->> 'status' AS status, entry ->> 'reason' AS reason,
+            (entry ->> 'duration_ns')::bigint / 1e6 AS duration_ms,
+            to_timestamp((record ->> 'started_ns')::bigint / 1e9) AS started
+        FROM toolbus.ledger AS page
+        JOIN toolbus.sessions ON sessions.key = page.session,
+        jsonb_array_elements(toolbus.as_jsonb(page.body)) AS record,
+        jsonb_array_elements(record -> 'entries') AS entry""",
+    """CREATE VIEW toolbus.toolbus_calls AS
+        SELECT sessions.id AS session, call.id AS call, call.tool, call.status,
+            call.duration_ns / 1e6 AS duration_ms, answer.written AS answered, answer.seq,
+            (SELECT string_agg(DISTINCT entry ->> 'name', ', ')
+                FROM toolbus.ledger AS page,
+                jsonb_array_elements(toolbus.as_jsonb(page.body)) AS record,
+                jsonb_array_elements(record -> 'entries') AS entry
+                WHERE page.session = call.session AND (page.place = call.seq OR page.key IN (
+                    SELECT key FROM toolbus.mentions
+                    WHERE mentions.id = call.id AND mentions.session = call.session))
+                AND record ->> 'call_id' = call.id
+                AND entry ->> 'status' NOT IN ('ran', 'queued', 'skipped', 'not_run')) AS handler,
+            toolbus.as_jsonb(answer.body) AS message
+        FROM toolbus.calls AS call
+        JOIN toolbus.sessions ON sessions.key = call.session
+        JOIN toolbus.messages AS answer
+            ON answer.session = call.session AND answer.seq = call.seq
+        WHERE call.status IS NOT NULL""",
+)
+
+MIGRATIONS = (_TABLES, _VIEWS)
+"""What makes a schema of each version of the one before; the first one of nothing."""
+
+VERSION = len(MIGRATIONS)
+
+
+def steps(version: int, period: Period | None) -> list[tuple[str, ...]]:
+    """Return the statements of each step from *version* on, partitioned if a *period* is given."""
+    how = " PARTITION BY RANGE (session)" if period else ""
+    return [
+        tuple([sql.replace("{partitioned}", how) for sql in step]) for step in MIGRATIONS[version:]
+    ]
