@@ -1,5 +1,7 @@
 """Whatever a host writes: an answer that it takes, that stops, and that quotes nothing secret."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
