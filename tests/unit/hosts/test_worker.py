@@ -63,7 +63,7 @@ class Place:
     def bind(self, folder=None):
         name = self.name(folder)
         lock = os.open(self.sockets / os.fsdecode(name + b".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # What a client started in vain ends soon.
         return WorkerSocket(os.fsencode(self.sockets), name, lock)
 
     async def answer(self, request, data):
@@ -212,9 +212,9 @@ async def test_a_session_of_another_folder_is_sent_there(place):
 
     async with place.running(answer=moved):
         assert await place.ask() == LOCAL
-        assert any(f"'serve', '{other}'" in line for line in place.started)
         async with place.running(socket=place.bind(other)):
             assert await place.ask() == WARM
+    assert any(f"'serve', '{other}'" in line for line in place.started)
 
 
 async def test_a_worker_ends_when_nobody_asks(place):
