@@ -14,8 +14,8 @@ import pytest
 
 from toolbus.cli import main
 from toolbus.hosts.codex_inspection import hooks_of_program
+from toolbus.hosts.hook_targets import blocks_of
 from toolbus.hosts.host_files import HOSTS, hooks_file
-from toolbus.hosts.installing import blocks_of
 
 FILED = tuple(host for host in HOSTS if host != "docker-gateway")
 RUN_BY_SHELL = tuple(host for host in FILED if HOSTS[host].form != "bridge")

@@ -45,10 +45,10 @@ symlink is refused.
 
 The hooks run the Python that runs this command. When that, or the package, is
 gone, they stop every call: so take them out before you uninstall toolbus, and
-after an upgrade install them again. By hand: delete what names hooks/.../hook.py
-in the host's file of hooks; of Vibe and of Codex's config.toml what stands
-between the marks `# >>> toolbus` and `# <<< toolbus`; of OpenCode and pi the
-file toolbus.js or toolbus.ts."""
+after an upgrade install them again. By hand: delete what names a hook.py of
+toolbus in the host's file of hooks; of Vibe and of Codex's config.toml what
+stands between the marks `# >>> toolbus` and `# <<< toolbus`; of OpenCode and
+pi the file toolbus.js or toolbus.ts."""
 
 
 def command() -> Command:

@@ -36,14 +36,14 @@ def inspect_codex_trust(
     Its *program* is asked if it is there, else its files tell.
     """
     expected = _expected(state)
-    said = None if program is None else hooks_of_program(program, folder)
-    if said is None:
+    hooks_of_codex = None if program is None else hooks_of_program(program, folder)
+    if hooks_of_codex is None:
         stored = _stored()
         doubted = [key for key, value in expected.items() if stored.get(key) != value]
     else:
         trusted = {
             each.get("key")
-            for each in said
+            for each in hooks_of_codex
             if each.get("trustStatus") in {"trusted", "managed"} and each.get("enabled") is True
         }
         doubted = [key for key in expected if key not in trusted]
@@ -53,7 +53,7 @@ def inspect_codex_trust(
         project = "" if state.project is None else " --project, and trust the project in Codex"
         yield Finding(severity="open", text=text + project)
     elif expected:
-        source = "what it stores" if said is None else "what it says itself"
+        source = "what it stores" if hooks_of_codex is None else "what it says itself"
         yield Finding(severity="fact", text=f"Codex trusts our hooks, by {source}")
 
 

@@ -81,13 +81,13 @@ def inspect_settings(
 def _switches(host: str, settings: HostSettings) -> Iterator[Finding]:
     """Yield what switches hooks off; *settings* of a project may do so, too."""
     for path, value in _SWITCHES.get(host, ()):
-        if _at(settings.value, path) is value:
+        if _value_at(settings.value, path) is value:
             name = ".".join(path)
             text = f"hooks are switched off: {name} in {settings.file}; take that out"
             yield Finding(severity="open", text=text)
     if host not in _NAMES_SWITCHED_OFF:
         return
-    names = _at(settings.value, _NAMES_SWITCHED_OFF[host])
+    names = _value_at(settings.value, _NAMES_SWITCHED_OFF[host])
     for name in names if isinstance(names, list) else ():
         if isinstance(name, str) and _names_us(host, name):
             place = ".".join(_NAMES_SWITCHED_OFF[host])
@@ -104,7 +104,7 @@ def _names_us(host: str, name: str) -> bool:
 def _environment(host: str, settings: HostSettings) -> Iterator[Finding]:
     """Yield the variables that *settings* give to hooks; Claude Code and Codex have such."""
     for path in (("env",), ("shell_environment_policy", "set")):
-        variables = _at(settings.value, path)
+        variables = _value_at(settings.value, path)
         for name in variables if isinstance(variables, dict) else ():
             place = f"{'.'.join(path)} in {settings.file} sets {_short(name)}"
             if _LOADED_INTO_US.fullmatch(name):
@@ -149,7 +149,7 @@ def _worded(host: str, hook: ForeignHook) -> str:
     )
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Any:
+def _value_at(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value

@@ -12,14 +12,9 @@ from toolbus.hosts.dialects import dialect
 from toolbus.hosts.edit_lines import ChangedLine, changed_lines
 from toolbus.hosts.edit_targets import BRIDGE_MARK
 from toolbus.hosts.host_files import HOSTS, host_files, project_folder
+from toolbus.hosts.install_plans import InstallPlan, plan_install, plan_removal
 from toolbus.hosts.installed_state import InstalledState, installed_state
-from toolbus.hosts.installing import (
-    InstallPlan,
-    apply_plan,
-    needs_client,
-    plan_install,
-    plan_removal,
-)
+from toolbus.hosts.installing import apply_plan, needs_client
 from toolbus.messages.records import encode
 from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span, Style

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from toolbus.hosts import hook_client
 from toolbus.hosts.edit_targets import JsonHooks, is_ours
+from toolbus.hosts.hook_targets import install_target, removal_targets
 from toolbus.hosts.host_files import hooks_file
 from toolbus.hosts.install_records import InstallRecord, client_folder, read_record
 from toolbus.hosts.installation import SCRIPT
-from toolbus.hosts.installing import install_target, removal_targets
 from toolbus.hosts.settings_files import read_settings
 
 Presence: TypeAlias = Literal["installed", "changed", "broken", "absent"]

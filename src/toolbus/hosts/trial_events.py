@@ -15,16 +15,16 @@ from msgspec.structs import replace
 
 from toolbus.errors import LoadError
 from toolbus.hosts import hook_client
+from toolbus.hosts.hook_targets import blocks_of
 from toolbus.hosts.host_files import HOSTS
 from toolbus.hosts.installation import ClientSettings, command_line, write_client
-from toolbus.hosts.installing import blocks_of
 from toolbus.hosts.sample_events import SAMPLE_ID, sample_event
 
 if TYPE_CHECKING:
     from toolbus.hosts.installed_state import InstalledState
 
 _FAILURE = "toolbus: "
-"""With this begins what is said where something failed, and nothing was judged."""
+"""With this begins what is words where something failed, and nothing was judged."""
 _WAIT = 120
 """Seconds; the command ends long before by itself."""
 
@@ -35,8 +35,8 @@ class TrialAnswer(Struct, frozen=True, kw_only=True):
     Args:
         event: its name.
         is_failure: whether it was stopped because nothing could judge it.
-        is_silent: whether nothing was said, so that it passes as it is.
-        said: what was said, without the secret.
+        is_silent: whether nothing was words, so that it passes as it is.
+        words: what was words, without the secret.
         shows_secret: whether the answer repeats the secret.
         is_replaced: whether the text around the secret came back without it.
     """
@@ -44,12 +44,12 @@ class TrialAnswer(Struct, frozen=True, kw_only=True):
     event: str
     is_failure: bool
     is_silent: bool
-    said: str
+    words: str
     shows_secret: bool = False
     is_replaced: bool = False
 
 
-class Trial(Struct, frozen=True, kw_only=True):
+class HookTrial(Struct, frozen=True, kw_only=True):
     """The answers to a call, to its result, and to garbage."""
 
     call: TrialAnswer
@@ -57,7 +57,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     garbage: TrialAnswer
 
 
-def try_hooks(state: InstalledState, folder: Path) -> Trial:
+def try_hooks(state: InstalledState, folder: Path) -> HookTrial:
     """Send a call and its result, made up, through the hooks of *state* as from *folder*.
 
     The same client, interpreter and configuration, but another store: what is kept of it is
@@ -74,7 +74,7 @@ def try_hooks(state: InstalledState, folder: Path) -> Trial:
         call = json.dumps(sample_event(state.host, folder)).encode()
         text = f"{SAMPLE_ID} {secret} {SAMPLE_ID}"
         result = json.dumps(sample_event(state.host, folder, text)).encode()
-        return Trial(
+        return HookTrial(
             garbage=garbage,
             call=_run(state.host, copy, call_event, call, folder),
             result=_run(state.host, copy, result_event, result, folder, secret=secret),
@@ -124,14 +124,14 @@ def _run(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LoadError(f"the command for {event!r} could not be run: {error}") from None
     block = blocks_of(host)[event]
-    said = (ended.stdout + b"\n" + ended.stderr).decode(errors="replace").strip()
+    words = (ended.stdout + b"\n" + ended.stderr).decode(errors="replace").strip()
     blocked = (block.stdout.rstrip(), block.stderr.rstrip(), block.exit_code)
     same = (ended.stdout.rstrip(), ended.stderr.rstrip(), ended.returncode)
     return TrialAnswer(
         event=event,
-        is_failure=same == blocked or _FAILURE in said,
-        is_silent=ended.returncode == 0 and said in {"", "{}"},
-        said=said.replace(secret, "…") if secret else said,
-        shows_secret=bool(secret) and secret in said,
-        is_replaced=bool(secret) and secret not in said and SAMPLE_ID in said,
+        is_failure=same == blocked or _FAILURE in words,
+        is_silent=ended.returncode == 0 and words in {"", "{}"},
+        words=words.replace(secret, "…") if secret else words,
+        shows_secret=bool(secret) and secret in words,
+        is_replaced=bool(secret) and secret not in words and SAMPLE_ID in words,
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.hosts.installed_state import InstalledState
-    from toolbus.hosts.trial_events import Trial
+    from toolbus.hosts.trial_events import HookTrial
 
 _LONGEST = 300
 
@@ -38,7 +38,7 @@ def inspect_trial(state: InstalledState, folder: Path, *, redacts: bool) -> Iter
         yield Finding(severity="fact", text=text)
 
 
-def _problems(trial: Trial, host: str, *, redacts: bool) -> Iterator[Finding]:
+def _problems(trial: HookTrial, host: str, *, redacts: bool) -> Iterator[Finding]:
     if trial.garbage.is_silent:
         text = "an event that nobody can read is let through; install the hooks again"
         yield Finding(severity="open", text=text)
@@ -47,10 +47,14 @@ def _problems(trial: Trial, host: str, *, redacts: bool) -> Iterator[Finding]:
             text = f"what our hook writes for a {name} holds the secret that it was to take out"
             yield Finding(severity="open", text=text)
         if each.is_failure:
-            text = f"a made-up {name} was stopped, for nothing could judge it: {_said(each.said)}"
+            text = (
+                f"a made-up {name} was stopped, for nothing could judge it: {_excerpt(each.words)}"
+            )
             yield Finding(severity="broken", text=text)
     if not (trial.call.is_silent or trial.call.is_failure):
-        text = f"the made-up call of `true` was not simply let through: {_said(trial.call.said)}"
+        text = (
+            f"the made-up call of `true` was not simply let through: {_excerpt(trial.call.words)}"
+        )
         yield Finding(severity="warning", text=text)
     can_replace = dialect(host).abilities["replace_result"] == "yes"
     if redacts and can_replace and trial.result.is_silent:
@@ -58,6 +62,6 @@ def _problems(trial: Trial, host: str, *, redacts: bool) -> Iterator[Finding]:
         yield Finding(severity="open", text=text)
 
 
-def _said(text: str) -> str:
+def _excerpt(text: str) -> str:
     text = sanitize(text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
