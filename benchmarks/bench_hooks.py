@@ -26,7 +26,7 @@ HOST = "gemini-cli"
 WARM, LOCAL, PLAIN = "with a worker", "without a worker", "socket and json"
 BARE, NOTHING = "a client that is refused", "python -I -S -c pass"
 _ROUNDS = 100
-_TOKEN = "".join(("ghp", "_", "x7Kp2mQ9vR4tY8wZ1nB6cD3fG5hJ0lS2aE4u"))
+_TOKEN = "ghp_" + "x7Kp2mQ9vR4tY8wZ1nB6cD3fG5hJ0lS2aE4u"
 _CONFIG = """
 [[component]]
 use = "policy"
