@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Each is imported when it is asked for: before a proxy or a hook there is somebody who waits.
 _COMMANDS = (
     "check",
+    "copy",
     "demo",
     "explain",
     "export",
@@ -41,10 +42,11 @@ _COMMANDS = (
 _OVERVIEW = """\
 commands:
   check     say what is still readable of a store, and write it to a new file
+  copy      take sessions from one store to another
   demo      watch an agent work, and handlers intervene
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
-  forget    delete the originals that a session kept
+  forget    delete the originals that a session kept, or old sessions
   login     log in at an MCP server at an address
   logout    forget the tokens of a login
   pin       accept tools as they are now, and say when they change
@@ -69,6 +71,7 @@ examples:
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
+  toolbus copy agent.db service=agents       its sessions, on PostgreSQL
   toolbus pin toolbus.toml           accept the tools of its servers, as they are
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
