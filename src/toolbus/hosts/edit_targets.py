@@ -32,7 +32,7 @@ def is_ours(value: Any, host: str) -> bool:
         case str():
             return re.search(_OUR_COMMAND.format(host=re.escape(host)), value) is not None
         case dict():
-            names = ("command", "bash", "hooks")
+            names = ("command", "args", "bash", "hooks")
             return any(is_ours(value[name], host) for name in names if name in value)
         case list():
             return any(is_ours(item, host) for item in value)

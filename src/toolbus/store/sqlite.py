@@ -89,6 +89,11 @@ class SqliteStore:
             self._writer = Worker(name, write, end, limit=_BATCH)
 
     @property
+    def path(self) -> str:
+        """The file, as it was given."""
+        return self._where
+
+    @property
     def commits(self) -> int:
         """How many transactions this store has written."""
         return self._writes.commits if self._writes else 0
