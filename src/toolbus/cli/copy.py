@@ -20,7 +20,7 @@ examples:
   toolbus copy agent.db other.db --session 3f9a       one, and its sub-agents
   toolbus copy agent.db other.db --json | jq .digest    one JSON object a line
 
-A session goes over whole: messages, ledger, state and originals, with its times.
+A session goes over whole: messages, ledger, state and originals, and its times.
 What came over is read back and compared by a digest. Copied again, it goes on
 where it stopped; a session that has gone on in TO, or is another one there, is
 left as it is, and told of. FROM is only read. Nobody should work in a session
