@@ -7,8 +7,10 @@ import pytest
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.documents import read_policy
+from toolbus.policy.documents import read_policy, read_table
 from toolbus.policy.judging import CallJudge
+from toolbus.policy.rules import NO_TOOL_FACTS
+from toolbus.settings.values import MisfitError
 
 
 @pytest.fixture
@@ -136,3 +138,19 @@ def test_lists_of_things_to_do_are_allowed(verdict, tool):
 )
 def test_a_patch_that_names_no_files_is_not_allowed(verdict, text):
     assert verdict("apply_patch", command=text) == "ask"
+
+
+def test_without_a_word_a_policy_does_not_know_them():
+    assert read_table({}).facts_of("Read") == NO_TOOL_FACTS
+    assert read_table({"coding_agents": True}).facts_of("Read").effects == ("read",)
+
+
+def test_what_a_policy_says_itself_comes_first():
+    rules = read_table({"coding_agents": True, "tools": {"R*": {"effects": ["network"]}}})
+
+    assert rules.facts_of("Read").effects == ("network",)
+
+
+def test_the_word_is_true_or_false():
+    with pytest.raises(MisfitError, match="expected true or false, got 'yes'"):
+        read_table({"coding_agents": "yes"})
