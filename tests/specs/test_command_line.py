@@ -24,7 +24,7 @@ from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("check", "demo", "explain", "export", "forget", "login", "logout"),
+    *("check", "demo", "doctor", "explain", "export", "forget", "hosts", "login", "logout"),
     *("pin", "policy", "proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
