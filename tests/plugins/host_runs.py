@@ -63,8 +63,8 @@ class HostRun:
     model: FakeModel
 
 
-def run_host(host, folders, turns, prepare=lambda: None, **variables):
-    """Let *host* answer a prompt with the model's *turns*; raise if it does not end in time.
+def run_host(host, folders, turns, prepare=lambda: None, prompt="run it"):
+    """Let *host* answer *prompt* with the model's *turns*; raise if it does not end in time.
 
     *prepare* is called when the host's own configuration is there.
     """
@@ -73,9 +73,9 @@ def run_host(host, folders, turns, prepare=lambda: None, **variables):
         prepare()
         path = os.pathsep.join([str(Path(NODE).parent), os.defpath])
         process = subprocess.Popen(
-            host.command("run it"),
+            host.command(prompt),
             cwd=folders.project,
-            env={"HOME": str(folders.home), "PATH": path, "LANG": "C.UTF-8", **needed, **variables},
+            env={"HOME": str(folders.home), "PATH": path, "LANG": "C.UTF-8", **needed},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

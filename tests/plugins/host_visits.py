@@ -110,6 +110,8 @@ class HostVisit:
         """Install our hooks for the host."""
         done = self.toolbus("hosts", "install", self.host.name, "--yes")
         assert done.returncode == 0, done.stdout + done.stderr
+        # A worker that is started when a test ends is not there for long.
+        self.change_setting("idle", 30)
 
     def install_trusted(self):
         """Install our hooks, and let the host trust the project as far as it asks for that."""
@@ -119,17 +121,17 @@ class HostVisit:
             file.write_text(file.read_text("utf-8") + table, "utf-8")
         self.install()
 
-    def change_limit(self, seconds):
-        """Let the installed hooks give up after so many seconds."""
+    def change_setting(self, name, value):
+        """Change what the installed hooks were given."""
         for file in self.state.glob("hooks/*/settings"):
             lines = file.read_text("utf-8").splitlines()
-            changed = [f"limit={seconds}" if line.startswith("limit=") else line for line in lines]
-            assert changed != lines
-            file.write_text("\n".join([*changed, ""]), "utf-8")
+            new = [f"{name}={value}" if line.startswith(f"{name}=") else line for line in lines]
+            assert new != lines
+            file.write_text("\n".join([*new, ""]), "utf-8")
 
-    def run(self, turns, prepare=None):
+    def run(self, turns, prepare=None, prompt="run it"):
         """Return what became of one prompt; the host must have ended, and the model be content."""
-        run = run_host(self.host, self.folders, turns, prepare or self.install)
+        run = run_host(self.host, self.folders, turns, prepare or self.install, prompt)
         assert run.model.problems == [], run.output
         return run
 

@@ -9,6 +9,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.servers.fake_model import ModelCall
 
 import toolbus
 from host_programs import PROGRAMS
@@ -224,6 +225,20 @@ def test_each_event_is_stored_once(host, table):
     assert not [name for name, secret in visit.secrets.items() if secret.encode() in data]
 
 
+def test_what_no_event_tells_is_declared(host, visit):
+    made = visit(host, SECRETS)
+    secrets = {name: made.plant(name) for name in ("mentioned", "early")}
+    call = made.host.shell("cat early; sleep 2")
+    if host == "codex":
+        call = ModelCall("exec_command", {**call.arguments, "yield_time_ms": 250})
+
+    run = made.run([[call]], prompt="read @mentioned aloud")
+
+    told = made.toolbus("doctor", host, "--json").stdout
+    assert bool(run.model.leaks(secrets["mentioned"])) == ("names with @" in told)
+    assert bool(run.model.leaks(secrets["early"])) == ("stops waiting" in told)
+
+
 def test_a_broken_component_stops_the_call(host, visit):
     made = visit(host, BROKEN_GUARD, BROKEN_ADAPTER)
     secret = made.plant("shell")
@@ -279,7 +294,7 @@ def test_what_hangs_is_cut_off(host, visit):
 
     def prepare():
         made.install()
-        made.change_limit(4)
+        made.change_setting("limit", 4)
 
     run = made.run([[made.host.shell("touch ran; echo sleep well")]], prepare)
 

@@ -20,6 +20,7 @@ from toolbus.hosts.host_settings import read_host_settings
 from toolbus.hosts.inspections import Finding, inspect_settings
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.trials import inspect_trial
+from toolbus.hosts.unseen_texts import UNSEEN_TEXTS
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.terminal.spans import sanitize
 
@@ -112,6 +113,8 @@ def _examine(
         return _report(host, program, states, findings, ())
     folders = tuple(dict.fromkeys([here, root]))
     findings += inspect_settings(host, read_host_settings(host, folders), folders)
+    unseen = UNSEEN_TEXTS.get(host, ())
+    findings += [Finding(severity="warning", text=f"not seen: {each}") for each in unseen]
     deliveries: tuple[ComponentDelivery, ...] = ()
     for state in installed:
         severity: Severity = "broken" if state.presence == "broken" else "open"
