@@ -25,6 +25,7 @@ _COMMANDS = (
     "explain",
     "export",
     "forget",
+    "hook",
     "login",
     "logout",
     "pin",
@@ -45,6 +46,7 @@ commands:
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept
+  hook      answer one event of a coding agent's hooks
   login     log in at an MCP server at an address
   logout    forget the tokens of a login
   pin       accept tools as they are now, and say when they change
