@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,6 +75,12 @@ class HookService:
         finally:
             if self._store is not None:
                 await self._store.close()
+
+    async def prepare(self, host: str) -> None:
+        """Make ready what events of *host* pass in its folder; what is wrong says the first one."""
+        if self._folder is not None:
+            with suppress(Exception):
+                await self._in_force(host, self._folder, None)
 
     async def answer(self, read: ReadEvent, event_id: str = "") -> HookAnswer | Elsewhere:
         """Return what the host of *read* is told; whatever fails, is its block.
