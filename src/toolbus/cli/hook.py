@@ -30,7 +30,7 @@ Whatever fails is answered by the host's block: garbage, a broken configuration,
 event that takes longer than --limit. What handlers print goes nowhere: a host keeps the output of
 its hooks. The sessions are in the store: toolbus sessions, show, explain, export and replay."""
 
-_PIECE = 2**20
+_BLOCK = 2**20
 
 
 def command() -> Command:
@@ -51,13 +51,13 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, _: Output) -> int:
         try:
-            told = [os.dup(1), os.dup(2)]
+            outputs = [os.dup(1), os.dup(2)]
             # What code of others prints may hold what the model must not read.
             nothing = os.open(os.devnull, os.O_WRONLY)
             for number in (1, 2):
                 os.dup2(nothing, number)
             made = _answer(parsed)
-            for number, data in zip(told, (made.stdout, made.stderr), strict=True):
+            for number, data in zip(outputs, (made.stdout, made.stderr), strict=True):
                 _write(number, data)
         except OSError:
             os._exit(2)  # Nobody reads it: most hosts stop by this code.
@@ -90,17 +90,17 @@ def _answer(parsed: argparse.Namespace) -> HookAnswer:
     )
 
 
-def _read(most: int, limit: float) -> bytes | None:
+def _read(limit_bytes: int, seconds_left: float) -> bytes | None:
     """Return at most so many bytes of standard input, None if it has no end in so many seconds."""
-    pieces: list[bytes] = []
-    end = time.monotonic() + limit
-    while (size := sum(map(len, pieces))) < most:
+    parts: list[bytes] = []
+    end = time.monotonic() + seconds_left
+    while (size := sum(map(len, parts))) < limit_bytes:
         if not select.select([0], [], [], max(0.0, end - time.monotonic()))[0]:
             return None
-        if not (piece := os.read(0, min(_PIECE, most - size))):
+        if not (read := os.read(0, min(_BLOCK, limit_bytes - size))):
             break
-        pieces.append(piece)
-    return b"".join(pieces)
+        parts.append(read)
+    return b"".join(parts)
 
 
 def _write(number: int, data: bytes) -> None:
