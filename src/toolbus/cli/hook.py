@@ -59,8 +59,8 @@ def command() -> Command:
             made = _answer(parsed)
             for number, data in zip(outputs, (made.stdout, made.stderr), strict=True):
                 _write(number, data)
-        except OSError:
-            os._exit(2)  # Nobody reads it: most hosts stop by this code.
+        except Exception:  # noqa: BLE001 - nobody reads the answer
+            os._exit(2)  # By this code most hosts stop.
         # What hangs in a thread would be waited for.
         os._exit(made.exit_code)
 
