@@ -24,8 +24,9 @@ from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("check", "demo", "explain", "export", "forget", "login", "logout"),
-    *("pin", "policy", "proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
+    *("check", "demo", "doctor", "explain", "export", "forget"),
+    *("hook", "hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run"),
+    *("sessions", "show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 _COMMANDS = (
     "check",
     "demo",
+    "doctor",
     "explain",
     "export",
     "forget",
     "hook",
+    "hosts",
     "login",
     "logout",
     "pin",
@@ -43,10 +45,12 @@ _OVERVIEW = """\
 commands:
   check     say what is still readable of a store, and write it to a new file
   demo      watch an agent work, and handlers intervene
+  doctor    say whether our hooks in coding agents work, and what they reach
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept
   hook      answer one event of a coding agent's hooks
+  hosts     install hooks in coding agents, and take them out again
   login     log in at an MCP server at an address
   logout    forget the tokens of a login
   pin       accept tools as they are now, and say when they change
@@ -74,6 +78,8 @@ examples:
   toolbus pin toolbus.toml           accept the tools of its servers, as they are
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
+  toolbus hosts install claude-code    the same rules in a coding agent
+  toolbus doctor                     whether they work there
   toolbus login https://example.com/mcp      for a proxy in front of it
   toolbus logout https://example.com/mcp     forget its tokens
   toolbus forget agent.db 3f9a       delete what its handlers took out
