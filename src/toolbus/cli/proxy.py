@@ -6,7 +6,6 @@ import argparse
 import gc
 import os
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser, megabytes, positive
@@ -110,7 +109,9 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--no-config", action="store_true", help="look for no toolbus.toml, not even your own"
     )
-    parser.add_argument("--store", type=Path, metavar="FILE.db", help="keep sessions and ledgers")
+    parser.add_argument(
+        "--store", metavar="STORE", help="keep sessions and ledgers in this file or database"
+    )
     parser.add_argument(
         "--log",
         nargs="?",

@@ -162,7 +162,7 @@ HOSTS: Mapping[str, HostFiles] = {
         other_events=("beforeSubmitPrompt", "afterAgentResponse", "sessionStart", "sessionEnd"),
     ),
     "docker-gateway": HostFiles(
-        program="docker",
+        program="docker-mcp",
         folder=".docker/mcp",
         user="",
         project="",

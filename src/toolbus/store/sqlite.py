@@ -169,10 +169,17 @@ class SqliteStore:
         return await self._query(partial(_state, session_id, name))
 
     async def swap_state(
-        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+        self,
+        session_id: str,
+        name: str,
+        old: bytes | None,
+        new: bytes | None,
+        *,
+        written_ns: int | None = None,
     ) -> bool:
         """Put *new* where *old* stands; return False if something else stands there."""
-        return bool(await self._write(Swap(session_id, name, self._clock(), old, new)))
+        now = self._clock() if written_ns is None else written_ns
+        return bool(await self._write(Swap(session_id, name, now, old, new)))
 
     def reader(self) -> SqliteReader:
         """Return a reader of the file, with a connection of its own."""
