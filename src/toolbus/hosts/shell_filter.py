@@ -69,10 +69,10 @@ def _ask(client: str, event: dict[str, Any]) -> bytes:
 
 def shown_text(text: str, answer: bytes) -> str:
     """Return what the hook's *answer* makes of *text*; raises `ValueError` if that is not said."""
-    said = json.loads(answer) if answer.strip() else {}
-    if said.get("continue") is False:
-        return f"{said['stopReason']}\n"
-    specific = said.get("hookSpecificOutput", {})
+    value = json.loads(answer) if answer.strip() else {}
+    if value.get("continue") is False:
+        return f"{value['stopReason']}\n"
+    specific = value.get("hookSpecificOutput", {})
     match specific.get("updatedToolOutput", text):
         case str(new):
             pass
