@@ -247,6 +247,21 @@ def test_a_person_may_refuse(home, monkeypatch, capsys, typed, code):
     assert hooks_file("pi").exists() is (code == 0)
 
 
+def test_no_judged_agent_changes_it(home, capsys):
+    allows = 'default = "allow"\nfolder = "."\n'
+    policy = home.write(home.path / "policy.toml", allows)
+    places = [hooks_file(host, project) for host in FILED for project in (None, home.project)]
+    places.append(home.path / ".local/state/toolbus/hooks/user/hook.py")
+    lines = [f"tee {shlex.quote(str(place))}" for place in places]
+    lines += ["toolbus hosts install pi --yes", f"{sys.executable} -m toolbus hosts uninstall pi"]
+
+    for line in (*lines, "toolbus hosts status", "echo harmless"):
+        capsys.readouterr()
+        main(["policy", "explain", str(policy), "--command", line, "--json"])
+        explained = json.loads(capsys.readouterr().out)
+        assert (explained["verdict"] == "deny") is (line != "echo harmless"), line
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [

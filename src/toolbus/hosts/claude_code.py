@@ -7,12 +7,14 @@ Sources: the types in the packages @anthropic-ai/claude-code 2.1.329 (sdk-tools.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
 from toolbus.errors import DecodeError
 from toolbus.hosts.claude_results import for_any_tool, frame_of, replaced
+from toolbus.hosts.dialects import dialect
 from toolbus.hosts.frames import parts_in, put_in_place, whole_text
 from toolbus.hosts.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
 from toolbus.hosts.host_json import (
@@ -51,6 +53,9 @@ _TAKE_CONTEXT = frozenset(
 )
 """Events that take context. Not Stop and SubagentStop: there it makes the model go on."""
 
+_CURSOR_CALLS = "toolbus.hosts.cursor_calls"
+"""Imported when Cursor calls: a hook of Claude Code has no time for it."""
+
 _NO_REASON = "toolbus: no reason was given"
 
 
@@ -75,7 +80,13 @@ class ClaudeCodeDialect:
     }
 
     def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
-        """Return the event *name* that *payload* tells of; raises `DecodeError`."""
+        """Return the event *name* that *payload* tells of; raises `DecodeError`.
+
+        If Cursor sent it, it is an event of Cursor.
+        """
+        if _is_from_cursor(payload):
+            event: HookEvent = import_module(_CURSOR_CALLS).decode_from_cursor(name, payload)
+            return event
         kind = _KINDS.get(name, "other")
         return HookEvent(
             host=self.name,
@@ -92,6 +103,8 @@ class ClaudeCodeDialect:
 
     def encode(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
         """Return how Claude Code is told of *decision*."""
+        if event.host != self.name:
+            return dialect(event.host).encode(event, decision)
         match event.kind:
             case "call":
                 return _call_answer(event, decision)
@@ -107,6 +120,9 @@ class ClaudeCodeDialect:
 
     def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
         """Return what stops the event *name*; an end, a start and a failure cannot be stopped."""
+        if _is_from_cursor(payload):
+            block: HookAnswer = import_module(_CURSOR_CALLS).block_for_cursor(name, payload, reason)
+            return block
         match _KINDS.get(name, "other"):
             case "call":
                 denial = {"permissionDecision": "deny", "permissionDecisionReason": reason}
@@ -120,6 +136,11 @@ class ClaudeCodeDialect:
             case "result":
                 return json_answer({"systemMessage": reason}, "replace_failure")
         return json_answer({"systemMessage": reason})
+
+
+def _is_from_cursor(payload: Any) -> bool:
+    """Tell whether Cursor sent *payload*: it also runs hooks for Claude Code."""
+    return isinstance(payload, dict) and isinstance(payload.get("cursor_version"), str)
 
 
 def _call(payload: Mapping[str, Any]) -> ToolCall:
