@@ -74,7 +74,9 @@ def home(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     made = Home(tmp_path, capsys)
     monkeypatch.chdir(made.project)
-    return made
+    yield made
+    # Workers that nobody finds end.
+    shutil.rmtree(tmp_path / ".local/state/toolbus/sockets", ignore_errors=True)
 
 
 def codex():
