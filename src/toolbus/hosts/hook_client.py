@@ -58,12 +58,12 @@ def main(host: str, event: str, offset: int = 0) -> int:
     if not _fill_standard_streams():
         return failure
     try:
-        _hear_signals()
+        _on_signals(_stop)
         settings = read_settings(_SETTINGS)
         _signal.setitimer(_signal.ITIMER_REAL, float(settings[b"limit"][0]))
         answer = _answer(settings, host, event, _read_input())
     except BaseException:  # noqa: BLE001 - whatever it is, the host must be stopped
-        _ignore_signals()
+        _on_signals(_signal.SIG_IGN)
         try:
             answer = block(f"{_FOLDER}/{host}.blocks", event)
         except BaseException:  # noqa: BLE001 - as above; a shell around us knows the block, too
@@ -134,26 +134,28 @@ def check_peer(link: _socket.socket) -> None:
 def _answer(settings: Settings, host: str, event: str, data: bytes) -> Answer:
     digest, folder = settings[b"digest"][0], _working_folder()
     names = [PROTOCOL, digest, host.encode(), event.encode(), posix.urandom(16).hex().encode()]
-
-    def request() -> bytes:
-        header = b"\0".join([*names, folder, b"%d" % len(data)])
-        return len(header).to_bytes(4, "big") + header + data
-
+    request = b""
     for _ in range(2):  # A worker knows where a session belongs; that one does not send it on.
+        header = b"\0".join([*names, folder, b"%d" % len(data)])
+        request = len(header).to_bytes(4, "big") + header + data
         try:
-            enter(settings[b"sockets"][0])
-            link = _socket.socket(_socket.AF_UNIX)
-            link.settimeout(HELLO)
-            link.connect(socket_name(digest, folder))
-            check_peer(link)
-            answer = _exchange(link, request())
+            answer = _ask_worker(settings[b"sockets"][0], socket_name(digest, folder), request)
         except OSError:
             break
         if isinstance(answer, tuple):
             return answer
         folder = answer
     _start_worker(settings, socket_name(digest, folder), folder)
-    return _ask_child(settings, request())
+    return _ask_child(settings, request)
+
+
+def _ask_worker(sockets: bytes, name: bytes, request: bytes) -> Answer | bytes:
+    enter(sockets)
+    link = _socket.socket(_socket.AF_UNIX)
+    link.settimeout(HELLO)
+    link.connect(name)
+    check_peer(link)
+    return _exchange(link, request)
 
 
 def _exchange(link: _socket.socket, request: bytes) -> Answer | bytes:
@@ -235,7 +237,7 @@ def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
         argv,
         {key: value for key, _, value in variables},
         file_actions=duplicates,
-        setpgroup=0,
+        setpgroup=0,  # What ends the host's group does not end a worker.
         setsigdef=_SIGNALS,
     )
 
@@ -266,24 +268,19 @@ def _fill_standard_streams() -> bool:
     return is_read
 
 
-def _hear_signals() -> None:
+def _on_signals(action: object) -> None:
     for each in _SIGNALS:
-        _signal.signal(each, _stop)
-
-
-def _ignore_signals() -> None:
-    for each in _SIGNALS:
-        _signal.signal(each, _signal.SIG_IGN)
+        _signal.signal(each, action)
 
 
 def _stop(number: int, _: object) -> None:
-    _ignore_signals()  # A second one must not end what the first one asked for.
+    _on_signals(_signal.SIG_IGN)  # A second one must not end what the first one asked for.
     raise StoppedError(number)
 
 
 def _write(answer: Answer) -> bool:
     """Write *answer*; return whether all of it could be written."""
-    _ignore_signals()
+    _on_signals(_signal.SIG_IGN)
     _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
     _signal.setitimer(_signal.ITIMER_REAL, WRITING)
     try:

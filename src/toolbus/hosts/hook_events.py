@@ -48,7 +48,8 @@ class HookEvent(Struct, frozen=True, kw_only=True):
         session_id: the host's own id of its session.
         folder: where the session's tools work now, absolute; "" if the host does not say.
         agent: the id of a sub-agent that speaks; "" for the session's main agent.
-        call: of a call what the host is about to run; of a result what it ran.
+        call: of a call what the host is about to run; of a result what it ran. Its id is "" where
+            the host gives calls none.
         response: of a result what the tool returned: one text part for each text in the host's
             frame, in its order, so that a changed text goes back to its place.
         text: what the person wrote, or the model's final text.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts import hook_client
 from toolbus.hosts.answering import answer
-from toolbus.hosts.hook_requests import decode_header, encode_answer, hook_settings
+from toolbus.hosts.hook_requests import decode_header, encode_answer, hook_settings, work_in
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -20,23 +20,16 @@ if TYPE_CHECKING:
 
 def main(words: list[str]) -> None:
     """Run `SETTINGS answer` or `SETTINGS serve FOLDER`."""
+    os.umask(0o077)
     settings = hook_client.read_settings(words[0])
     # What the host's other programs left open is not held open by us; 3 is a worker's lock.
     os.closerange(4, 1024)
     if words[1] == "serve":
-        from toolbus.hosts.worker import serve  # noqa: PLC0415 - a child does without
+        from toolbus.hosts.serving import serve  # noqa: PLC0415 - a child does without
 
         serve(Path(words[0]), settings, Path(words[2]))
     else:
         _answer_one(settings)
-
-
-def work_in(folder: Path) -> None:
-    """Make *folder* the working folder, or the root if it cannot be entered."""
-    try:
-        os.chdir(folder)
-    except OSError:
-        os.chdir("/")
 
 
 def _answer_one(settings: hook_client.Settings) -> None:

@@ -74,3 +74,11 @@ def hook_settings(settings: hook_client.Settings) -> HookSettings:
         store=Path(os.fsdecode(settings[b"store"][0])),
         limit=float(settings[b"limit"][0]) * _ANSWER_MARGIN,
     )
+
+
+def work_in(folder: Path) -> None:
+    """Make *folder* the working folder, or the root if it cannot be entered."""
+    try:
+        os.chdir(folder)
+    except OSError:
+        os.chdir("/")

@@ -7,7 +7,8 @@ from threading import Lock
 from time import time_ns
 from typing import TYPE_CHECKING, Self
 
-from toolbus.errors import ClosedError
+from toolbus.errors import ClosedError, FreezeError, StoreError
+from toolbus.messages.immutable import check_text
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.memory_reader import MemoryReader, MemorySession
 from toolbus.store.protocol import Position, SessionInfo
@@ -45,7 +46,7 @@ class MemoryStore:
 
     async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
         """Let the lease of *holder* end in *seconds*, with 0 at once."""
-        until = self._clock() + round(seconds * 1e9)
+        until, _ = self._clock() + round(seconds * 1e9), self._opened()
         with self._lock:
             lease = self._lease(session_id)
             if lease.holder == holder:
@@ -182,6 +183,10 @@ class MemoryStore:
     def _session(self, session_id: str, now_ns: int) -> MemorySession:
         """Return a session, which is made if it is not there."""
         if session_id not in self._sessions:
+            try:
+                check_text(session_id, "session_id")
+            except FreezeError as error:
+                raise StoreError("memory", f"{error}; give another id") from error
             self._sessions[session_id] = MemorySession(next(self._keys), session_id, now_ns)
         return self._sessions[session_id]
 

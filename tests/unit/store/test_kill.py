@@ -81,40 +81,12 @@ async def check(path, acknowledged):
 
 
 @pytest.mark.full
-async def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path, thorough):
-    chance, path, expected = random.Random(1), tmp_path / "store.db", {}
-
-    for _ in range(60 if thorough else 8):
-        # Opening a file that a killed process left counts as much as writing to it.
-        lines = chance.choice([0, 1, chance.randrange(300)])
-        expected |= kill_one(path, lines, chance.randrange(2_000_000))
-        expected = await check(path, expected)
-
-    assert sum(expected.values()) > 100
-
-
-@pytest.mark.full
 async def test_a_writer_killed_while_it_makes_the_file_leaves_one_that_opens(tmp_path, thorough):
     chance = random.Random(2)
 
     for turn in range(60 if thorough else 8):
         path = tmp_path / f"{turn}.db"
         await check(path, kill_one(path, 0, chance.randrange(5_000_000)))
-
-
-@pytest.mark.full
-async def test_a_killed_writer_disturbs_no_other(tmp_path, thorough):
-    chance, path, expected = random.Random(3), tmp_path / "store.db", {}
-
-    for _ in range(30 if thorough else 4):
-        with start(path, "ab") as one, start(path, "cd") as other:
-            seen = [one.stdout.readline() for _ in range(chance.randrange(100))]
-            expected |= kill(one, seen)
-            seen = [other.stdout.readline() for _ in range(100)]
-            expected |= kill(other, seen)
-        expected = await check(path, expected)
-
-    assert min(expected[name] for name in "cd") >= 30
 
 
 async def test_a_killed_writer_leaves_what_the_log_holds_to_the_file(tmp_path):

@@ -109,16 +109,6 @@ def run_child(program, *arguments):
 # --- writing -------------------------------------------------------------------------------------
 
 
-async def test_concurrent_appends_share_commits(path):
-    async with SqliteStore(path) as store:
-        names = [f"m{at}" for at in range(64)]
-
-        await asyncio.gather(*[store.append("s", user(name)) for name in names])
-
-        assert 1 <= store.commits <= 4
-        assert await ids(store) == names
-
-
 async def test_appends_that_wait_for_a_lock_share_one_commit(path):
     async with SqliteStore(path) as store:
         with write_lock(path):
@@ -128,15 +118,6 @@ async def test_appends_that_wait_for_a_lock_share_one_commit(path):
 
         # The first may have been taken alone before the others came.
         assert store.commits <= 2
-
-
-async def test_a_store_opened_again_goes_on(path):
-    await make(path, "m1", "m2")
-
-    async with SqliteStore(str(path)) as store:
-        await store.append("s", user("m3"))
-
-        assert await ids(store) == ["m1", "m2", "m3"]
 
 
 async def test_an_append_that_returned_is_on_disk_before_close(path, tmp_path):
@@ -283,24 +264,6 @@ def test_an_append_outlives_its_loop(path, caplog):
         asyncio.run(leave())
     asyncio.run(look())
     assert not caplog.records
-
-
-def test_a_store_serves_several_threads(path):
-    store = SqliteStore(path)
-
-    async def work(name):
-        for at in range(25):
-            await store.append(name, user(f"{name}{at}"))
-            assert len(await store.read(name)) == at + 1
-
-    run_threads([lambda name=name: asyncio.run(work(name)) for name in "abcd"])
-
-    async def look():
-        for name in "abcd":
-            assert await ids(store, name) == [f"{name}{at}" for at in range(25)]
-        await store.close()
-
-    asyncio.run(look())
 
 
 def run_threads(works):
@@ -1105,33 +1068,6 @@ async def test_nothing_is_found_by_a_scan(path, query):
 
 def kept(*digests):
     return tuple([Original(digest=one, body=f'"value of {one}"'.encode()) for one in digests])
-
-
-async def test_originals_are_kept_once(path):
-    async with SqliteStore(path) as store:
-        await store.append("s", Stored(originals=kept("b", "a")))
-        await store.append("t", Stored(originals=kept("b")))
-        await store.append("s", Stored(originals=kept("a", "c")))
-
-        assert await store.originals("s") == kept("a", "b", "c")
-        assert await store.originals("t") == kept("b")
-        assert await store.originals("u") == ()
-
-
-async def test_originals_are_deleted_and_nothing_else(path):
-    async with SqliteStore(path) as store:
-        one = Stored(message=user("m1").message, records=(record("m1"),), originals=kept("a", "b"))
-        await store.append("s", one)
-        await store.append("t", Stored(originals=kept("a")))
-
-        assert await store.forget_originals("s") == 2
-        assert await store.forget_originals("s") == 0
-        assert await store.forget_originals("nobody's") == 0
-
-        assert await store.originals("s") == ()
-        assert await store.originals("t") == kept("a")
-        assert await store.read("s") == (one.message,)
-        assert await store.records("s") == one.records
 
 
 async def test_what_a_reader_still_sees_is_not_called_gone(path):

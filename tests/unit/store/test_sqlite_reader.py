@@ -190,14 +190,6 @@ async def test_what_was_told_is_not_told_again(path):
     assert seen == [[1, "a", 2], [3], [4, "b", 5], []]
 
 
-async def test_sessions_come_in_parts(path):
-    async with SqliteStore(path) as store:
-        await asyncio.gather(*[store.append(f"s{at}", user("m")) for at in range(450)])
-
-    with SqliteReader(path) as reader:
-        assert [one.id for one in reader.sessions()] == [f"s{at}" for at in range(450)]
-
-
 @pytest.mark.parametrize("seed", range(8))
 async def test_a_reader_gives_what_a_store_holds_in_order(path, seed):
     draw, numbers = random.Random(seed), iter(range(10_000))
@@ -245,16 +237,6 @@ async def test_a_damaged_page_is_named(path):
     assert out.getvalue().count("! record 1 is damaged: ") == 2
     show_session(Output(out), path, "s", as_json=True)
     assert '{"kind":"damage","reason":"record 1 is damaged: ' in out.getvalue()
-
-
-async def test_originals_are_found_by_session_and_digest(path):
-    await append(path, Stored(originals=(Original(digest="d", body=b"1"),)))
-
-    with SqliteReader(path) as reader:
-        key = reader.session("s").key
-        assert reader.original(key, "d") == b"1"
-        assert reader.original(key, "e") is None
-        assert reader.original(key + 1, "d") is None
 
 
 async def test_a_file_of_version_1_is_shown(path):

@@ -37,33 +37,6 @@ def store(request, tmp_path):
     asyncio.run(found.close())
 
 
-async def test_each_opening_has_a_new_epoch_and_tells_the_length(store):
-    first = await store.open_session("s", "a", 0)
-    await store.append("s", at(1, 0, "1"))
-    await store.append("s", user("unfenced"))
-    second = await store.open_session("s", "b", 0)
-
-    assert (first, second) == (Position(1, 0), Position(2, 2))
-    assert await store.sessions() != ()
-    assert await store.open_session("other", "a", 0) == Position(1, 0)
-    assert [one.id for one in await store.sessions()] == ["s"]
-
-
-@pytest.mark.parametrize("wrong", [Position(1, 1), Position(2, 0), Position(2, 2), Position(3, 1)])
-async def test_what_is_written_elsewhere_is_refused(store, wrong):
-    await store.open_session("s", "a", 0)
-    await store.open_session("s", "b", 0)
-    await store.append("s", at(2, 0, "1"))
-    stored = Stored(message=UserMessage(id="2", content=""), at=wrong)
-
-    with pytest.raises(SessionBusyError) as caught:
-        await store.append("s", stored)
-
-    assert (caught.value.epoch, caught.value.length) == (2, 1)
-    assert len(await store.read("s")) == 1
-    await store.append("s", at(2, 1, "2"))
-
-
 async def test_of_appends_that_share_a_commit_only_the_wrong_one_is_refused(store):
     await store.open_session("s", "a", 0)
     jobs = [at(1, 0, "1"), at(1, 0, "twice"), at(1, 1, "2"), user("3")]
@@ -74,20 +47,6 @@ async def test_of_appends_that_share_a_commit_only_the_wrong_one_is_refused(stor
 
     assert [type(one) for one in results] == [type(None), SessionBusyError, type(None), type(None)]
     assert [one.id for one in await store.read("s")] == ["1", "2", "3"]
-
-
-async def test_a_lease_ends_by_itself_or_is_given_back(store):
-    await store.open_session("s", "a", 60)
-    with pytest.raises(SessionBusyError):
-        await store.open_session("s", "b", 60)
-    await store.extend_lease("s", "b", 0)
-    with pytest.raises(SessionBusyError):
-        await store.open_session("s", "b", 60)
-    assert (await store.open_session("s", "a", 60)).epoch == 2
-    await store.extend_lease("s", "a", 0)
-
-    assert (await store.open_session("s", "b", 0)).epoch == 3
-    assert (await store.open_session("s", "a", 0)).epoch == 4
 
 
 async def test_a_lease_is_extended_as_long_as_somebody_works():

@@ -1,0 +1,314 @@
+"""The client in a process of its own, with a Python of ours in the place of toolbus's."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolbus.hosts.hook_client import read_settings
+from toolbus.hosts.hook_events import HookAnswer
+from toolbus.hosts.installation import ClientSettings, write_client
+
+BLOCK = HookAnswer(stdout=b'{"decision": "block"}', stderr=b"blocked\n", exit_code=2)
+
+CHILD = f"""#!{sys.executable} -IS
+import os, signal, sys, time
+words = sys.argv[6:]
+with open({{record!r}}, "a") as record:
+    print(words, sorted(os.environ), os.getpid(), file=record)
+if words[0] == "serve":
+    {{serve}}
+    sys.exit()
+def take():
+    data = b""
+    while len(data) < 4:
+        data += os.read(0, 4 - len(data))
+    size = int.from_bytes(data, "big")
+    header = b""
+    while len(header) < size:
+        header += os.read(0, size - len(header))
+    fields = header.split(b"\\0")
+    body = b""
+    while len(body) < int(fields[-1]):
+        body += os.read(0, 2**20)
+    return fields, body
+def answer(code, out, err):
+    text = b"=" + bytes([code]) + len(out).to_bytes(4, "big") + len(err).to_bytes(4, "big")
+    for data in (text, out, err):
+        while data:
+            data = data[os.write(0, data):]
+fields, body = take()
+{{answer}}
+"""
+
+
+class Hook:
+    """An installation in *folder* whose Python is a script of a test's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = folder / "record"
+        self.python = folder / "python"
+
+    def write(self, answer="answer(0, body, b'')", serve="pass", **changes) -> Path:
+        self.python.write_text(CHILD.format(record=str(self.record), answer=answer, serve=serve))
+        self.python.chmod(0o755)
+        fields = {
+            "python": str(self.python),
+            "search_path": (),
+            "version": "1",
+            "variables": {"HOME": "/nowhere"},
+            "sockets": str(self.folder / "sockets"),
+            "store": str(self.folder / "hooks.db"),
+        }
+        settings = ClientSettings(**{**fields, **changes})
+        self.script = write_client(self.folder / "hooks", settings, "a", {"Pre": BLOCK})
+        return self.script
+
+    def command(self, *words):
+        return [sys.executable, "-I", "-S", str(self.script), *(words or ("a", "Pre"))]
+
+    def run(self, data=b"{}", words=(), **options):
+        return subprocess.run(
+            self.command(*words), input=data, capture_output=True, check=False, **options
+        )
+
+    @property
+    def started(self) -> list[str]:
+        return self.record.read_text().splitlines() if self.record.exists() else []
+
+
+@pytest.fixture
+def hook(tmp_path):
+    return Hook(tmp_path)
+
+
+def is_block(ended):
+    answer = (ended.returncode, ended.stdout, ended.stderr)
+    return answer == (BLOCK.exit_code, BLOCK.stdout, BLOCK.stderr)
+
+
+def test_a_child_answers_with_three_parts_and_knows_the_event(hook):
+    hook.write("answer(7, b' '.join([*fields[:4], fields[5]]), body)")
+    ended = hook.run(b"\0\xff", cwd=hook.folder)
+    digest = read_settings(str(hook.script.parent / "settings"))[b"digest"][0]
+    folder = os.fsencode(hook.folder)
+    words = [b"toolbus-hook-1", digest, b"a", b"Pre", folder]
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, b" ".join(words), b"\0\xff")
+
+
+def test_a_long_event_and_a_long_answer_come_through(hook):
+    hook.write()
+    data = os.urandom(2**20) * 3
+    assert hook.run(data).stdout == data
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "sys.exit(0)",
+        "sys.exit(3)",
+        "os.kill(os.getpid(), 9)",
+        "1 / 0",
+        "os.write(0, b'Hello')",
+        "os.write(0, b'-')",
+        "os.write(0, b'+')",
+        "os.write(0, b'+=')",
+        "os.write(0, b'=' + bytes(4))",
+        "os.write(0, b'=' + bytes([0, 0, 0, 0, 9, 0, 0, 0, 0]) + b'short')",
+        "os.write(0, b'=' + b'\\xff' * 9)",
+        "os.write(0, b'>' + (5).to_bytes(4, 'big') + b'/none')",
+        "os.write(0, b'>' + b'\\xff' * 4)",
+        "os.write(0, bytes(2**20))",
+    ],
+)
+def test_a_child_that_breaks_is_answered_by_the_block(hook, answer):
+    hook.write(answer)
+    assert is_block(hook.run())
+
+
+@pytest.mark.parametrize("answer", ["time.sleep(600)", "os.write(0, b'+'); time.sleep(600)"])
+def test_a_child_that_hangs_is_killed_and_blocked(hook, answer):
+    hook.write(answer, limit=0.5)
+    assert is_block(hook.run())
+    (_, child) = [line.rsplit(" ", 1)[1] for line in hook.started]
+    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
+
+
+def test_a_standard_input_without_end_is_blocked(hook):
+    hook.write(limit=0.3)
+    reading, writing = os.pipe()
+    ended = subprocess.run(hook.command(), stdin=reading, capture_output=True, check=False)
+    os.close(reading)
+    os.close(writing)
+    assert is_block(ended)
+    assert hook.started == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_of_the_host_is_answered_by_the_block(hook, number):
+    os.mkfifo(hook.folder / "here")
+    hook.write(f"open({str(hook.folder / 'here')!r}, 'w').close(); time.sleep(600)")
+    with subprocess.Popen(
+        hook.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        with (hook.folder / "here").open():
+            process.send_signal(number)
+        stdout, stderr = process.communicate()
+    assert is_block(subprocess.CompletedProcess((), process.returncode, stdout, stderr))
+
+
+@pytest.mark.parametrize(("words", "code"), [(("a", "Pre"), 2), (("a", "Pre", "100"), 1)])
+def test_a_closed_standard_output_is_no_answer(hook, words, code):
+    hook.write()
+    line = '"$@" >&-'
+    arguments = ["/bin/sh", "-c", line, "-", *hook.command(*words)]
+    ended = subprocess.run(arguments, input=b"{}", check=False)
+    assert ended.returncode == code
+    reading, writing = os.pipe()
+    os.close(reading)
+    assert (
+        subprocess.run(hook.command(*words), stdout=writing, check=False, input=b"{}").returncode
+        == code
+    )
+    os.close(writing)
+
+
+def test_a_closed_standard_input_is_an_empty_event(hook):
+    hook.write("answer(0, b'empty: %r' % body, b'')")
+    arguments = ["/bin/sh", "-c", '"$@" <&-', "-", *hook.command()]
+    ended = subprocess.run(arguments, capture_output=True, check=False)
+    assert ended.stdout == b"empty: b''"
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (lambda hook: (hook.folder / "hooks/settings").chmod(0o620), ("a", "Pre")),
+        (lambda hook: (hook.folder / "hooks/settings").chmod(0o602), ("a", "Pre")),
+        (lambda hook: (hook.folder / "hooks/settings").unlink(), ("a", "Pre")),
+        (lambda hook: (hook.folder / "hooks/settings").write_bytes(b"\0"), ("a", "Pre")),
+        (lambda hook: link(hook.folder / "hooks/settings"), ("a", "Pre")),
+        (lambda hook: fifo(hook.folder / "hooks/settings"), ("a", "Pre")),
+        (lambda hook: hook.python.unlink(), ("a", "Pre")),
+    ],
+    ids=["group", "others", "gone", "zeros", "link", "fifo", "python"],
+)
+def test_what_is_broken_beside_the_client_is_answered_by_the_block(hook, break_it, words):
+    hook.write()
+    break_it(hook)
+    assert is_block(hook.run(words=words))
+    assert hook.started == []
+
+
+def link(file):
+    file.rename(file.with_name("elsewhere"))
+    file.symlink_to("elsewhere")
+
+
+def fifo(file):
+    file.unlink()
+    os.mkfifo(file, 0o600)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda hook: (hook.folder / "hooks/a.blocks").chmod(0o602),
+        lambda hook: (hook.folder / "hooks/a.blocks").unlink(),
+        lambda hook: (hook.folder / "hooks/a.blocks").write_bytes(b"Pre=x y z\n"),
+    ],
+    ids=["others", "gone", "garbage"],
+)
+def test_without_a_block_the_exit_code_stops(hook, break_it):
+    hook.write("sys.exit()")
+    break_it(hook)
+    ended = hook.run()
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert hook.run(words=("a", "Pre", "100")).returncode == 1
+
+
+def test_a_client_that_is_gone_stops(hook):
+    hook.write()
+    (hook.script.parent / "hook_client.py").unlink()
+    ended = hook.run()
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert b"Traceback" not in ended.stderr
+
+
+def test_children_have_the_environment_of_the_settings_alone(hook):
+    hook.write()
+    hostile = {**os.environ, "PYTHONPATH": "/x", "HOME": "/y", "LD_DEBUG_OUTPUT": "/z"}
+    hook.run(env=hostile)
+    kinds = sorted(line.split("] [")[0].strip("['") for line in hook.started)
+    assert [kind.split("'")[0] for kind in kinds] == ["answer", "serve"]
+    for line in hook.started:
+        names = line.partition("] [")[2].partition("]")[0]
+        assert set(names.replace("'", "").split(", ")) <= {"HOME", "LC_CTYPE"}
+
+
+def test_one_worker_is_started_while_one_starts(hook):
+    os.mkfifo(hook.folder / "end")
+    wait = f"open({str(hook.folder / 'end')!r}).read()"
+    hook.write(serve=wait)
+    clients = [
+        subprocess.Popen(hook.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        for _ in range(8)
+    ]
+    codes = []
+    for client in clients:
+        client.communicate()
+        codes.append(client.returncode)
+    (hook.folder / "end").write_text("")
+    assert codes == [0] * 8
+    assert sum("serve" in line for line in hook.started) == 1
+    assert sum("answer" in line for line in hook.started) == 8
+
+
+def test_each_event_has_an_id_of_its_own(hook):
+    hook.write("answer(0, fields[4], b'')")
+    ids = {hook.run().stdout for _ in range(3)}
+    assert len(ids) == 3
+    assert {len(each) for each in ids} == {32}
+
+
+def squat(hook, how):
+    sockets, elsewhere = hook.folder / "sockets", hook.folder / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    if how == "link":
+        sockets.symlink_to(elsewhere)
+    if how == "shared":
+        sockets.mkdir()
+        sockets.chmod(0o770)
+    if how == "file":
+        sockets.write_text("")
+    if how == "owner":
+        sockets.mkdir(mode=0o700)
+        os.chown(sockets, 12345, 12345)
+
+
+def squatters():
+    return ["link", "shared", "file", *(["owner"] if os.geteuid() == 0 else [])]
+
+
+@pytest.mark.parametrize("how", squatters())
+def test_a_folder_that_is_not_ours_alone_has_no_workers(hook, how):
+    squat(hook, how)
+    hook.write("answer(0, b'by a child', b'')")
+    digest = read_settings(str(hook.script.parent / "settings"))[b"digest"][0]
+    status = hook.folder.stat()
+    name = f"{digest[:16].decode()}-{status.st_dev:x}-{status.st_ino:x}"
+    listener = socket.socket(socket.AF_UNIX)
+    if how != "file":
+        listener.bind(str(hook.folder / "sockets" / name))
+        listener.listen()
+    listener.settimeout(0)
+    assert hook.run(cwd=hook.folder).stdout == b"by a child"
+    with pytest.raises(OSError):
+        listener.accept()
+    assert not any("serve" in line for line in hook.started)
+    listener.close()
