@@ -205,7 +205,7 @@ def _open(job: Open, entry: _Session) -> Position:
 
 
 class BatchRows:
-    """The rows that a batch writes, by table; *number* is that of the batch, and the server's time."""
+    """The rows that a batch writes, by table; *number* is that of the batch, and its time."""
 
     def __init__(self, number: tuple[int, int]) -> None:
         batch, self.now_ns = number
