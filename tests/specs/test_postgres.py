@@ -19,7 +19,7 @@ import toolbus
 from postgres_server import Forwarder, running_server
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import SessionBusyError, StoreError
-from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -524,7 +524,7 @@ class AgentWork:
             agent = agent or Agent(
                 ScriptedModel(turns), tools=[read], store=self._store, session_id=session_id
             )
-            agent.on("message.append.after", lambda ctx: told.append(ctx.value.id))
+            agent.on(MESSAGE_APPEND_AFTER, lambda ctx: told.append(ctx.value.id))
             try:
                 while not self.ended:
                     await agent.run("go")
@@ -550,6 +550,7 @@ async def test_a_killed_server_loses_nothing():
             for turn in range(20):
                 runs = work.runs
                 while work.runs < runs + 16:
+                    assert not [task.exception() for task in tasks if task.done()]
                     await asyncio.sleep(0.005)
                 await asyncio.to_thread(server.kill)
                 await asyncio.sleep(0.02 * (turn % 3))
