@@ -10,7 +10,6 @@ import random
 import select
 import signal
 import sys
-import time
 
 from kill_agent import say, short_turns, work
 
@@ -18,7 +17,7 @@ from toolbus import Agent
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store.opening import open_store
+from toolbus.store.postgres.store import PostgresStore
 
 
 async def share(address, session_id, ended):
@@ -28,7 +27,9 @@ async def share(address, session_id, ended):
         try:
             if agent is None:
                 model = ScriptedModel(short_turns())
-                agent = Agent(model, tools=[work], store=open_store(address), session_id=session_id)
+                agent = Agent(
+                    model, tools=[work], store=PostgresStore(address), session_id=session_id
+                )
                 agent.on(MESSAGE_APPEND_AFTER, lambda ctx: say(f"{session_id} {ctx.value.id}"))
             await agent.run("go")
         except SessionBusyError:
@@ -38,11 +39,13 @@ async def share(address, session_id, ended):
             await asyncio.sleep(0.05)
 
 
-def start(address, session_id, ended):
-    """Start a process with an agent, and return its id."""
+def start(address, session_id, ended, end, lines):
+    """Start a process with an agent, and return its id; it ends when all have closed *end*."""
     if child := os.fork():
         return child
     try:
+        os.close(end)
+        os.dup2(lines, sys.stdout.fileno())
         asyncio.run(share(address, session_id, ended))
     finally:
         os._exit(0)
@@ -52,18 +55,23 @@ def main(address, kills, sessions):
     """Kill processes until it were so many, and start another one for each."""
     chance = random.Random(7)
     ended, end = os.pipe()
+    read, lines = os.pipe()
+    told = os.fdopen(read)
+    options = (ended, end, lines)
     names = [f"s{number // 2}" for number in range(2 * int(sessions))]
-    children = {}
-    for name in names:
-        children[start(address, name, ended)] = name
+    children = {start(address, name, *options): name for name in names}
     for _ in range(int(kills)):
-        time.sleep(chance.random() / 10)
+        for _ in range(chance.randrange(12)):
+            say(told.readline().strip())
         child = chance.choice(list(children))
         name = children.pop(child)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        children[start(address, name, ended)] = name
+        children[start(address, name, *options)] = name
     os.close(end)
+    os.close(lines)
+    for line in told:
+        say(line.strip())
     for child in children:
         os.waitpid(child, 0)
 
