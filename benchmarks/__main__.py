@@ -39,6 +39,7 @@ FILES = (
     "shortening",
     "store_calls",
     "streaming",
+    "hooks",
 )
 """The files `bench_*.py`, in the order of their tables."""
 

@@ -15,6 +15,12 @@ def recorded(host, name):
     return json.loads((FOLDER / host / f"{name}.json").read_text("utf-8"))
 
 
+def all_recorded(host):
+    """The names and payloads of all events of *host* that were recorded."""
+    files = sorted((FOLDER / host).glob("*.json"))
+    return [(path.stem.split("-")[0], json.loads(path.read_text("utf-8"))) for path in files]
+
+
 def decoded(host, name):
     """The event that the host's dialect reads in it."""
     return dialect(host).decode(name.split("-")[0], recorded(host, name))

@@ -6,7 +6,6 @@ import re
 import sys
 import weakref
 from contextlib import aclosing, suppress
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -1899,8 +1898,6 @@ async def test_an_install_may_use_the_agent():
         ("model", None, "model None: it has no `complete`"),
         ("model", print, "model <built-in function print>: it has no `complete`"),
         ("model", ScriptedModel, "model 'ScriptedModel': it is a class; give an instance"),
-        ("store", "x.db", "store 'x.db': it is a path; open it, `SqliteStore(path)`"),
-        ("store", Path("x.db"), "store 'x.db': it is a path; open it, `SqliteStore(path)`"),
         ("store", MemoryStore, "store 'MemoryStore': it is a class; give an instance"),
         ("store", {}, "store {}: it has no `append`"),
         ("components", [Marking], "component 'Marking': it is a class; give an instance"),

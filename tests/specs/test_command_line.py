@@ -24,8 +24,9 @@ from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("check", "demo", "explain", "export", "forget", "login", "logout"),
-    *("pin", "policy", "proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
+    *("check", "copy", "demo", "doctor", "explain", "export", "forget", "hook", "hosts"),
+    *("login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
+    *("show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on
@@ -172,7 +173,7 @@ async def test_a_bad_value_is_named(command):
 async def test_no_command_is_wrong_use(command):
     assert one_line(command()) == "toolbus: which command?; see `toolbus --help`"
     line = one_line(command("check"))
-    assert line.startswith("toolbus check: the following arguments are required: DB;")
+    assert line.startswith("toolbus check: the following arguments are required: STORE;")
 
 
 @pytest.mark.full

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from toolbus.agent import turns
-from toolbus.agent.arguments import AgentConfig, check_config, made_scope
+from toolbus.agent.arguments import AgentConfig, check_config, is_owned, made_scope, store_of
 from toolbus.agent.outputs import output_of
 from toolbus.agent.running import RunnableAgent, T
 from toolbus.agent.sessions import AgentSession
@@ -18,11 +18,11 @@ from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
 from toolbus.models.naming import model_named
-from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
 
     from toolbus.agent.arguments import AgentOptions
@@ -54,7 +54,9 @@ class Agent(RunnableAgent[T]):
         tools: tools, plain functions, or toolsets, which may change later.
         components: installed in this order.
         bus: shared with other agents, if given; else its own, and below another agent that one's.
-        store: where messages are kept; in memory, if none is given.
+        store: where messages are kept; in memory, if none is given. An address (the path of an
+            SQLite file, `postgresql://HOST/DATABASE`, `service=NAME`) is opened, and closed with
+            the agent.
         session_id: fresh, if none is given.
         agent_id: who it is in every scope, alone on its bus; fresh, if none is given.
         system: the system message of a new session; one that is resumed keeps its own, and if
@@ -103,7 +105,7 @@ class Agent(RunnableAgent[T]):
         tools: Iterable[Tool | Callable[..., Any] | Toolset] = (),
         components: Iterable[AgentComponent] = (),
         bus: EventBus | None = None,
-        store: Store | None = None,
+        store: Store | str | os.PathLike[str] | None = None,
         session_id: str | None = None,
         agent_id: str | None = None,
         system: str | None = None,
@@ -119,7 +121,7 @@ class Agent(RunnableAgent[T]):
         grace: float = GRACE,
         keep_originals: bool = False,
     ) -> None:
-        self._own_bus, self._own_store = bus is None, store is None
+        self._own_bus, self._own_store = bus is None, is_owned(store)
         self._own_model = isinstance(model, str)
         bus = EventBus() if bus is None else bus
         scope = made_scope(agent_id, session_id, ids)
@@ -127,7 +129,7 @@ class Agent(RunnableAgent[T]):
             model=model_named(model) if isinstance(model, str) else model,
             bus=bus,
             tools=AgentTools(bus, scope.agent_id, tools),
-            store=MemoryStore() if store is None else store,
+            store=store_of(store),
             approvals=Approvals(approver, approval_timeout),
             system=system,
             max_turns=max_turns,

@@ -11,6 +11,8 @@ from toolbus.components.checks import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object
+from toolbus.store.memory import MemoryStore
+from toolbus.store.opening import open_store
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class AgentOptions(TypedDict, total=False):
     tools: Iterable[Tool | Callable[..., Any] | Toolset]
     components: Iterable[AgentComponent]
     bus: EventBus | None
-    store: Store | None
+    store: Store | str | PathLike[str] | None
     session_id: str | None
     agent_id: str | None
     system: str | None
@@ -125,10 +127,19 @@ def _check_model(model: Any) -> None:
         raise RegistrationError(what, "it has no `name` that is text")
 
 
-def _check_store(store: Any) -> None:
+def is_owned(store: object) -> bool:
+    """Tell whether *store* is one that its agent opens, and so closes."""
+    return store is None or isinstance(store, str | PathLike)
+
+
+def store_of(store: Store | str | PathLike[str] | None) -> Store:
+    """Return *store*, that of its address, or one in memory; raises `StoreError`."""
     if isinstance(store, str | PathLike):
-        reason = "it is a path; open it, `SqliteStore(path)` of `toolbus.store.sqlite`"
-        raise RegistrationError(f"store {str(store)!r}", reason)
+        return open_store(store)
+    return MemoryStore() if store is None else store
+
+
+def _check_store(store: Any) -> None:
     check_no_class("store", store)
     for method in ("append", "read", "read_state", "swap_state", "close"):
         if not callable(getattr(store, method, None)):

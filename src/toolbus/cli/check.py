@@ -33,7 +33,7 @@ def command() -> Command:
     parser = make_parser(
         "toolbus check", "Say what is still readable of a store, and what is wrong.", _EPILOG
     )
-    parser.add_argument("store", metavar="DB", help="the file of a store")
+    parser.add_argument("store", metavar="STORE", help="its file, postgresql://… or service=NAME")
     parser.add_argument("--recover", metavar="NEW.db", help="write what is readable to a new file")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 # Each is imported when it is asked for: before a proxy or a hook there is somebody who waits.
 _COMMANDS = (
     "check",
+    "copy",
     "demo",
+    "doctor",
     "explain",
     "export",
     "forget",
+    "hook",
+    "hosts",
     "login",
     "logout",
     "pin",
@@ -41,10 +45,14 @@ _COMMANDS = (
 _OVERVIEW = """\
 commands:
   check     say what is still readable of a store, and write it to a new file
+  copy      take sessions from one store to another
   demo      watch an agent work, and handlers intervene
+  doctor    say whether our hooks in coding agents work, and what they reach
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
-  forget    delete the originals that a session kept
+  forget    delete the originals that a session kept, or old sessions
+  hook      answer one event of a coding agent's hooks
+  hosts     install hooks in coding agents, and take them out again
   login     log in at an MCP server at an address
   logout    forget the tokens of a login
   pin       accept tools as they are now, and say when they change
@@ -69,9 +77,13 @@ examples:
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
+  toolbus copy agent.db service=agents       its sessions, on PostgreSQL
   toolbus pin toolbus.toml           accept the tools of its servers, as they are
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
+  toolbus hook pi tool_call < event.json     what a coding agent is told
+  toolbus hosts install claude-code    the same rules in a coding agent
+  toolbus doctor                     whether they work there
   toolbus login https://example.com/mcp      for a proxy in front of it
   toolbus logout https://example.com/mcp     forget its tokens
   toolbus forget agent.db 3f9a       delete what its handlers took out

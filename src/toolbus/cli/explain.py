@@ -28,7 +28,9 @@ def command() -> Command:
     parser = make_parser(
         "toolbus explain", "Tell the life of a message or call, and who changed it.", _EPILOG
     )
-    parser.add_argument("database", metavar="DB", help="the SQLite file of a store")
+    parser.add_argument(
+        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+    )
     parser.add_argument("message", metavar="MESSAGE_ID", nargs="?", help="or how that begins")
     parser.add_argument("--call", metavar="CALL_ID", help="explain a tool call instead")
     parser.add_argument("--session", metavar="SESSION", help="look in this session only")

@@ -26,7 +26,9 @@ What components keep for a session is not written: it may be secret."""
 def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus export", "Write sessions of a store as JSON Lines.", _EPILOG)
-    parser.add_argument("database", metavar="DB", help="the SQLite file of a store")
+    parser.add_argument(
+        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+    )
     # With a default, a missing DB is not said to be a missing SESSION as well.
     parser.add_argument(
         "sessions", metavar="SESSION", nargs="*", default=[], help="its id; without one: all"

@@ -118,7 +118,9 @@ def _add_options(parser: Parser) -> None:
         help="the tools of an MCP server: a command in quotes, or an address",
     )
     parser.add_argument("--config", metavar="FILE", help="a configuration, in place of yours")
-    parser.add_argument("--store", metavar="DB", help="keep the session in this SQLite file")
+    parser.add_argument(
+        "--store", metavar="STORE", help="keep the session in this file or database"
+    )
     parser.add_argument(
         "--resume",
         metavar="SESSION",

@@ -25,7 +25,9 @@ examples:
 def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus sessions", "List the sessions of a store.", _EPILOG)
-    parser.add_argument("database", metavar="DB", help="the SQLite file of a store")
+    parser.add_argument(
+        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+    )
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 

@@ -26,7 +26,9 @@ on a terminal goes through $PAGER. The file is only read."""
 def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus show", "Read a session: what was said and done.", _EPILOG)
-    parser.add_argument("database", metavar="DB", help="the SQLite file of a store")
+    parser.add_argument(
+        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+    )
     parser.add_argument("session", metavar="SESSION", help="its id, or how that begins")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--from", type=positive, default=1, metavar="N", help="from message N on")

@@ -1,9 +1,27 @@
 """A `toolbus.toml`: which components, with which settings, for which tools."""
 
-from toolbus.config.configuration import Configuration as Configuration
-from toolbus.config.configuration import Configured as Configured
-from toolbus.config.configuration import load as load
-from toolbus.config.configuration import read as read
-from toolbus.config.configuration import read_nearest as read_nearest
-from toolbus.config.documents import find as find
-from toolbus.config.entries import Entry as Entry
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from toolbus.config.configuration import Configuration as Configuration
+    from toolbus.config.configuration import Configured as Configured
+    from toolbus.config.configuration import load as load
+    from toolbus.config.configuration import read as read
+    from toolbus.config.configuration import read_nearest as read_nearest
+    from toolbus.config.documents import find as find
+    from toolbus.config.entries import Entry as Entry
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Configuration": "configuration",
+        "Configured": "configuration",
+        "Entry": "entries",
+        "find": "documents",
+        "load": "configuration",
+        "read": "configuration",
+        "read_nearest": "configuration",
+    },
+)

@@ -185,7 +185,7 @@ def find_session_id(store: str | None, resume: str | None) -> str | None:
     if resume is None:
         return None
     if store is None:
-        raise UsageError("--resume needs the store; add --store FILE")
+        raise UsageError("--resume needs the store; add --store STORE")
     with open_reader(store) as reader:
         if resume:
             return find_session(reader, resume).id

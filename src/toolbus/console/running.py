@@ -172,9 +172,10 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         session_id = find_session_id(options.store, options.resume)
         store = None
         if options.store is not None:
-            from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
+            from toolbus.store.opening import open_store  # noqa: PLC0415 - not for all
 
-            store = await opened.enter_async_context(SqliteStore(options.store))
+            store = open_store(options.store)
+            opened.push_async_callback(store.close)
         entries = () if config is None else config.servers
         servers = await open_servers(opened, options.servers, entries, side)
         asking = [] if options.yes else [AskFirst(() if options.trust_hints else servers)]

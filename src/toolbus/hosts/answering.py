@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING
 
-from toolbus.errors import DecodeError, LoadError, StoreError
+from toolbus.errors import DeadlineError
 from toolbus.hosts.hook_events import HookAnswer, HookDecision
-from toolbus.hosts.payloads import read_payload
-from toolbus.terminal.spans import sanitize
+from toolbus.hosts.reading import ReadEvent, blocked, folder_of, read_event, reason_of
 
 if TYPE_CHECKING:
-    from toolbus.hosts.hook_events import HookEvent, HostDialect
     from toolbus.hosts.hook_settings import HookSettings
 
-_WORDED = (DecodeError, LoadError, StoreError)
-"""Errors whose text is ours: what another one says may quote anything."""
-
-_STOPPED = 2
-"""The exit code by which most hosts stop, for what no dialect could word."""
+_GRACE = 1.0
+"""Seconds beyond the limit until a thread that does not answer is left behind."""
 
 
 def answer(
@@ -26,53 +21,77 @@ def answer(
 ) -> HookAnswer:
     """Return what *host* is told of its event *name*, whose JSON is *data*.
 
-    Whatever fails is answered by the host's block; only exits are raised. *event_id* is the same
-    when the same event is handled once more, because nobody knows whether it was.
+    Whatever fails, or takes longer than the limit, is answered by the host's block; only exits are
+    raised. *event_id* is the same when the same event is handled once more, because nobody knows
+    whether it was. What hangs is left behind in a thread, so the process is to end by `os._exit`.
     """
+    read = read_event(host, name, data)
+    if isinstance(read, HookAnswer):
+        return read
     try:
-        dialect = _dialect(host)
-    except Exception as error:  # noqa: BLE001 - as below
-        return _unworded(_reason(error))
-    payload: Any = None
-    try:
-        payload = read_payload(data)
-        event = dialect.decode(name, payload)
-        return dialect.encode(event, _decide(event, dialect, environment, event_id))
+        if concerns_nobody(read, environment):
+            return read.dialect.encode(read.event, HookDecision())
+        return _Answering(read, environment, event_id).wait()
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
-        return blocked(dialect, name, payload, _reason(error))
+        return blocked(read.dialect, name, read.payload, reason_of(error))
 
 
-def blocked(dialect: HostDialect, name: str, payload: Any, reason: str) -> HookAnswer:
-    """Return what stops the event *name*, also if its payload is hostile; it never raises."""
-    for shown in (payload, None):
+def concerns_nobody(read: ReadEvent, environment: HookSettings) -> bool:
+    """Tell whether no handler could have to do with an event, as far as that is seen at once.
+
+    Raises `LoadError` for a configuration that cannot be used.
+    """
+    if read.event.kind == "other":
+        return True
+    if environment.config is not None or environment.store.exists():
+        return False
+    from toolbus.config.documents import find  # noqa: PLC0415 - not for garbage
+    from toolbus.config.trust import in_force, own_document  # noqa: PLC0415 - as above
+
+    file = find(folder_of(read.event))
+    if file is None:
+        return own_document() is None
+    force = in_force(file)
+    return force.personal is None and force.project is None and not force.has_changed
+
+
+class _Answering:
+    """The work on an event, in a thread that may be left behind."""
+
+    def __init__(self, read: ReadEvent, environment: HookSettings, event_id: str) -> None:
+        self._read, self._settings, self._event_id = read, environment, event_id
+        self._answered = threading.Event()
+        self._answer: HookAnswer | None = None
+        self._error: Exception | None = None
+
+    def wait(self) -> HookAnswer:
+        """Return the answer; for what observers do beside it an event's time is waited.
+
+        Raises whatever made an answer impossible.
+        """
+        limit = self._settings.limit
+        thread = threading.Thread(target=self._run, name="toolbus hook", daemon=True)
+        thread.start()
+        self._answered.wait(limit + _GRACE)
+        if self._answer is None:
+            raise self._error or DeadlineError(limit)
+        thread.join(limit)
+        return self._answer
+
+    def _run(self) -> None:
+        import asyncio  # noqa: PLC0415 - not for what concerns nobody
+
         try:
-            return dialect.block(name, shown, reason)
-        except Exception:  # noqa: BLE001, S112 - there is another way to say it
-            continue
-    return _unworded(reason)
+            asyncio.run(self._work())
+        except Exception as error:  # noqa: BLE001 - who waits raises it
+            self._error = error
+        finally:
+            self._answered.set()
 
+    async def _work(self) -> None:
+        from toolbus.hosts.service import HookService  # noqa: PLC0415 - as above
 
-def _decide(
-    event: HookEvent, dialect: HostDialect, environment: HookSettings, event_id: str
-) -> HookDecision:
-    from toolbus.config.configuration import read, read_nearest  # noqa: PLC0415 - not for garbage
-
-    config = environment.config
-    configuration = read_nearest() if config is None else read(config)
-    if configuration is None:
-        return HookDecision()
-    raise LoadError(f"{dialect.name}: no chain for event {event.name!r} {event_id!r}")
-
-
-def _dialect(host: str) -> HostDialect:
-    made: HostDialect = import_module("toolbus.hosts.dialects").dialect(host)
-    return made
-
-
-def _reason(error: Exception) -> str:
-    text = str(error) if isinstance(error, _WORDED) else f"it failed ({type(error).__name__})"
-    return sanitize(f"toolbus: {text}")
-
-
-def _unworded(reason: str) -> HookAnswer:
-    return HookAnswer(stderr=f"{reason}\n".encode(errors="replace"), exit_code=_STOPPED)
+        async with HookService(self._settings) as service:
+            made = await service.answer(self._read, self._event_id)
+            self._answer = made if isinstance(made, HookAnswer) else None
+            self._answered.set()

@@ -92,7 +92,9 @@ class BridgeDialect:
     def _call_answer(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
         undelivered = _without_context(decision)
         asks = self.abilities["ask"] == "yes" and event.payload.get("can_ask") is True
-        question = decision.asked if asks and decision.denied is None else None
+        question = decision.asked if decision.denied is None else None
+        if question is not None and not asks:
+            return json_answer({"block": question}, *undelivered, "ask")
         if question is None and (reason := refusal(event, decision)) is not None:
             return json_answer({"block": reason}, *undelivered)
         answer: dict[str, Any] = {}

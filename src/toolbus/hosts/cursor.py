@@ -13,6 +13,7 @@ from toolbus.errors import DecodeError
 from toolbus.hosts.frames import BLOCKS, parts_in, put_back
 from toolbus.hosts.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
 from toolbus.hosts.host_json import (
+    call_shortfall,
     context_text,
     json_answer,
     object_at,
@@ -162,7 +163,7 @@ def _text(kind: HookKind, payload: Mapping[str, Any]) -> str:
 
 
 def _call_answer(event: HookEvent, decision: HookDecision) -> HookAnswer:
-    undelivered: tuple[Ability, ...] = ("add_context",) if decision.context else ()
+    undelivered = call_shortfall(decision)
     if (reason := refusal(event, decision)) is not None:
         return _deny(reason, *undelivered)
     if decision.call is None:

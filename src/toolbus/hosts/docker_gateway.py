@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from toolbus.errors import DecodeError
 from toolbus.hosts.frames import BLOCKS, are_blocks, parts_in, put_back
 from toolbus.hosts.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
-from toolbus.hosts.host_json import context_text, json_answer, object_at, refusal, replaces, text_at
+from toolbus.hosts.host_json import (
+    call_shortfall,
+    context_text,
+    json_answer,
+    object_at,
+    refusal,
+    replaces,
+    text_at,
+)
 from toolbus.messages.records import ToolCall, ToolResponse
 
 if TYPE_CHECKING:
@@ -63,10 +71,11 @@ class DockerGatewayDialect:
         """Return how the gateway is told of *decision*; no output lets the event pass."""
         if event.kind == "result":
             return _result_answer(event, decision)
-        undelivered: tuple[Ability, ...] = ("add_context",) if decision.context else ()
+        undelivered = call_shortfall(decision)
         reason = refusal(event, decision)
         if reason is None and decision.call not in {None, event.call}:
             reason = "toolbus: the arguments were to be changed, which the gateway cannot do"
+            undelivered = (*undelivered, "rewrite_arguments")
         if reason is None or event.kind != "call":
             return HookAnswer(undelivered=undelivered)
         return json_answer(_notice(reason), *undelivered)

@@ -32,7 +32,7 @@ def is_ours(value: Any, host: str) -> bool:
         case str():
             return re.search(_OUR_COMMAND.format(host=re.escape(host)), value) is not None
         case dict():
-            names = ("command", "bash", "hooks")
+            names = ("command", "args", "bash", "hooks")
             return any(is_ours(value[name], host) for name in names if name in value)
         case list():
             return any(is_ours(item, host) for item in value)
@@ -52,7 +52,7 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
 
     def holds(self, text: str) -> bool:
         """Tell whether exactly the *entries* stand in *text*, whatever else does."""
-        events = self._hooks(text).value
+        events = self.hooks(text).value
         installed = {
             (event, json.dumps(entry, sort_keys=True))
             for event, items in events.items()
@@ -67,7 +67,7 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
         edited = json.dumps(self.initial, indent=2) + "\n" if text is None else text
         for event, entry in self.entries:
             root = self._root(edited)
-            hooks = self._hooks(edited)
+            hooks = self.hooks(edited)
             if root.child("hooks") is None:
                 edited = insert_last(edited, root, {event: [entry]}, "hooks")
             elif (node := hooks.child(event)) is None:
@@ -89,7 +89,7 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
         """Return the node and the index of a child in it that is ours, the largest of that kind."""
         root = self._root(text)
         hooks = root.child("hooks")
-        if hooks is None or not _count_ours(self._hooks(text).value, self.host):
+        if hooks is None or not _count_ours(self.hooks(text).value, self.host):
             return None
         for index, items in enumerate(hooks.children):
             for item_index, item in enumerate(items.children):
@@ -113,7 +113,7 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
             raise ConfigurationError("it is no JSON object", str(self.path))
         return root
 
-    def _hooks(self, text: str) -> JsonNode:
+    def hooks(self, text: str) -> JsonNode:
         """Return the object of events; raises `ConfigurationError` if it has another shape."""
         hooks = self._root(text).child("hooks")
         if hooks is None:

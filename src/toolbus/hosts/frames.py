@@ -38,6 +38,10 @@ WITHHELD_NAME = (
 _MIME_TYPE = re.compile(r"(?:image|audio|video|text|application|font|model)/[\w.+-]{1,80}")
 _MIME_NAMES = ("mimeType", "mediaType", "media_type", "type")
 _DATA_NAMES = frozenset({"data", "base64", "blob"})
+_COPIES = ("structuredContent", "_meta")
+"""What of an MCP result says once more, or about, what its content said."""
+
+_IDENTIFIER = re.compile(r"[a-z][A-Za-z_]{0,39}")
 
 
 class ResultFrame(Struct, frozen=True, kw_only=True):
@@ -45,12 +49,18 @@ class ResultFrame(Struct, frozen=True, kw_only=True):
 
     Args:
         names: the names of members that every such result has; others may be texts too.
+        identifiers: whether each name that a program could have is such a name.
         words: for the name of a member the values that are the host's, such as its types.
+        fixed: the names of members that are the host's whatever they say: types, ids.
+        media: the names of members that are base64 data, of whatever type.
         main: paths to where a whole new text can stand; the first that is there is taken.
     """
 
     names: frozenset[str] = frozenset()
+    identifiers: bool = False
     words: Mapping[str, frozenset[str]] = {}
+    fixed: frozenset[str] = frozenset()
+    media: frozenset[str] = frozenset()
     main: tuple[tuple[str, ...], ...] = ()
 
 
@@ -101,13 +111,27 @@ def put_back(value: Any, frame: ResultFrame, before: ToolResponse, after: ToolRe
     """
     if before.content == after.content:
         return value
-    if [*map(type, before.content)] != [*map(type, after.content)]:
-        return put_whole(value, frame, after.text)
+    in_place = put_in_place(value, frame, before, after)
+    return put_whole(value, frame, whole_text(before, after)) if in_place is None else in_place
+
+
+def put_in_place(value: Any, frame: ResultFrame, before: ToolResponse, after: ToolResponse) -> Any:
+    """Return *value* with each part of *after* in its place; None if they have not all a place.
+
+    That is so if they are not as many as in *before* and of the same kinds, or if one is a name.
+    """
+    if not _are_alike(before, after):
+        return None
     parts = iter(after.content)
     try:
         return _walk(value, frame, lambda _: next(parts))
     except _NameChangedError:
-        return put_whole(value, frame, WITHHELD_NAME)
+        return None
+
+
+def whole_text(before: ToolResponse, after: ToolResponse) -> str:
+    """Return what stands for all of *after*, whose parts have not all a place."""
+    return WITHHELD_NAME if _are_alike(before, after) else after.text
 
 
 def put_whole(value: Any, frame: ResultFrame, text: str) -> Any:
@@ -123,8 +147,9 @@ def put_whole(value: Any, frame: ResultFrame, text: str) -> Any:
     if not isinstance(value, dict):
         return None
     if are_blocks(value.get("content")):
-        flags = {key: item for key, item in value.items() if isinstance(item, bool)}
-        return {**flags, "content": [{"type": "text", "text": text}]}
+        empty = _emptied({**value, "content": None}, frame)
+        others = {key: item for key, item in empty.items() if key not in _COPIES}
+        return {**others, "content": [{"type": "text", "text": text}]}
     path = next((path for path in frame.main if isinstance(_item_at(value, path), str)), None)
     if path is None or any(not isinstance(part, TextPart) for part in parts_in(value, frame)):
         return None
@@ -138,12 +163,16 @@ def are_blocks(value: Any) -> bool:
     )
 
 
+def _are_alike(before: ToolResponse, after: ToolResponse) -> bool:
+    return [*map(type, before.content)] == [*map(type, after.content)]
+
+
 def _walk(value: Any, frame: ResultFrame, change: Change, name: str = "", depth: int = 0) -> Any:
     """Return *value*, the member *name* or an item of it, with its parts as *change* has them."""
     if depth > MAX_DEPTH:
         raise DecodeError(f"nested deeper than {MAX_DEPTH}", "$")
     match value:
-        case str() if value and value not in frame.words.get(name, ()):
+        case str() if value and not _is_word(value, name, frame):
             return _changed(value, TextPart(text=mend_text(value)), change)
         case list() | tuple():
             return [_walk(item, frame, change, name, depth + 1) for item in value]
@@ -157,14 +186,16 @@ def _walk_members(
 ) -> Iterator[tuple[str, Any]]:
     mime_name = next((name for name in _MIME_NAMES if _is_mime_type(value.get(name))), None)
     for key, item in value.items():
-        if key and key not in frame.names:
+        if not _is_name(key, frame):
             part = TextPart(text=mend_text(key))
             if change(part) != part:
                 raise _NameChangedError
+        is_data = key in frame.media or (mime_name is not None and key in _DATA_NAMES)
         if key == mime_name:
             yield key, item
-        elif mime_name and key in _DATA_NAMES and item and isinstance(item, str):
-            yield key, _changed(item, _media(mend_text(item), value[mime_name]), change)
+        elif is_data and item and isinstance(item, str):
+            mime_type = value[mime_name] if mime_name else "application/octet-stream"
+            yield key, _changed(item, _media(mend_text(item), mime_type), change)
         else:
             yield key, _walk(item, frame, change, key, depth)
 
@@ -183,6 +214,18 @@ def _changed(text: str, part: Part, change: Change) -> str:
     return ""
 
 
+def _is_name(key: str, frame: ResultFrame) -> bool:
+    """Tell whether the host gave the name *key*."""
+    if not key or key in frame.names or key in frame.media:
+        return True
+    return frame.identifiers and _IDENTIFIER.fullmatch(key) is not None
+
+
+def _is_word(text: str, name: str, frame: ResultFrame) -> bool:
+    """Tell whether the host said *text* in the member *name*."""
+    return name in frame.fixed or text in frame.words.get(name, ())
+
+
 def _is_mime_type(value: Any) -> bool:
     return isinstance(value, str) and _MIME_TYPE.fullmatch(value) is not None
 
@@ -199,11 +242,11 @@ def _emptied(value: Any, frame: ResultFrame, name: str = "") -> Any:
     """Return *value* without its texts, and without members whose names may be texts."""
     match value:
         case str():
-            return value if value in frame.words.get(name, ()) else ""
+            return value if _is_word(value, name, frame) else ""
         case list() | tuple():
             return [_emptied(item, frame, name) for item in value]
         case dict():
-            members = [(key, item) for key, item in value.items() if key in frame.names]
+            members = [(key, item) for key, item in value.items() if _is_name(key, frame)]
             return {key: _emptied(item, frame, key) for key, item in members}
     return value
 

@@ -12,6 +12,7 @@ from toolbus.errors import DecodeError
 from toolbus.hosts.frames import ResultFrame, parts_in
 from toolbus.hosts.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
 from toolbus.hosts.host_json import (
+    call_shortfall,
     context_text,
     json_answer,
     object_at,
@@ -139,7 +140,7 @@ def _text(kind: HookKind, payload: Mapping[str, Any]) -> str:
 
 
 def _call_answer(event: HookEvent, decision: HookDecision) -> HookAnswer:
-    undelivered: tuple[Ability, ...] = ("add_context",) if decision.context else ()
+    undelivered = call_shortfall(decision)
     if (reason := refusal(event, decision)) is not None:
         return json_answer({"decision": "deny", "reason": reason or _EMPTY}, *undelivered)
     if decision.call is None:

@@ -145,7 +145,7 @@ def _answer(settings: Settings, host: str, event: str, data: bytes) -> Answer:
         if isinstance(answer, tuple):
             return answer
         folder = answer
-    _start_worker(settings, socket_name(digest, folder), folder)
+    _start_worker(settings, digest, folder, names[2])
     return _ask_child(settings, request)
 
 
@@ -190,19 +190,19 @@ def _receive(link: _socket.socket, size: int) -> bytes:
     return data
 
 
-def _start_worker(settings: Settings, name: bytes, folder: bytes) -> None:
+def _start_worker(settings: Settings, digest: bytes, folder: bytes, host: bytes) -> None:
     """Start the worker of *folder* in the background, unless one runs or starts already."""
     import fcntl  # noqa: PLC0415 - for few
 
     try:
         enter(settings[b"sockets"][0], make=True)
         flags = posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
-        lock = posix.open(name + b".lock", flags, 0o600)
+        lock = posix.open(socket_name(digest, folder) + b".lock", flags, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The lock goes on with the worker, and ends with it, however that ends.
         lock = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 10)
         null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
-        _spawn(settings, [b"serve", folder], [null, null, null, lock])
+        _spawn(settings, [b"serve", folder, host], [null, null, null, lock])
     except OSError:
         pass  # Without a worker it is slower.
 

@@ -34,8 +34,9 @@ Ability: TypeAlias = Literal[
 ]
 """What a host lets a hook do; `ask` is a question of its own to the person."""
 
-Delivery: TypeAlias = Literal["yes", "mcp", "no"]
-"""Whether an ability reaches the model: always, for tools of MCP servers only, or never."""
+Delivery: TypeAlias = Literal["yes", "mcp", "commands", "no"]
+"""Whether an ability reaches the model: always, for tools of MCP servers only, for commands of a
+shell only, or never."""
 
 
 class HookEvent(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(words: list[str]) -> None:
-    """Run `SETTINGS answer` or `SETTINGS serve FOLDER`."""
+    """Run `SETTINGS answer` or `SETTINGS serve FOLDER HOST`."""
     os.umask(0o077)
     settings = hook_client.read_settings(words[0])
     # What the host's other programs left open is not held open by us; 3 is a worker's lock.
@@ -27,7 +27,7 @@ def main(words: list[str]) -> None:
     if words[1] == "serve":
         from toolbus.hosts.serving import serve  # noqa: PLC0415 - a child does without
 
-        serve(Path(words[0]), settings, Path(words[2]))
+        serve(Path(words[0]), settings, Path(words[2]), words[3])
     else:
         _answer_one(settings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -161,7 +162,7 @@ HOSTS: Mapping[str, HostFiles] = {
         other_events=("beforeSubmitPrompt", "afterAgentResponse", "sessionStart", "sessionEnd"),
     ),
     "docker-gateway": HostFiles(
-        program="docker",
+        program="docker-mcp",
         folder=".docker/mcp",
         user="",
         project="",
@@ -212,9 +213,16 @@ def hook_entry(host: str, event: str, command: str) -> dict[str, Any]:
             # In milliseconds; other hooks of the group run before or after, not beside it.
             hook = {"type": "command", "name": "toolbus", "command": command}
             return {**matcher, "sequential": True, "hooks": [{**hook, "timeout": PATIENCE * 1000}]}
+        case "claude-code":
+            # A line would be run behind the CLAUDE_CODE_SHELL_PREFIX of a project's settings,
+            # whose words may end it with success before it says anything.
+            shell: dict[str, Any] = {"command": "/bin/sh", "args": ["-c", command]}
+            return {**matcher, "hooks": [{"type": "command", **shell, "timeout": PATIENCE}]}
         case "vibe":
             match = {"match": files.matcher} if matcher else {}
-            entry = {"name": f"toolbus-{event}", "type": event, "command": command, **match}
+            # A project's hook of the same name would replace it: nobody else knows these paths.
+            name = f"toolbus-{event}-{sha256(command.encode()).hexdigest()[:12]}"
+            entry = {"name": name, "type": event, "command": command, **match}
             return {**entry, "timeout": PATIENCE, "strict": True}
         case "codex" if event == "SessionEnd":
             # It gives no more, and what it trusts has the time that it gives.

@@ -61,6 +61,13 @@ def refusal(event: HookEvent, decision: HookDecision) -> str | None:
     return None
 
 
+def call_shortfall(decision: HookDecision) -> tuple[Ability, ...]:
+    """Return what of *decision* a host is not told that asks nobody and takes no context there."""
+    context: tuple[Ability, ...] = ("add_context",) if decision.context else ()
+    asks = decision.asked is not None and decision.denied is None
+    return (*context, "ask") if asks else context
+
+
 def replaces(event: HookEvent, decision: HookDecision) -> bool:
     """Tell whether the model is to read something else than the result of *event*."""
     before, after = event.response, decision.response

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -136,16 +137,25 @@ def write_client(
     if reason := foreign_hand(folder.resolve()):
         raise UsageError(f"{str(folder)!r} is no place for a hook: {reason}")
     folder.chmod(0o700)
+    for name, data in client_files(settings, host, blocks).items():
+        _write(folder / name, data)
+    py_compile.compile(str(folder / "hook_client.py"), doraise=True)
+    return folder / SCRIPT
+
+
+def client_files(
+    settings: ClientSettings, host: str, blocks: Mapping[str, HookAnswer]
+) -> dict[str, bytes]:
+    """Return by name what `write_client` writes, in that order: the script is the last."""
     lines = "".join(f"{key}={value}\n" for key, value in _lines(settings)).encode(
         errors="surrogateescape"
     )
-    digest = sha256(lines).hexdigest()
-    _write(folder / "hook_client.py", Path(hook_client.__file__).read_bytes())
-    _write(folder / "settings", lines + f"digest={digest}\n".encode())
-    _write(folder / f"{host}.blocks", b"".join(_block_line(*each) for each in blocks.items()))
-    _write(folder / SCRIPT, _SCRIPT_TEXT.encode())
-    py_compile.compile(str(folder / "hook_client.py"), doraise=True)
-    return folder / SCRIPT
+    return {
+        "hook_client.py": Path(hook_client.__file__).read_bytes(),
+        "settings": lines + f"digest={sha256(lines).hexdigest()}\n".encode(),
+        f"{host}.blocks": b"".join(_block_line(*each) for each in blocks.items()),
+        SCRIPT: _SCRIPT_TEXT.encode(),
+    }
 
 
 def remove_client(folder: Path, host: str) -> None:
@@ -240,17 +250,22 @@ def _sockets_folder() -> Path:
 
 def _probe(settings: ClientSettings) -> None:
     """Raise `UsageError` unless the command would find this toolbus, and no other one."""
-    path = ":".join(settings.search_path)
-    probe = subprocess.run(  # noqa: S603 - our own interpreter
-        [settings.python, "-I", "-c", _PROBE, path],
-        cwd="/",
-        env=dict(settings.variables),
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    if probe.returncode or probe.stdout.strip() != str(toolbus.__file__):
+    if _place_of_toolbus(settings.python, settings.search_path) != str(toolbus.__file__):
         raise UsageError(
             f"{settings.python!r} alone finds no toolbus of {settings.version}; "
             "install it in a virtual environment of its own"
         )
+
+
+@cache
+def _place_of_toolbus(python: str, search_path: tuple[str, ...]) -> str:
+    """Return which toolbus *python* imports, alone but for *search_path*; "" if none."""
+    probe = subprocess.run(  # noqa: S603 - our own interpreter
+        [python, "-I", "-c", _PROBE, ":".join(search_path)],
+        cwd="/",
+        env={},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return "" if probe.returncode else probe.stdout.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from typing import Any, NoReturn
 
 import msgspec
@@ -19,6 +20,8 @@ def read_payload(data: bytes) -> dict[str, Any]:
     """
     if len(data) > MAX_BYTES:
         raise DecodeError(f"the event has more than {MAX_BYTES:,} bytes")
+    # Cursor writes a byte order mark on Windows; RFC 8259, section 8.1, lets readers ignore it.
+    data = data.removeprefix(BOM_UTF8)
     try:
         payload = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -6,14 +6,18 @@ import asyncio
 import faulthandler
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import toolbus
 from toolbus.config.documents import NAME
 from toolbus.config.trust import TRUSTED
-from toolbus.hosts import answering, hook_client
+from toolbus.hosts import hook_client
+from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.hook_requests import HookRequest, hook_settings, work_in
+from toolbus.hosts.reading import read_event
+from toolbus.hosts.service import HookService
 from toolbus.hosts.watched_files import WatchedFiles
 from toolbus.hosts.worker import HookWorker, WorkerLimits
 from toolbus.hosts.worker_log import WorkerLog
@@ -23,9 +27,7 @@ from toolbus.settings.user_folders import config_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.hosts.hook_events import HookAnswer
     from toolbus.hosts.hook_settings import HookSettings
-    from toolbus.hosts.worker import Answering
 
 LOG = "hooks.log"
 """The file beside the store in which workers say when they begin, and why they end."""
@@ -34,36 +36,52 @@ _GRACE = 10.0
 """Seconds beyond an event's limit in which a loop that stands still may go on."""
 
 
-def serve(file: Path, settings: hook_client.Settings, folder: Path) -> None:
-    """Answer the events of *folder* under *settings*, which *file* holds; return at the end."""
+def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -> None:
+    """Answer the events of *folder* under *settings*, which *file* holds; return at the end.
+
+    What the events of *host* pass is made ready first.
+    """
     environment = hook_settings(settings)
     environment.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = WorkerLog(environment.store.parent / LOG)
     limit = float(settings[b"limit"][0])
     limits = WorkerLimits(float(settings[b"idle"][0]), limit + _GRACE, limit)
+    # Also what never comes to an end of its imports.
     faulthandler.dump_traceback_later(limits.stuck, exit=True, file=log.handle)
     work_in(folder)
-    watched = WatchedFiles([file, *_sources(environment, folder)])
-    with watched.recording():
-        answer = _answering(environment)
-    digest = settings[b"digest"][0]
-    place = WorkerSocket(
-        settings[b"sockets"][0], hook_client.socket_name(digest, os.fsencode(folder))
-    )
-    work_in(folder)
+    watched = WatchedFiles([file, *_sources(environment, folder)], data=str(environment.store))
+    service = HookService(environment, folder)
     worker = HookWorker(
-        answer, digest=digest, is_current=watched.are_unchanged, limits=limits, log=log
+        partial(_answer, service),
+        digest=settings[b"digest"][0],
+        changed=watched.changed,
+        limits=limits,
+        log=log,
     )
-    asyncio.run(worker.run(place))
+
+    async def run() -> None:
+        async with service:
+            with watched.recording():
+                await service.prepare(host)
+            await worker.run(_place(settings, folder))
+
+    asyncio.run(run())
 
 
-def _answering(environment: HookSettings) -> Answering:
-    async def answer(request: HookRequest, data: bytes) -> HookAnswer:
-        return await asyncio.to_thread(
-            answering.answer, request.host, request.name, data, environment, request.event_id
-        )
+def _place(settings: hook_client.Settings, folder: Path) -> WorkerSocket:
+    name = hook_client.socket_name(settings[b"digest"][0], os.fsencode(folder))
+    try:
+        return WorkerSocket(settings[b"sockets"][0], name)
+    finally:
+        work_in(folder)
 
-    return answer
+
+async def _answer(service: HookService, request: HookRequest, data: bytes) -> HookAnswer | Path:
+    read = read_event(request.host, request.name, data)
+    if isinstance(read, HookAnswer):
+        return read
+    answer = await service.answer(read, request.event_id)
+    return answer if isinstance(answer, HookAnswer) else Path(answer.folder)
 
 
 def _sources(environment: HookSettings, folder: Path) -> Iterator[Path]:

@@ -56,6 +56,23 @@ def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
     """
     if project is not None:
         _refuse_symlinks(path, project)
+    file = read_any(path)
+    existing = next(each for each in (file.real, *file.real.parents) if each.exists())
+    reason = foreign_hand(existing)
+    if reason is None and file.data is not None and file.real.stat().st_uid != os.geteuid():
+        reason = "it belongs to root"
+    if reason is not None:
+        place = "" if existing == file.real else f" of {str(existing)!r}"
+        text = f"refused{place}: {reason}; make it yours alone"
+        raise ConfigurationError(text, str(path))
+    return file
+
+
+def read_any(path: Path) -> SettingsFile:
+    """Return the file at *path*, whoever may write it: for who only looks into it.
+
+    Raises `ConfigurationError` for what is no regular file of at most 2 MB.
+    """
     real = Path(os.path.realpath(path))
     try:
         data, mode = _read(path, real)
@@ -64,11 +81,6 @@ def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
     except OSError as error:
         text = f"it cannot be read: {error.strerror}"
         raise ConfigurationError(text, str(path)) from error
-    existing = next(each for each in (real, *real.parents) if each.exists())
-    if (reason := foreign_hand(existing)) is not None:
-        place = "" if existing == real else f" of {str(existing)!r}"
-        text = f"refused{place}: {reason}; make it yours alone"
-        raise ConfigurationError(text, str(path))
     return SettingsFile(path=path, real=real, data=data, mode=mode)
 
 
@@ -92,8 +104,7 @@ def replace_settings(file: SettingsFile, data: bytes | None) -> None:
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write *data* to *path* in one step, with the permissions *mode*; folders are made, 0700."""
-    for missing in [each for each in path.parents if not each.exists()][::-1]:
-        missing.mkdir(mode=0o700, exist_ok=True)
+    make_folders(path.parent)
     number, name = tempfile.mkstemp(prefix=".toolbus-", dir=path.parent)
     try:
         with os.fdopen(number, "wb") as stream:
@@ -105,6 +116,12 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()
+
+
+def make_folders(folder: Path) -> None:
+    """Make *folder* and those above it that are missing, for ourselves alone."""
+    for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:
+        missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def _refuse_symlinks(path: Path, project: Path) -> None:
@@ -124,8 +141,6 @@ def _read(path: Path, real: Path) -> tuple[bytes, int]:
         status = os.fstat(number)
         if not S_ISREG(status.st_mode):
             raise ConfigurationError("it is no regular file", str(path))
-        if status.st_uid != os.geteuid():
-            raise ConfigurationError(f"refused: it belongs to user {status.st_uid}", str(path))
         data = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise ConfigurationError(f"it is longer than {LARGEST:,} bytes", str(path))

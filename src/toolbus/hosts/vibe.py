@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from toolbus.hosts.frames import ResultFrame, parts_in
 from toolbus.hosts.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
 from toolbus.hosts.host_json import (
+    call_shortfall,
     context_text,
     json_answer,
     object_at,
@@ -82,7 +83,7 @@ class VibeDialect:
         """Return how Vibe is told of *decision*."""
         if event.kind == "result":
             return _result_answer(event, decision)
-        undelivered: tuple[Ability, ...] = ("add_context",) if decision.context else ()
+        undelivered = call_shortfall(decision)
         if event.kind != "call":
             return HookAnswer(undelivered=undelivered)
         if (reason := refusal(event, decision)) is not None:

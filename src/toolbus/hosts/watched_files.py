@@ -20,10 +20,12 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - of texts, man
 class WatchedFiles:
     """Files by their signatures: those of *paths*, there or not, and of all imported modules.
 
-    What is read while it is `recording` belongs to them, too. Python's own library is left out.
+    What is read while it is `recording` belongs to them, too. Python's own library is left out, and
+    so is what begins with *data*: a store's files.
     """
 
-    def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+    def __init__(self, paths: Iterable[str | os.PathLike[str]], *, data: str = "\0") -> None:
+        self._ignored = ("/dev/", "/proc/", data)
         self._signatures = {os.fspath(path): _signature(path) for path in paths}
         self._modules = 0
         self._is_recording = False
@@ -43,18 +45,23 @@ class WatchedFiles:
             self._is_recording = False  # Python lets nobody take a hook away.
         self._take_modules()
 
-    def are_unchanged(self) -> bool:
-        """Return whether all are there, or missing, as they were."""
+    def changed(self) -> str | None:
+        """Return a file that is not as it was, be it missing or new; None if all are."""
         if len(sys.modules) != self._modules:
             self._take_modules()
-        return all(_signature(path) == known for path, known in self._signatures.items())
+        for path, known in self._signatures.items():
+            if _signature(path) != known:
+                return path
+        return None
 
     def _hear(self, event: str, words: tuple[Any, ...]) -> None:
         if not self._is_recording or event != "open":
             return
         path, mode, flags = words
         is_read = not flags & _WRITING and not set(mode or "r") & set("wax+")
-        if isinstance(path, str) and is_read and not path.startswith(("/dev/", "/proc/")):
+        # What Python compiled is written anew whenever it likes; its source is watched.
+        ignored = not isinstance(path, str) or path.endswith(".pyc")
+        if is_read and not ignored and not path.startswith(self._ignored):
             self._signatures.setdefault(os.path.abspath(path), _signature(path))  # noqa: PTH100
 
     def _take_modules(self) -> None:

@@ -54,8 +54,8 @@ class WorkerLimits(NamedTuple):
 class HookWorker:
     """Answers events by *answer*, for clients whose settings have *digest*.
 
-    It ends when *is_current* says that what it holds is not what a new one would hold, when its
-    socket is not found any more, and when it is idle.
+    It ends when *changed* names a file without which it would hold something else, when its socket
+    is not found any more, and when it is idle.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class HookWorker:
         answer: Answering,
         *,
         digest: bytes,
-        is_current: Callable[[], bool],
+        changed: Callable[[], str | None],
         limits: WorkerLimits,
         log: WorkerLog,
     ) -> None:
-        self._answer, self._digest, self._is_current = answer, digest, is_current
+        self._answer, self._digest, self._changed = answer, digest, changed
         self._limits, self._log = limits, log
         self._bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,8 +104,8 @@ class HookWorker:
                 await asyncio.wait_for(self._ended.wait(), pause)
             if not place.is_found():
                 self._end("its socket is gone")
-            elif not self._is_current():
-                self._end("what it was made of has changed")
+            elif (file := self._changed()) is not None:
+                self._end(f"{file!r} has changed")
             elif not self._tasks and loop.time() - self._last_event >= self._limits.idle:
                 self._end("nobody needs it")
 
@@ -136,8 +136,8 @@ class HookWorker:
 
     def _takes(self, request: HookRequest) -> bool:
         """Return whether an event of *request* is answered here, as it would be anew."""
-        if not self._ended.is_set() and not self._is_current():
-            self._end("what it was made of has changed")
+        if not self._ended.is_set() and (file := self._changed()) is not None:
+            self._end(f"{file!r} has changed")
         return (
             not self._ended.is_set()
             and request.digest == self._digest

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolbus.errors import WrongPathError
 from toolbus.messages.records import encode
+from toolbus.store.checking import check_reader
 from toolbus.store.inspection import inspect
+from toolbus.store.opening import is_postgres, open_reader
 from toolbus.store.recovery import recover
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen
 from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
-    from toolbus.store.inspection import CheckReport
+    from toolbus.store.inspection import CheckReport, ProgressCallback
     from toolbus.store.states import SessionState
     from toolbus.terminal.output import Output
 
@@ -23,7 +26,7 @@ _MAX_PROBLEMS = 20
 def check_store(
     output: Output, errors: Output, where: str, *, new: str | None = None, as_json: bool = False
 ) -> int:
-    """Print the state of the store file *where*, having written what is readable to *new* if given.
+    """Print the state of the store *where*, having written what is readable to *new* if given.
 
     How far it is goes to *errors*, if that is a terminal. Returns 0 if all is well and 1 if there
     is damage; raises `WrongPathError` for what is no store, and `StoreError`.
@@ -34,7 +37,7 @@ def check_store(
         line.show(f"{total:,} messages and records", done / total)
 
     try:
-        report = recover(where, new, progress) if new is not None else inspect(where, progress)
+        report = _report(where, new, progress)
     finally:
         line.hide()
     if as_json:
@@ -42,6 +45,16 @@ def check_store(
     else:
         _show(report, open_screen(output))
     return 0 if report.is_whole else 1
+
+
+def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckReport:
+    if not is_postgres(where):
+        return recover(where, new, progress) if new is not None else inspect(where, progress)
+    if new is not None:
+        reason = "only a file is recovered so; `toolbus copy` takes the sessions that are whole"
+        raise WrongPathError(where, f"{reason} to another store")
+    with open_reader(where, live=True) as reader:
+        return check_reader(where, reader, progress)
 
 
 def _show(report: CheckReport, screen: Screen) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.inspect.lookup import find_session
 from toolbus.inspect.writing import print_json
-from toolbus.store.opening import open_reader
-from toolbus.store.sqlite import SqliteStore
+from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span
@@ -63,10 +62,13 @@ def forget(
 
 
 async def _forget(path: str | os.PathLike[str], session_id: str, *, state: bool) -> int:
-    async with SqliteStore(path) as store:
+    store = open_store(path)
+    try:
         if state:
             return await store.forget_states(session_id)
         return await store.forget_originals(session_id)
+    finally:
+        await store.close()
 
 
 def facts(session: SessionRow) -> dict[str, object]:

@@ -5,6 +5,7 @@ default = "ask"                 # what no rule speaks of: "ask", "deny" or "allo
 folder = "."                    # where relative paths of tools begin; from this file's folder on
 
 programs = ["programs.toml"]    # what programs do that are not known: programs/README.md
+coding_agents = true            # the tools of coding agents are known: toolbus.policy.agent_tools
 
 [tools.read_file]               # what a tool does that is no shell
 effects = ["read"]
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.errors import ConfigurationError
+from toolbus.policy.agent_tools import AGENT_TOOLS
 from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.call_tables import read_calls
 from toolbus.policy.programs.program_files import Programs
@@ -48,7 +50,10 @@ if TYPE_CHECKING:
 
     from toolbus.policy.rules import PolicyRule
 
-_KEYS = ("default", "folder", "programs", "trust_annotations", "tools", "call", "rule")
+_KEYS = (
+    *("default", "folder", "programs", "coding_agents", "trust_annotations", "tools", "call"),
+    "rule",
+)
 _LONGEST = 2**20
 """Bytes of a file; what is longer was not written by a person, nor could one read it."""
 
@@ -108,7 +113,7 @@ def read_table(table: Mapping[str, Any], folder: Path | None = None) -> PolicyRu
         rules=_read_rules(_tables(table, "rule"), str(project), names, programs),
         calls=calls,
         default=default,
-        tools=_read_tools(table.get("tools", {}), folder),
+        tools=(*_read_tools(table.get("tools", {}), folder), *_agent_tools(table)),
         trusted=_trusted(table.get("trust_annotations", ())),
         folder=working,
         programs=programs,
@@ -176,6 +181,13 @@ def _read_tools(tables: Any, folder: Path | None) -> tuple[tuple[str, ToolFacts]
     if not isinstance(tables, dict):
         raise MisfitError("'tools' is no table; write [tools.NAME]", "tools")
     return tuple([(name, _tool_facts(name, table, folder)) for name, table in tables.items()])
+
+
+def _agent_tools(table: Mapping[str, Any]) -> tuple[tuple[str, ToolFacts], ...]:
+    value = table.get("coding_agents", False)
+    if not isinstance(value, bool):
+        raise MisfitError(f"expected true or false, got {value!r}", "coding_agents")
+    return AGENT_TOOLS if value else ()
 
 
 def _tool_facts(name: str, table: Any, folder: Path | None) -> ToolFacts:

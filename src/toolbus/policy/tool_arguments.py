@@ -3,7 +3,7 @@
 What a policy's `[tools."NAME"]` says comes first. Else the name of an argument tells: `command` and
 `cmd` are command lines, `path`, `file_path`, `source` and the like are files, `url`, `host` and the
 like addresses, at any depth. A `command` with a fixed choice of values in the tool's schema (as an
-editor's `view` and `create`) is none.
+editor's `view` and `create`) is none, and neither is a patch; that names its files itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("command", "cmd", "shell_command", "command_line")
 _WORDS = ("args", "argv", "arguments")
-FOLDERS = ("cwd", "workdir", "working_dir", "working_directory", "workingDirectory")
+FOLDERS = ("cwd", "workdir", "working_dir", "working_directory", "workingDirectory", "dir_path")
 HARMLESS = frozenset(
     [
         "description",
@@ -39,12 +39,15 @@ HARMLESS = frozenset(
         "run_in_background",
         "is_background",
         "isBackground",
+        "detach",
         "explanation",
+        "initial_wait",
         "yield_time_ms",
     ]
 )
 """Arguments of shells that change nothing of what is run."""
 
+_MODES = frozenset({"sync", "async"})
 _SHELLS = frozenset({"sh", "bash", "dash", "default", "mksh", "ksh"})
 _PATH_NAMES = frozenset(
     [
@@ -100,6 +103,13 @@ _OTHER_SHELL = re.compile(
     r"(?:^|[^a-z])(zsh|fish|pwsh|powershell|cmd\.exe|nushell|tcsh|csh)", re.IGNORECASE
 )
 
+_PATCH = "*** Begin Patch"
+_PATCHED_FILE = re.compile(
+    r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE
+)
+"""Lines of a patch as `apply_patch` of Codex reads it (openai/codex, codex-rs/apply-patch); blanks
+before and behind them do not matter there."""
+
 _Kind = Literal["path", "host", ""]
 
 
@@ -129,6 +139,8 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> Sh
     for name, value in arguments.items():
         if name == "shell" and isinstance(value, str) and value.rpartition("/")[2] in _SHELLS:
             continue
+        if name == "mode" and value in _MODES:
+            continue
         if name not in known and value not in (None, "", False):
             source = f"{name} = {shown(value)}"
             reasons.append(Unreadable(source, "what this argument of a shell does is not known"))
@@ -141,12 +153,16 @@ def _command_key(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> 
     if declared.effects is not None:
         return None  # Then somebody declared what it does.
     for key, value in call.arguments.items():
-        if key in COMMANDS and type_name(value) in {"text", "list"}:
+        if key in COMMANDS and type_name(value) in {"text", "list"} and not _is_patch(value):
             properties: Any = {} if tool is None else tool.input_schema.get("properties")
             schema = properties.get(key) if isinstance(properties, dict) else None
             if not (isinstance(schema, dict) and ("enum" in schema or "const" in schema)):
                 return key
     return None
+
+
+def _is_patch(value: object) -> bool:
+    return isinstance(value, str) and value.lstrip().startswith(_PATCH)
 
 
 def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> str | None:
@@ -190,6 +206,8 @@ def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[_Kind, str]]:
                 waiting += [(kind, each) for each in value]
             case "text" if kind:
                 yield kind, value
+            case "text" if _is_patch(value):
+                yield from [("path", name) for name in _PATCHED_FILE.findall(value)]
 
 
 def texts_at(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> Iterator[str | Unreadable]:

@@ -135,10 +135,17 @@ class MemoryStore:
         return None if session is None else session.states.get(name)
 
     async def swap_state(
-        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+        self,
+        session_id: str,
+        name: str,
+        old: bytes | None,
+        new: bytes | None,
+        *,
+        written_ns: int | None = None,
     ) -> bool:
         """Put *new* where *old* stands; return False if something else stands there."""
         now, sessions = self._clock(), self._opened()
+        now = now if written_ns is None else written_ns
         with self._lock:
             session = sessions.get(session_id)
             if old != (None if session is None else session.states.get(name)):

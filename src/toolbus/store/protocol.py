@@ -168,13 +168,19 @@ class Store(Protocol):
         ...
 
     async def swap_state(
-        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+        self,
+        session_id: str,
+        name: str,
+        old: bytes | None,
+        new: bytes | None,
+        *,
+        written_ns: int | None = None,
     ) -> bool:
         """Put *new* where *old* stands, or return False if something else stands there.
 
         Both are JSON, or None for nothing: so it is made or deleted. The comparison and the write
         are one transaction, and the write as durable as an append. Of an unknown session the first
-        state makes it. Cancelling it does not take the write back.
+        state makes it. Cancelling it does not take the write back. *written_ns* is as in `Stored`.
         """
         ...
 

@@ -89,6 +89,11 @@ class SqliteStore:
             self._writer = Worker(name, write, end, limit=_BATCH)
 
     @property
+    def path(self) -> str:
+        """The file, as it was given."""
+        return self._where
+
+    @property
     def commits(self) -> int:
         """How many transactions this store has written."""
         return self._writes.commits if self._writes else 0
@@ -128,6 +133,10 @@ class SqliteStore:
         """Return the messages of the session that ask for the call or answer it, in order."""
         return await self._query(partial(_messages_of_call, session_id, call_id))
 
+    async def read_latest(self, session_id: str, count: int) -> tuple[Message, ...]:
+        """Return the last *count* messages of the session, in order."""
+        return await self._query(partial(_latest_messages, session_id, count))
+
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
         return await self._query(partial(_messages, session_id))
@@ -164,10 +173,17 @@ class SqliteStore:
         return await self._query(partial(_state, session_id, name))
 
     async def swap_state(
-        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+        self,
+        session_id: str,
+        name: str,
+        old: bytes | None,
+        new: bytes | None,
+        *,
+        written_ns: int | None = None,
     ) -> bool:
         """Put *new* where *old* stands; return False if something else stands there."""
-        return bool(await self._write(Swap(session_id, name, self._clock(), old, new)))
+        now = self._clock() if written_ns is None else written_ns
+        return bool(await self._write(Swap(session_id, name, now, old, new)))
 
     def reader(self) -> SqliteReader:
         """Return a reader of the file, with a connection of its own."""
@@ -233,6 +249,13 @@ class _Reads:
 
 def _messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
     return rows.read_messages(session_id, connection.execute(schema.MESSAGES, (session_id,)))
+
+
+def _latest_messages(
+    session_id: str, count: int, connection: sqlite3.Connection
+) -> tuple[Message, ...]:
+    messages = connection.execute(schema.LATEST_MESSAGES, (session_id, count)).fetchall()
+    return rows.read_messages(session_id, messages[::-1])
 
 
 def _messages_of_call(

@@ -83,7 +83,7 @@ def test_a_call_is_denied_or_rewritten(host, name):
     call = decoded(host, name).call.with_arguments({"command": "ls"})
 
     assert answered(host, name, denied="no") == ({"block": "no"}, ())
-    assert answered(host, name, asked="really?") == ({"block": "really?"}, ())
+    assert answered(host, name, asked="really?") == ({"block": "really?"}, ("ask",))
     assert answered(host, name, call=call) == ({"arguments": {"command": "ls"}}, ())
     assert answered(host, name, call=ToolCall(name="other"))[0].keys() == {"block"}
     assert answered(host, name, context=("lost",)) == ({}, ("add_context",))

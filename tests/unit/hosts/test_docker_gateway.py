@@ -37,11 +37,12 @@ def test_a_call_that_may_not_run_as_it_is_becomes_a_notice():
     call = decoded(HOST, "before").call.with_arguments({"q": "y"})
 
     assert answered(HOST, "before", denied="no") == (notice("no"), ())
-    assert answered(HOST, "before", asked="really?") == (notice("really?"), ())
-    rewritten, _ = answered(HOST, "before", call=call)
+    assert answered(HOST, "before", asked="really?") == (notice("really?"), ("ask",))
+    rewritten, undelivered = answered(HOST, "before", call=call)
     assert rewritten == notice(
         "toolbus: the arguments were to be changed, which the gateway cannot do"
     )
+    assert undelivered == ("rewrite_arguments",)
 
 
 def test_a_result_is_replaced_in_its_frame():

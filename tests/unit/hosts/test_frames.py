@@ -71,10 +71,6 @@ def test_a_result_whose_names_would_change_is_withheld():
         ("a text", "new"),
         ([], [{"type": "text", "text": "new"}]),
         ([{"type": "text", "text": "a"}, IMAGE], [{"type": "text", "text": "new"}]),
-        (
-            {"content": [IMAGE], "structuredContent": {"a": "b"}, "isError": True, "_meta": {}},
-            {"content": [{"type": "text", "text": "new"}], "isError": True},
-        ),
         ({"stdout": "", "stderr": "a"}, {"stdout": "new", "stderr": ""}),
         ({"stdout": None}, None),
         ({"stdout": "a", "image": IMAGE}, None),
@@ -85,6 +81,39 @@ def test_a_result_whose_names_would_change_is_withheld():
 )
 def test_a_whole_text_stands_where_the_host_reads_it(value, new):
     assert put_whole(value, SHELL, "new") == new
+
+
+def test_a_whole_text_stands_alone_in_the_result_of_a_server():
+    value = {"content": [IMAGE], "structuredContent": {"a": "b"}, "isError": True, "_meta": {}}
+
+    assert put_whole(value, BLOCKS, "new") == {
+        "content": [{"type": "text", "text": "new"}],
+        "isError": True,
+    }
+
+
+def test_a_program_s_names_and_its_own_words_are_no_texts():
+    frame = ResultFrame(identifiers=True, fixed=frozenset({"id"}), main=(("text",),))
+    value = {"id": "a1", "text": "b", "otherText": "c", "A question": "d", "key9": "e"}
+
+    assert [part.text for part in parts_in(value, frame)] == [
+        "b",
+        "c",
+        "A question",
+        "d",
+        "key9",
+        "e",
+    ]
+    assert put_whole(value, frame, "new") == {"id": "a1", "text": "new", "otherText": ""}
+
+
+def test_data_of_an_unknown_type_is_no_text():
+    frame = ResultFrame(identifiers=True, media=frozenset({"base64"}))
+
+    (part,) = parts_in({"base64": "aGk="}, frame)
+
+    assert part.resource.mime_type == "application/octet-stream"
+    assert part.resource.blob == "aGk="
 
 
 def test_media_are_parts_of_their_kind():

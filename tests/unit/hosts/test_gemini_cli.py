@@ -67,7 +67,8 @@ def test_a_call_is_denied_or_rewritten():
     call = decoded(HOST, "BeforeTool").call
 
     assert answered(HOST, "BeforeTool", denied="no") == ({"decision": "deny", "reason": "no"}, ())
-    assert answered(HOST, "BeforeTool", asked="really?")[0]["decision"] == "deny"
+    asked = answered(HOST, "BeforeTool", asked="really?")
+    assert asked == ({"decision": "deny", "reason": "really?"}, ("ask",))
     assert answered(HOST, "BeforeTool", call=call.with_arguments({"command": "ls"})) == (
         {"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": {"command": "ls"}}},
         (),

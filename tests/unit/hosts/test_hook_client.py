@@ -131,12 +131,16 @@ def test_a_child_that_breaks_is_answered_by_the_block(hook, answer):
     assert is_block(hook.run())
 
 
-@pytest.mark.parametrize("answer", ["time.sleep(600)", "os.write(0, b'+'); time.sleep(600)"])
-def test_a_child_that_hangs_is_killed_and_blocked(hook, answer):
-    hook.write(answer, limit=0.5)
+@pytest.mark.parametrize("said", ["b''", "b'+'"])
+def test_a_child_that_hangs_is_killed_and_blocked(hook, said):
+    os.mkfifo(hook.folder / "alive")
+    opened = f"alive = open({str(hook.folder / 'alive')!r}, 'w')"
+    hook.write(f"{opened}; os.write(0, {said}); time.sleep(600)", limit=0.5)
+    handle = os.open(hook.folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
     assert is_block(hook.run())
-    (_, child) = [line.rsplit(" ", 1)[1] for line in hook.started]
-    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
+    os.set_blocking(handle, True)
+    assert os.read(handle, 1) == b""  # Its end closes its end.
+    os.close(handle)
 
 
 def test_a_standard_input_without_end_is_blocked(hook):

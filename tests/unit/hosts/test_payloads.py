@@ -11,6 +11,10 @@ def test_an_object_is_read():
     assert read_payload(b'{"a": [1, "x"]}') == {"a": [1, "x"]}
 
 
+def test_a_byte_order_mark_is_no_part_of_it():
+    assert read_payload(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+
+
 def test_half_a_character_is_mended():
     assert read_payload(rb'{"a\ud83d": "x\ud83d"}') == {"a\ufffd": "x\ufffd"}
 

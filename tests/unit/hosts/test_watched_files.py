@@ -7,7 +7,7 @@ import os, sys, pathlib
 from toolbus.hosts.watched_files import WatchedFiles
 os.chdir(sys.argv[1])
 watched = WatchedFiles(["there", "absent", "folder"])
-assert watched.are_unchanged()
+assert watched.changed() is None
 with watched.recording():
     open("read").read()
     open("written", "w").close()
@@ -16,14 +16,14 @@ with watched.recording():
 open("later").read()
 import imported_later
 changed = sys.argv[2]
-assert watched.are_unchanged()
+assert watched.changed() is None
 if changed == "folder":
     pathlib.Path("folder/new").write_text("")
 elif changed == "gone":
     os.remove("there")
 else:
     pathlib.Path(changed).write_text("x = 2  # longer")
-sys.exit(watched.are_unchanged())
+sys.exit(watched.changed() is None)
 """
 
 

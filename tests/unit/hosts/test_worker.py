@@ -36,7 +36,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.record = folder, folder / "record"
-        self.current = True
+        self.changed = None
         self.events = []
         python = folder / "python"
         python.write_text(CHILD.format(record=str(self.record)))
@@ -63,7 +63,7 @@ class Place:
     def bind(self, folder=None):
         name = self.name(folder)
         lock = os.open(self.sockets / os.fsdecode(name + b".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # What a client started in vain ends soon.
         return WorkerSocket(os.fsencode(self.sockets), name, lock)
 
     async def answer(self, request, data):
@@ -74,7 +74,7 @@ class Place:
         return HookWorker(
             answer or self.answer,
             digest=digest or self.digest,
-            is_current=lambda: self.current,
+            changed=lambda: self.changed,
             limits=WorkerLimits(idle=idle, stuck=600.0, closing=600.0),
             log=WorkerLog(self.folder / "log"),
         )
@@ -144,19 +144,19 @@ async def test_many_events_at_once_are_each_answered_once(place):
 async def test_what_has_changed_is_not_answered_by_what_was_loaded(place):
     async with place.running() as task:
         assert await place.ask() == WARM
-        place.current = False
+        place.changed = "/a file"
         assert await place.ask() == LOCAL
         await task
-    assert "has changed" in place.log
+    assert "'/a file' has changed" in place.log
     assert not any(path.is_socket() for path in place.sockets.iterdir())
 
 
 async def test_after_an_end_there_is_room_for_the_next(place):
     async with place.running() as task:
-        place.current = False
+        place.changed = "/a file"
         await place.ask()
         await task
-    place.current = True
+    place.changed = None
     async with place.running():
         assert await place.ask() == WARM
 
@@ -172,7 +172,7 @@ async def test_what_was_taken_before_the_end_is_answered(place):
     async with place.running(answer=slowly) as task:
         first = asyncio.create_task(place.ask())
         await taken.wait()
-        place.current = False
+        place.changed = "/a file"
         assert await place.ask() == LOCAL
         assert not task.done()
         changed.set()
@@ -212,9 +212,9 @@ async def test_a_session_of_another_folder_is_sent_there(place):
 
     async with place.running(answer=moved):
         assert await place.ask() == LOCAL
-        assert any(f"'serve', '{other}'" in line for line in place.started)
         async with place.running(socket=place.bind(other)):
             assert await place.ask() == WARM
+    assert any(f"'serve', '{other}'" in line for line in place.started)
 
 
 async def test_a_worker_ends_when_nobody_asks(place):

@@ -48,7 +48,7 @@ class ProxyOptions(NamedTuple):
 
     targets: Sequence[str] = ()
     config: str | None = None
-    store: Path | None = None
+    store: str | None = None
     timeout: float | None = None
     frame: int = 2**28
     grace: float = 5.0
@@ -191,9 +191,9 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
     command, servers, proxy, launched, output = ready
     async with AsyncExitStack() as opened:
         if options.store is not None:
-            from toolbus.store.sqlite import SqliteStore  # noqa: PLC0415 - not for all
+            from toolbus.store.opening import open_store  # noqa: PLC0415 - not for all
 
-            proxy.store = store = SqliteStore(options.store)
+            proxy.store = store = open_store(options.store)
             opened.push_async_callback(store.close)
         gc.freeze()
         gc.enable()

@@ -143,10 +143,17 @@ class PostgresStore:
         return state
 
     async def swap_state(
-        self, session_id: str, name: str, old: bytes | None, new: bytes | None
+        self,
+        session_id: str,
+        name: str,
+        old: bytes | None,
+        new: bytes | None,
+        *,
+        written_ns: int | None = None,
     ) -> bool:
         """Put *new* where *old* stands; return False if something else stands there."""
-        return bool(await self._write(Swap(session_id, name, self._now(), old, new)))
+        now = self._now() if written_ns is None else written_ns
+        return bool(await self._write(Swap(session_id, name, now, old, new)))
 
     def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[Message, None]:
         """Give the messages of the session behind the number *after*, also those still to come.

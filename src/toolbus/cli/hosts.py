@@ -1,0 +1,99 @@
+"""`toolbus hosts`: install our hooks in coding agents, and take them out again."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import Parser, make_parser
+from toolbus.terminal.output import Output
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.cli.parsing import Command
+
+_EPILOG = """\
+hosts:
+  claude-code, codex, copilot, gemini-cli, vibe, opencode, pi, cursor,
+  docker-gateway
+
+of install and uninstall:
+  --user                the configuration of yours in all projects (default)
+  --project             that of yours in this project
+  --yes                 ask nobody
+  --dry-run             show it, and write nothing
+of install:
+  --config FILE         judge by FILE, instead of by what is in force
+of all three:
+  --json                write one JSON document
+
+examples:
+  toolbus hosts install claude-code              shows what it writes, and asks
+  toolbus hosts install codex gemini-cli --dry-run
+  toolbus hosts install pi --project --yes
+  toolbus hosts status                           what is installed, and whether
+                                                 it is whole
+  toolbus hosts uninstall claude-code
+  toolbus doctor                                 whether it works, here
+
+What stands in a host's file stays there, with its comments and its layout; run
+twice, it writes nothing; and `uninstall` takes out what is ours, byte for byte.
+What was there before is kept below ~/.local/state/toolbus/hooks/records. A
+file of yours may be a symlink, and what it leads to is edited; in a project a
+symlink is refused.
+
+The hooks run the Python that runs this command. When that, or the package, is
+gone, they stop every call: so take them out before you uninstall toolbus, and
+after an upgrade install them again. By hand: delete what names a hook.py of
+toolbus in the host's file of hooks; of Vibe and of Codex's config.toml what
+stands between the marks `# >>> toolbus` and `# <<< toolbus`; of OpenCode and
+pi the file toolbus.js or toolbus.ts."""
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser(
+        "toolbus hosts", "Install hooks in coding agents, and take them out again.", _EPILOG
+    )
+    actions = parser.add_subparsers(
+        dest="action", metavar="install|uninstall|status", required=True, parser_class=Parser
+    )
+    install = actions.add_parser("install", help="write our hooks into a host's configuration")
+    _add_writing(install)
+    install.add_argument("--config", metavar="FILE", help="the configuration that counts")
+    _add_writing(actions.add_parser("uninstall", help="take them out again"))
+    status = actions.add_parser("status", help="say what is installed")
+    status.add_argument("hosts", metavar="HOST", nargs="*", help="all of them, if none is given")
+    status.add_argument("--json", action="store_true", help="write one JSON document")
+
+    def run(parsed: argparse.Namespace, output: Output) -> int:
+        from toolbus.hosts import install_reports  # noqa: PLC0415 - loads half of the house
+
+        if parsed.action == "status":
+            return install_reports.show_status(output, parsed.hosts, as_json=parsed.json)
+        options = install_reports.InstallOptions(
+            hosts=tuple(parsed.hosts),
+            project=parsed.project,
+            config=getattr(parsed, "config", None),
+            yes=parsed.yes,
+            dry_run=parsed.dry_run,
+            as_json=parsed.json,
+        )
+        errors = Output(sys.stderr)
+        if parsed.action == "install":
+            return install_reports.run_install(output, errors, options)
+        return install_reports.run_uninstall(output, errors, options)
+
+    return parser, run
+
+
+def _add_writing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hosts", metavar="HOST", nargs="+", help="claude-code, codex, pi, …")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="for you, in all projects (default)")
+    where.add_argument("--project", action="store_true", help="for you, in this project")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--yes", action="store_true", help="ask nobody")
+    how.add_argument("--dry-run", action="store_true", help="show it, and write nothing")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")

@@ -1,0 +1,124 @@
+"""The chain: a bus with components, past which the events of one host's sessions go."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from toolbus.bus.bus import EventBus
+from toolbus.components.participants import Participant
+from toolbus.errors import AppendError
+from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
+from toolbus.hosts.event_log import EventLogs
+from toolbus.hosts.event_on_bus import EventOnBus
+from toolbus.hosts.hook_sessions import HookSessions
+from toolbus.messages.ids import new_id
+from toolbus.messages.records import UserMessage
+from toolbus.tools.toolset import Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from toolbus.components.components import AgentComponent
+    from toolbus.hosts.hook_events import HookAnswer, HookEvent, HostDialect
+    from toolbus.store.protocol import Store
+    from toolbus.store.sqlite import SqliteStore
+
+_ENQUEUED: ContextVar[list[UserMessage] | None] = ContextVar("toolbus_hook_enqueued", default=None)
+
+
+class HookChain(Participant):
+    """What the events of the host *name* pass: *components* on a bus; an async context manager.
+
+    Any number of events of any sessions may pass at the same time. What they leave is kept in
+    *store*.
+    """
+
+    def __init__(self, name: str, components: Sequence[AgentComponent], store: SqliteStore) -> None:
+        self._store = store
+        self._logs, self._sessions = EventLogs(store), HookSessions(store)
+        super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
+        self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
+
+    async def __aenter__(self) -> Self:
+        await self._install()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.bus.drain()
+        await self._release()
+        self._leave()
+        await self.bus.aclose()
+        self._end_tap()
+        await self._logs.close()
+
+    def _state_place(self) -> tuple[Store, str]:
+        return self._store, ""
+
+    def enqueue(self, message: UserMessage | str) -> None:
+        """Let the model read *message* with the event that is handled, or the next that can.
+
+        Raises `AppendError` outside of an event's handlers, where nobody knows which session.
+        """
+        enqueued = _ENQUEUED.get()
+        if enqueued is None:
+            raise AppendError("", "no event is handled here, so it belongs to no session")
+        if isinstance(message, str):
+            message = UserMessage(id=new_id(), content=message)
+        if not isinstance(message, UserMessage):
+            reason = f"expected a user message or text, not `{type(message).__name__}`"
+            raise AppendError("", reason)
+        enqueued.append(message)
+
+    async def handle(
+        self, event: HookEvent, dialect: HostDialect, event_id: str = ""
+    ) -> HookAnswer:
+        """Let *event* pass the chain; return what the host is told of it.
+
+        *event_id* is the same for an event that is handled once more. Raises `StoreError` if what
+        it leaves cannot be kept, and whatever a handler with the policy "raise" raises.
+        """
+        await self.bus.catch_up()
+        scope = scope_of(event, dialect.name)
+        root = scope.root_session_id or scope.session_id
+        session = await self._sessions.read(root)
+        waiting = () if session is None else session.context
+        enqueued: list[UserMessage] = []
+        token = _ENQUEUED.set(enqueued)
+        try:
+            with self._logs.collecting(scope, event_id) as log:
+                on_bus = EventOnBus(self.bus, self._store, event, dialect, log)
+                answer, remaining = await on_bus.answer(enqueued, waiting)
+                await self._logs.write(log)
+        finally:
+            _ENQUEUED.reset(token)
+        await on_bus.announce()
+        if session is not None and remaining != waiting:
+            # Another event may have let more wait meanwhile.
+            await self._sessions.change_context(
+                root, lambda texts: (*remaining, *[each for each in texts if each not in waiting])
+            )
+        return answer
+
+
+def scope_of(event: HookEvent, host: str) -> Scope:
+    """Return who speaks in *event*: the host's agent, or one that it has below that."""
+    root = session_id_of(event, host)
+    if not event.agent:
+        return Scope(agent_id=host, session_id=root, folder=event.folder)
+    return Scope(
+        agent_id=event.agent,
+        session_id=f"{root}/{event.agent}",
+        lineage=(host,),
+        root_session_id=root,
+        folder=event.folder,
+    )
+
+
+def session_id_of(event: HookEvent, host: str) -> str:
+    """Return the id under which the session of *event* is kept."""
+    return f"{host}:{event.session_id}"

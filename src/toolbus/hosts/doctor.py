@@ -1,0 +1,184 @@
+"""`toolbus doctor`: what works in each host that is found, what does not, and the way out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolbus.config.loading import LoadedTarget, load_configuration, load_nearest
+from toolbus.errors import ConfigurationError, LoadError, ToolbusError
+from toolbus.hosts.codex_inspection import inspect_codex_trust
+from toolbus.hosts.deliveries import ComponentDelivery, component_deliveries
+from toolbus.hosts.dialects import dialect
+from toolbus.hosts.host_files import HOSTS, host_files, project_folder
+from toolbus.hosts.host_programs import program_version
+from toolbus.hosts.host_settings import read_host_settings
+from toolbus.hosts.inspections import Finding, inspect_settings
+from toolbus.hosts.installed_state import InstalledState, installed_state
+from toolbus.hosts.trials import inspect_trial
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.terminal.spans import sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.hosts.inspections import Severity
+
+
+class ConfigurationReport(Struct, frozen=True, kw_only=True):
+    """What judges the events here.
+
+    Args:
+        file: the configuration that is in force; None if none is.
+        components: their names, as they are installed.
+        findings: what is wrong with it.
+    """
+
+    file: str | None
+    components: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+class HostReport(Struct, frozen=True, kw_only=True):
+    """How it stands with a host.
+
+    Args:
+        host: the dialect's name.
+        title: what its makers call it.
+        program: where its program is; None if it is not on the PATH.
+        version: what that says of itself.
+        states: our hooks, the user's and the project's.
+        findings: what was found out.
+        deliveries: for each component what reaches the model.
+    """
+
+    host: str
+    title: str
+    program: str | None
+    version: str | None
+    states: tuple[InstalledState, ...]
+    findings: tuple[Finding, ...] = ()
+    deliveries: tuple[ComponentDelivery, ...] = ()
+
+
+class DoctorReport(Struct, frozen=True, kw_only=True):
+    """All that was found out in the current folder."""
+
+    configuration: ConfigurationReport
+    hosts: tuple[HostReport, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is open that was promised closed, and nothing is broken."""
+        findings = [*self.configuration.findings, *[f for h in self.hosts for f in h.findings]]
+        return not any(finding.severity in {"open", "broken"} for finding in findings)
+
+
+def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
+    """Return how it stands with *hosts*, by default with all that are found or installed.
+
+    With *sends* made-up events go through the hooks. Raises `LoadError` for a host that is none.
+    """
+    for host in hosts:
+        host_files(host)
+    loaded, configuration = _configuration(None)
+    reports = [_examine(host, loaded, configuration, sends=sends) for host in hosts or HOSTS]
+    shown = [
+        report
+        for report in reports
+        if hosts or report.program or any(each.presence != "absent" for each in report.states)
+    ]
+    return DoctorReport(configuration=configuration, hosts=tuple(shown))
+
+
+def _examine(
+    host: str, loaded: LoadedTarget | None, configuration: ConfigurationReport, *, sends: bool
+) -> HostReport:
+    here, root = Path(os.path.realpath(Path.cwd())), project_folder()
+    program = which(HOSTS[host].program)
+    states: list[InstalledState] = []
+    findings: list[Finding] = []
+    for project in (None,) if root == Path.home().resolve() else (None, root):
+        try:
+            states.append(installed_state(host, project))
+        except ConfigurationError as error:
+            findings.append(Finding(severity="warning", text=f"not looked into: {error}"))
+    installed = [state for state in states if state.presence != "absent"]
+    if not installed:
+        return _report(host, program, states, findings, ())
+    folders = tuple(dict.fromkeys([here, root]))
+    findings += inspect_settings(host, read_host_settings(host, folders), folders)
+    deliveries: tuple[ComponentDelivery, ...] = ()
+    for state in installed:
+        severity: Severity = "broken" if state.presence == "broken" else "open"
+        findings += [Finding(severity=severity, text=each) for each in state.problems]
+        named, settled = loaded, configuration
+        if state.config is not None:
+            named, settled = _configuration(state.config)
+            findings += settled.findings
+        if named is not None:
+            deliveries = component_deliveries(named, dialect(host).abilities)
+        if host == "codex":
+            findings += inspect_codex_trust(program, state, here)
+        if sends and state.presence != "broken" and host != "docker-gateway":
+            findings += inspect_trial(state, here, redacts=_redacts(named))
+    return _report(host, program, states, findings, deliveries)
+
+
+def _report(
+    host: str,
+    program: str | None,
+    states: Sequence[InstalledState],
+    findings: Sequence[Finding],
+    deliveries: tuple[ComponentDelivery, ...],
+) -> HostReport:
+    return HostReport(
+        host=host,
+        title=dialect(host).title,
+        program=program,
+        version=None if program is None else program_version(program),
+        states=tuple(states),
+        findings=tuple(dict.fromkeys(findings)),
+        deliveries=deliveries,
+    )
+
+
+def _configuration(file: str | None) -> tuple[LoadedTarget | None, ConfigurationReport]:
+    """Return what the configuration *file* names, else what is in force; and what is wrong."""
+    try:
+        loaded = load_nearest() if file is None else load_configuration(file)
+    except (LoadError, ToolbusError) as error:
+        text = sanitize(f"every event is stopped: {error}")
+        broken = Finding(severity="broken", text=text)
+        return None, ConfigurationReport(file=file, findings=(broken,))
+    if loaded is None or loaded.configuration is None:
+        text = "no configuration is in force here, so hooks let everything pass; see: toolbus trust"
+        return None, ConfigurationReport(
+            file=None, findings=(Finding(severity="warning", text=text),)
+        )
+    configuration = loaded.configuration
+    findings = list(_refusals(configuration.refusal))
+    return loaded, ConfigurationReport(
+        file=str(configuration.file),
+        components=tuple([each.entry.name for each in configuration.configured]),
+        findings=tuple(findings),
+    )
+
+
+def _refusals(refusal: str) -> Iterator[Finding]:
+    if refusal:
+        yield Finding(severity="warning", text=refusal)
+
+
+def _redacts(loaded: LoadedTarget | None) -> bool:
+    """Tell whether a component looks for secrets in the results of all tools."""
+    if loaded is None or loaded.configuration is None:
+        return False
+    return any(
+        isinstance(each.component, RedactSecrets) and each.entry.tools == ("*",)
+        for each in loaded.configuration.configured
+    )

@@ -1,0 +1,114 @@
+"""What one event of a host leaves in the store: its messages and records, in one transaction."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.messages.ids import new_id
+from toolbus.store.protocol import Stored
+from toolbus.store.write_behind import MAX_WAITING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.events.catalogue import Scope
+    from toolbus.store.sqlite import SqliteStore
+    from toolbus.transcript.transcript import EnteringMessage
+
+
+class EventLog:
+    """The messages of one event that were let in, and the records of its dispatches.
+
+    *message_id* is that of what the event itself says.
+    """
+
+    def __init__(self, scope: Scope, event_id: str) -> None:
+        self.scope = scope
+        self.message_id = f"{scope.session_id}/{event_id or new_id()}"
+        self.messages: list[EnteringMessage] = []
+        self.records: list[DispatchRecord] = []
+        self.is_written = False
+
+    def note(self, event: str, reason: str, subject: str = "", call_id: str = "") -> None:
+        """Put into the ledger what no dispatch tells."""
+        record = DispatchRecord(
+            event=event,
+            scope=self.scope,
+            subject=subject,
+            call_id=call_id,
+            started_ns=time_ns(),
+            duration_ns=0,
+            outcome="observed",
+            reason=reason,
+            original="",
+        )
+        self.records.append(record)
+
+
+_CURRENT: ContextVar[EventLog | None] = ContextVar("toolbus_hook_event", default=None)
+
+
+class EventLogs:
+    """The logs of all events that are handled at the same time; they are written to *store*.
+
+    An observer may end after its event was written: what it did is written with the next event
+    of the session, or at the end.
+    """
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._late: deque[DispatchRecord] = deque(maxlen=MAX_WAITING)
+
+    @contextmanager
+    def collecting(self, scope: Scope, event_id: str) -> Iterator[EventLog]:
+        """Give the log of an event that is handled in this block, for what *scope* says there."""
+        log = EventLog(scope, event_id)
+        token = _CURRENT.set(log)
+        try:
+            yield log
+        finally:
+            log.is_written = True
+            _CURRENT.reset(token)
+
+    def add(self, record: DispatchRecord) -> None:
+        """Put *record* into the log of the event in which it was made."""
+        log = _CURRENT.get()
+        if log is None or log.is_written:
+            self._late.append(record)
+        else:
+            log.records.append(record)
+
+    async def write(self, log: EventLog) -> None:
+        """Write *log*, with what came late of its session; raises `StoreError`.
+
+        What the session has already is not written again.
+        """
+        session_id = log.scope.session_id
+        late = self._take_late(session_id)
+        copies = [entering.copy for entering in log.messages]
+        log.is_written = True
+        try:
+            await self._store.append_once(session_id, copies, [*late, *log.records])
+        except Exception:
+            self._late.extendleft(reversed(late))
+            raise
+
+    async def close(self) -> None:
+        """Write what came late."""
+        for session_id in dict.fromkeys([record.scope.session_id for record in self._late]):
+            late = self._take_late(session_id)
+            await self._store.append(session_id, Stored(records=tuple(late)))
+
+    def _take_late(self, session_id: str) -> list[DispatchRecord]:
+        if not self._late:
+            return []
+        late = [record for record in self._late if record.scope.session_id == session_id]
+        others = [record for record in self._late if record.scope.session_id != session_id]
+        self._late.clear()
+        self._late.extend(others)
+        return late

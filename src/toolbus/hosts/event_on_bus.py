@@ -1,0 +1,279 @@
+"""One event of a host on the bus: what its handlers decide, and what of it is to be kept."""
+
+from __future__ import annotations
+
+import shlex
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.errors import DecodeError, MessageDenied
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    RUN_BEFORE,
+    TOOL_CALL_BEFORE,
+    Deny,
+    RunStart,
+)
+from toolbus.hosts.call_matching import RECENT, match_call
+from toolbus.hosts.hook_events import HookDecision
+from toolbus.messages.codec import changed
+from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
+from toolbus.tools.calls.call import CallInProgress
+from toolbus.tools.calls.runner import ToolRunner
+from toolbus.tools.toolset import Toolset
+from toolbus.transcript.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import Ask, Scope, ToolCallOutcome, ToolSpec
+    from toolbus.hosts.event_log import EventLog
+    from toolbus.hosts.hook_events import Ability, HookAnswer, HookEvent, HostDialect
+    from toolbus.messages.records import Message, ToolCall, ToolResponse
+    from toolbus.store.sqlite import SqliteStore
+
+_UNDELIVERED: dict[Ability, str] = {
+    "rewrite_arguments": "the arguments could not be changed there",
+    "deny": "the call could not be denied there",
+    "ask": "nobody could be asked there",
+    "replace_result": "the result could not be replaced there: the model reads the original",
+    "replace_failure": "the failure could not be replaced there: the model reads the original",
+    "block_prompt": "the prompt could not be refused there: the model reads it",
+}
+
+
+class EventOnBus:
+    """One *event* on *bus*; what is to be kept of it goes into *log*."""
+
+    def __init__(
+        self,
+        bus: EventBus,
+        store: SqliteStore,
+        event: HookEvent,
+        dialect: HostDialect,
+        log: EventLog,
+    ) -> None:
+        self._bus, self._store, self._event, self._dialect = bus, store, event, dialect
+        self._log, self._scope, self._root = log, log.scope, _root(log.scope)
+        self._transcript = Transcript(bus, log.scope.session_id, None)
+        self._call_id = f"{log.message_id}-call"
+
+    async def answer(
+        self, enqueued: Sequence[UserMessage], waiting: tuple[str, ...]
+    ) -> tuple[HookAnswer, tuple[str, ...]]:
+        """Return what the host is told, and what is left of the texts that wait for the model.
+
+        *enqueued* are the messages that handlers let wait meanwhile, *waiting* texts from before.
+        """
+        decision = await self._decide()
+        texts, copies = await self._enter_enqueued(enqueued)
+        decision = replace(decision, context=(*decision.context, *waiting, *texts))
+        answer = self._dialect.encode(self._event, decision)
+        for ability in answer.undelivered:
+            if ability in _UNDELIVERED:
+                self._note(f"{self._dialect.title}: {_UNDELIVERED[ability]}")
+        remaining = (*waiting, *copies) if "add_context" in answer.undelivered else ()
+        return answer, remaining
+
+    async def announce(self) -> None:
+        """Tell who observes it that the messages were written."""
+        for entering in self._log.messages:
+            await self._transcript.announce(entering)
+
+    async def _decide(self) -> HookDecision:
+        event = self._event
+        try:
+            match event.kind:
+                case "call":
+                    return await self._judge_call(await self._stored_call())
+                case "result":
+                    return await self._judge_result(await self._stored_call(), event.response)
+                case "prompt":
+                    return await self._judge_prompt(event.text)
+                case "answer" if event.text:
+                    await self._enter(AssistantMessage(id=self._log.message_id, content=event.text))
+                case "session_start" | "session_end":
+                    self._log.note(f"hook:{event.kind.replace('_', ':')}", event.name)
+        except MessageDenied as error:
+            if event.kind == "result":
+                raise  # There is no call that it could answer.
+            return HookDecision(denied=None if event.kind == "answer" else error.reason)
+        return HookDecision()
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    async def _stored_call(self) -> ToolCall:
+        """Return the event's call by the id that it has among those of all hosts."""
+        call = self._event.call
+        if call is None:
+            raise DecodeError(f"the event {self._event.name!r} says nothing of a call")
+        if call.id:
+            self._call_id = f"{self._root}/{call.id}"
+        elif self._event.kind == "result":
+            recent = await self._store.read_latest(self._scope.session_id, RECENT)
+            self._call_id = match_call(call, recent, self._log.message_id) or self._call_id
+        return replace(call, id=self._call_id)
+
+    async def _judge_call(self, call: ToolCall) -> HookDecision:
+        asking = await self._enter(AssistantMessage(id=f"{call.id}-1", tool_calls=(call,)))
+        calls = asking.tool_calls if isinstance(asking, AssistantMessage) else ()
+        requested = next((each for each in calls if each.id == call.id), None)
+        if requested is None:
+            return HookDecision(denied="a handler took the call away")
+        runner = self._runner(call)
+        judged = await runner.judge(requested, asks=self._dialect.abilities["ask"] == "yes")
+        if not judged.has_ended:
+            decision = self._decision_of(judged)
+            if isinstance(decision, HookDecision):
+                return decision
+            judged.refuse(decision)
+        outcome = await runner.finish(judged)
+        return HookDecision(denied=outcome.response.text or "a handler has answered the call")
+
+    def _decision_of(self, judged: CallInProgress) -> HookDecision | str:
+        """Return what the host is told of a call that may run, or why it cannot run there."""
+        event, call, title = self._event, judged.call, self._dialect.title
+        assert event.call is not None  # noqa: S101 - it was judged
+        if call.name != event.call.name:
+            return f"a handler made it a call of {call.name!r}, and {title} runs no other tool"
+        new = None
+        if changed(call.arguments, event.call.arguments):
+            new = event.call.with_arguments(call.arguments)
+        asked = None if judged.question is None else judged.question.prompt
+        decision = HookDecision(call=new, asked=asked)
+        undelivered = self._dialect.encode(event, decision).undelivered
+        if "rewrite_arguments" in undelivered:
+            return f"a handler changed the arguments, and {title} runs the call as it was or not"
+        if "ask" in undelivered:
+            return _refusal(judged.question, call, title, self._store)
+        return decision
+
+    async def _judge_result(
+        self, executed: ToolCall, response: ToolResponse | None
+    ) -> HookDecision:
+        if response is None:
+            raise DecodeError(f"the event {self._event.name!r} says nothing of a result")
+        session_id = self._scope.session_id
+        earlier = await self._store.read_call(session_id, executed.id)
+        self._transcript = Transcript(self._bus, session_id, None, earlier)
+        answers = [message for message in earlier if isinstance(message, ToolMessage)]
+        requested = _requested(executed, earlier)
+        if requested is None:
+            # Nobody was told of the call: its hook is missing, or could not be answered.
+            await self._enter(AssistantMessage(id=f"{executed.id}-1", tool_calls=(executed,)))
+        call = CallInProgress(
+            requested or executed, runner := self._runner(executed, answers), None
+        )
+        call.resume(executed, response)
+        outcome = await runner.finish(call)
+        if any(_is_refusal(message) for message in answers):
+            self._log.messages.clear()
+            self._note(f"{self._dialect.title} ran the call although it was denied")
+        return _replacement(outcome, response)
+
+    def _runner(self, call: ToolCall, answers: Sequence[ToolMessage] = ()) -> ToolRunner:
+        """Return what takes *call* past the handlers; of one with *answers* its end was told."""
+        numbers = count(2)
+        # Of hosts without ids two results may seem to belong to one call: none of them is lost.
+        has_id = self._event.call is not None and bool(self._event.call.id)
+        return ToolRunner(
+            self._bus,
+            Toolset(),
+            self._scope,
+            approver=partial(_approve_nothing, self._dialect.title, self._store),
+            append=self._enter,
+            sheltered=True,
+            reported={call.id} if answers else None,
+            ids=lambda: f"{call.id}-{next(numbers)}" if has_id else self._log.message_id,
+        )
+
+    # --- messages ------------------------------------------------------------------------------
+
+    async def _judge_prompt(self, text: str) -> HookDecision:
+        title = self._dialect.title
+        start = await self._bus.apply(RUN_BEFORE, RunStart(prompt=text), scope=self._scope)
+        if start.denied is not None:
+            return HookDecision(denied=start.denied.reason)
+        if start.asked is not None:
+            reason = f"{title} cannot ask a person about a prompt: {start.asked.prompt}"
+            return HookDecision(denied=reason)
+        message = UserMessage(id=self._log.message_id, content=start.value.prompt)
+        entering = await self._transcript.prepare(message, self._scope)
+        if entering.message.text != text:
+            reason = f"a handler changed the prompt, and {title} sends it as it was or not at all"
+            return HookDecision(denied=f"{reason}; write it without what is to be taken out")
+        self._log.messages.append(entering)
+        return HookDecision()
+
+    async def _enter_enqueued(
+        self, enqueued: Sequence[UserMessage]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the texts of *enqueued* as they were let in, and as they are stored."""
+        texts, copies = [], []
+        for message in enqueued:
+            try:
+                entering = await self._transcript.prepare(message, self._scope)
+            except MessageDenied:
+                continue  # It stands in the ledger.
+            self._log.messages.append(entering)
+            texts.append(entering.message.text)
+            copies.append(entering.copy.text)
+        return tuple(texts), tuple(copies)
+
+    async def _enter(
+        self, message: Message, scope: Scope | None = None, tool: ToolSpec | None = None
+    ) -> Message:
+        entering = await self._transcript.prepare(message, scope or self._scope, tool)
+        self._log.messages.append(entering)
+        return entering.message
+
+    def _note(self, reason: str) -> None:
+        event = self._event
+        if event.call is None:
+            self._log.note(RUN_BEFORE.name, reason, self._log.message_id)
+            return
+        about = MESSAGE_APPEND_BEFORE if event.kind == "result" else TOOL_CALL_BEFORE
+        self._log.note(about.name, reason, self._call_id, self._call_id)
+
+
+def _root(scope: Scope) -> str:
+    return scope.root_session_id or scope.session_id
+
+
+def _requested(executed: ToolCall, earlier: Iterable[Message]) -> ToolCall | None:
+    """Return the call that the model asked for, as it is stored, or None."""
+    for message in earlier:
+        if isinstance(message, AssistantMessage):
+            return next((each for each in message.tool_calls if each.id == executed.id), None)
+    return None
+
+
+def _is_refusal(message: ToolMessage) -> bool:
+    response = message.tool_response
+    return response is not None and response.is_error and response.error_type == "denied"
+
+
+def _replacement(outcome: ToolCallOutcome, response: ToolResponse) -> HookDecision:
+    read = outcome.response
+    is_same = (
+        read.content == response.content
+        and read.is_error == response.is_error
+        and not changed(read.structured, response.structured)
+    )
+    return HookDecision() if is_same else HookDecision(response=read)
+
+
+def _refusal(ask: Ask | None, call: ToolCall, title: str, store: SqliteStore) -> str:
+    prompt = "" if ask is None else ask.prompt
+    way = f"toolbus explain {shlex.quote(store.path)} --call {shlex.quote(call.id)}"
+    return f"a person must approve this call, and {title} cannot ask: {prompt} (see: {way})"
+
+
+async def _approve_nothing(
+    title: str, store: SqliteStore, ask: Ask, call: ToolCall | None, _: Scope
+) -> Deny:
+    return Deny(ask.prompt if call is None else _refusal(ask, call, title, store))

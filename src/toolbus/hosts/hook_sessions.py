@@ -1,0 +1,86 @@
+"""What is kept of a host's session beside its messages: whose rules hold in it, what waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolbus.components.state import State
+from toolbus.errors import StoreError
+from toolbus.messages.immutable import thaw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from toolbus.store.protocol import Store
+
+STATE = "toolbus-hooks"
+"""The name under which it is kept; that of a component is a class."""
+
+_MOST, _LONGEST = 20, 20_000
+"""How many texts wait for an event that can carry them, and the letters of each."""
+
+
+class HookSession(Struct, frozen=True, kw_only=True):
+    """Whose rules hold in a session, from its first event on.
+
+    Args:
+        folder: where it began, by its real path.
+        configuration: the project's file that was in force there, if one was.
+        context: texts for the model that no event could carry yet.
+    """
+
+    folder: str
+    configuration: str | None = None
+    context: tuple[str, ...] = ()
+
+
+class HookSessions:
+    """What is kept of the sessions of *store*."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self, session_id: str) -> HookSession | None:
+        """Return what is kept of a session, None if it has not begun; raises `StoreError`."""
+        value = await self._state(session_id).read()
+        return None if value is None else self._session(value)
+
+    async def bind(self, session_id: str, folder: str, configuration: str | None) -> HookSession:
+        """Bind a session to where it began, unless it is bound; return what is kept.
+
+        One to which no *configuration* was bound yet is bound to this one.
+        """
+
+        def bound(value: Any) -> Any:
+            session = HookSession(folder=folder) if value is None else self._session(value)
+            if session.configuration is None:
+                session = replace(session, configuration=configuration)
+            return msgspec.to_builtins(session)
+
+        return self._session(await self._state(session_id).update(bound))
+
+    async def change_context(
+        self, session_id: str, change: Callable[[tuple[str, ...]], tuple[str, ...]]
+    ) -> None:
+        """Let *change* give the texts that wait, of which the latest are kept."""
+
+        def changed(value: Any) -> Any:
+            session = self._session(value)
+            texts = [text[:_LONGEST] for text in change(session.context)[-_MOST:]]
+            return msgspec.to_builtins(replace(session, context=tuple(texts)))
+
+        await self._state(session_id).update(changed)
+
+    def _state(self, session_id: str) -> State:
+        return State(self._store, session_id, STATE)
+
+    def _session(self, value: Any) -> HookSession:
+        try:
+            return msgspec.convert(thaw(value), HookSession)
+        except msgspec.ValidationError:
+            raise StoreError(STATE, "what is kept of the session is none of ours") from None

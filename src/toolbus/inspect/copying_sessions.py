@@ -1,0 +1,109 @@
+"""`toolbus copy`: sessions of one store in another, told one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolbus.errors import ToolbusError
+from toolbus.inspect.lookup import find_session
+from toolbus.inspect.writing import print_json
+from toolbus.store.copying import SessionCopy, copy_session
+from toolbus.store.opening import open_reader, open_store
+from toolbus.terminal.progress import ProgressLine
+from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.store.protocol import Store
+    from toolbus.store.reading import SessionRow, StoreReader
+    from toolbus.terminal.output import Output
+
+
+def copy_sessions(
+    output: Output,
+    errors: Output,
+    source: str,
+    target: str,
+    *,
+    sessions: tuple[str, ...] = (),
+    as_json: bool = False,
+) -> int:
+    """Copy *sessions* of the store *source*, with those below them, else all, to *target*.
+
+    Prints what became of each; how far it is goes to *errors*, if that is a terminal. Returns 1 if
+    one could not be copied; the others are all the same. Raises `StoreError` for a store that
+    cannot be opened, and `UsageError` for an unknown session.
+    """
+    report = _CopyReport(output, as_json=as_json)
+    with open_reader(source, live=True) as reader:
+        names = [find_session(reader, name).id for name in sessions]
+        line = ProgressLine(errors)
+        try:
+            asyncio.run(_copy(reader, names, target, line, report))
+        finally:
+            line.hide()
+    report.end()
+    return 1 if report.failures else 0
+
+
+def _chosen(reader: StoreReader, names: list[str]) -> Iterator[SessionRow]:
+    """Give the sessions of *names*, and those of their sub-agents; all, if there are none."""
+    below = tuple([f"{name}/" for name in names])
+    for session in reader.sessions():
+        if not names or session.id in names or session.id.startswith(below):
+            yield session
+
+
+async def _copy(
+    reader: StoreReader, names: list[str], target: str, line: ProgressLine, report: _CopyReport
+) -> None:
+    store: Store = open_store(target)
+    try:
+        for session in _chosen(reader, names):
+
+            def progress(entries: int, session: SessionRow = session) -> None:
+                done = min(1.0, entries / max(1, session.messages))
+                line.show(f"session {session.id}", done)
+
+            try:
+                copy = await copy_session(reader, session, store, progress)
+            except ToolbusError as error:
+                copy = SessionCopy(session=session.id, status="failed", reason=str(error))
+            line.hide()
+            report.write(copy)
+    finally:
+        await store.close()
+
+
+class _CopyReport:
+    """Writes what became of each session on *output*."""
+
+    def __init__(self, output: Output, *, as_json: bool) -> None:
+        self._output, self._as_json = output, as_json
+        self._screen = open_screen(output)
+        self._copied = self._unchanged = self.failures = 0
+
+    def write(self, copy: SessionCopy) -> None:
+        """Write a line on one session."""
+        self._copied += copy.status == "copied"
+        self._unchanged += copy.status == "unchanged"
+        self.failures += copy.status == "failed"
+        if self._as_json:
+            print_json(self._output, copy)
+        elif copy.status == "failed":
+            self._screen.line(Span("✗ ", "bad"), Span(copy.session, "strong"))
+            self._screen.prose(copy.reason, indent=2)
+        else:
+            sign = Span("✓ ", "good") if copy.status == "copied" else Span("= ", "dim")
+            counts = f"{copy.messages:,} messages, {copy.records:,} records"
+            self._screen.line(sign, copy.session, right=[Span(counts, "dim")])
+
+    def end(self) -> None:
+        """Write how many there were."""
+        if not self._as_json:
+            parts = [f"{self._copied:,} copied", f"{self._unchanged:,} were there already"]
+            parts += [f"{self.failures:,} failed"] if self.failures else []
+            self._screen.line(", ".join(parts))

@@ -1,0 +1,320 @@
+"""The scenarios of `specs/doctor.md`."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from toolbus.cli import main
+from toolbus.hosts.host_files import hooks_file
+
+FULL = pytest.mark.full  # They start many programs.
+REDACT = '[[component]]\nuse = "redact-secrets"\n'
+TOKEN = re.compile("glpat-[A-Za-z0-9]{20}")
+ALL_FORMS = ("claude-code", "codex", "copilot", "vibe", "pi")
+
+
+class Patient:
+    """A home folder with a configuration and a project, and what doctor says there."""
+
+    def __init__(self, path, capsys):
+        self.path, self.project, self._capsys = path, path / "work", capsys
+        (self.project / ".git").mkdir(parents=True)
+
+    def write(self, name, text):
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+        return path
+
+    def configure(self, text=REDACT):
+        return self.write(".config/toolbus/toolbus.toml", text)
+
+    def install(self, *words):
+        assert main(["hosts", "install", *words, "--yes"]) == 0
+        self._capsys.readouterr()
+
+    def examine(self, *words, code=0, sends=False):
+        """Return what doctor says, on one line, and as data."""
+        options = [] if sends else ["--no-events"]
+        self._capsys.readouterr()
+        assert main(["doctor", *words, *options]) == code, self._capsys.readouterr().out
+        text = self._capsys.readouterr().out
+        assert main(["doctor", *words, *options, "--json"]) == code
+        return " ".join(text.split()), json.loads(self._capsys.readouterr().out)
+
+
+@pytest.fixture
+def patient(tmp_path, monkeypatch, capsys):
+    for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE", "CODEX"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    # None of the hosts that this machine may have.
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    made = Patient(tmp_path, capsys)
+    monkeypatch.chdir(made.project)
+    return made
+
+
+def findings(data, severity, host=0):
+    return [
+        each["text"] for each in data["hosts"][host]["findings"] if each["severity"] == severity
+    ]
+
+
+@FULL
+def test_a_whole_installation_is_well(patient):
+    patient.configure()
+    patient.install(*ALL_FORMS)
+
+    text, data = patient.examine(sends=True)
+
+    assert text.count("garbage were sent through, and answered as they must be") == len(ALL_FORMS)
+    assert [host["host"] for host in data["hosts"]] == sorted(ALL_FORMS, key=ALL_FORMS.index)
+    assert not TOKEN.search(text + json.dumps(data))
+    store = patient.path / ".local/state/toolbus/hooks.db"
+    listed = subprocess.run(
+        [sys.executable, "-m", "toolbus", "sessions", store, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert listed.stdout.strip() == ""
+
+
+@FULL
+def test_a_configuration_that_fails_is_broken(patient):
+    patient.configure('[[component]]\nuse = "./gone.py"\n')
+    patient.install("gemini-cli")
+
+    text, data = patient.examine(code=1, sends=True)
+
+    assert "✗ broken: every event is stopped" in text
+    assert "gone.py" in text
+    assert any("nothing could judge it" in each for each in findings(data, "broken"))
+
+
+@FULL
+def test_a_secret_that_is_let_through_is_open(patient):
+    patient.configure(f'{REDACT}settings = {{ allow = ["glpat-*"] }}\n')
+    patient.install("gemini-cli")
+
+    text, data = patient.examine(code=1, sends=True)
+
+    assert findings(data, "open") == [
+        "a made-up secret in a result was not taken out, though redact-secrets is installed"
+    ]
+    assert not TOKEN.search(text + json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "settings", "name"),
+    [
+        ("claude-code", "work/.claude/settings.json", {"disableAllHooks": True}, "disableAllHooks"),
+        ("claude-code", ".claude/settings.json", {"disableAllHooks": True}, "disableAllHooks"),
+        ("codex", "work/.codex/config.toml", "[features]\nhooks = false\n", "features.hooks"),
+        ("copilot", ".copilot/settings.json", {"disableAllHooks": True}, "disableAllHooks"),
+        (
+            "gemini-cli",
+            "work/.gemini/settings.json",
+            {"hooksConfig": {"enabled": False}},
+            "hooksConfig.enabled",
+        ),
+        (
+            "gemini-cli",
+            "work/.gemini/settings.json",
+            {"hooksConfig": {"disabled": ["toolbus"]}},
+            "hooksConfig.disabled",
+        ),
+        ("pi", "work/.pi/settings.json", {"extensions": ["!**/toolbus.ts"]}, "extensions"),
+    ],
+)
+def test_hooks_that_are_switched_off(patient, host, file, settings, name):
+    patient.configure()
+    path = patient.write(file, settings)
+    patient.install(host)
+
+    _, data = patient.examine(host, code=1)
+
+    (finding,) = findings(data, "open")
+    assert name in finding
+    assert str(path) in finding
+    text = path.read_text()
+    switched = {
+        '"disableAllHooks": true': '"a": 1',
+        "hooks = false": "hooks = true",
+        '"enabled": false': '"enabled": true',
+        '["toolbus"]': "[]",
+        "!**/toolbus.ts": "x",
+    }
+    for off, on in switched.items():
+        text = text.replace(off, on)
+    path.write_text(text)
+    assert findings(patient.examine(host)[1], "open") == []
+
+
+@pytest.mark.parametrize("change", ["hook", "trust", "enabled"])
+def test_trust_that_codex_lacks(patient, change):
+    patient.configure()
+    patient.install("codex")
+    trusted, _ = patient.examine("codex")
+    file, config = hooks_file("codex"), patient.path / ".codex/config.toml"
+    if change == "hook":
+        hooks = json.loads(file.read_text())
+        hooks["hooks"]["PreToolUse"].insert(0, {"hooks": [{"type": "command", "command": "x"}]})
+        file.write_text(json.dumps(hooks))
+    elif change == "trust":
+        config.write_text("")
+    else:
+        config.write_text(
+            config.read_text().replace("trusted_hash", "enabled = false\ntrusted_hash")
+        )
+
+    _, data = patient.examine("codex", code=1)
+
+    assert "Codex trusts our hooks, by what it stores" in trusted
+    finding = findings(data, "open")[-1]
+    assert finding.startswith("Codex does not trust our hooks for pre_tool_use")
+    assert "toolbus hosts install codex" in finding
+
+
+@pytest.mark.parametrize("gone", ["hook.py", "settings", "python"])
+def test_hooks_of_an_interpreter_that_is_gone(patient, gone):
+    patient.configure()
+    patient.install("gemini-cli")
+    folder = patient.path / ".local/state/toolbus/hooks/user"
+    if gone == "python":
+        settings = (folder / "settings").read_text()
+        (folder / "settings").write_text(re.sub("^python=.*", "python=/gone/python", settings))
+    else:
+        (folder / gone).unlink()
+
+    text, data = patient.examine("gemini-cli", code=1, sends=True)
+
+    assert data["hosts"][0]["states"][0]["presence"] == "broken"
+    problem = data["hosts"][0]["states"][0]["problems"][0]
+    missing = "/gone/python" if gone == "python" else gone
+    assert f"{missing}', which the hooks run, is gone; run: toolbus hosts" in problem
+    assert "sent through" not in text
+
+
+def test_a_hostile_environment_is_named(patient):
+    patient.configure()
+    patient.install("claude-code")
+    values = {"LD_PRELOAD": "/x/evil.so", "PYTHONPATH": "/x/evil", "PATH": "/x", "MINE": "v4lue"}
+    patient.write("work/.claude/settings.json", {"env": values})
+
+    text, data = patient.examine("claude-code", code=1)
+
+    (finding,) = findings(data, "open")
+    assert "sets 'LD_PRELOAD', which loads other code" in finding
+    idle = [each for each in findings(data, "fact") if "take nothing from it" in each]
+    assert [name in each for name, each in zip(["PYTHONPATH", "PATH"], idle, strict=True)] == [
+        True
+    ] * 2
+    assert not any(value in text for value in values.values())
+
+
+def test_another_hook_is_named(patient):
+    patient.configure()
+    patient.install("claude-code", "vibe", "pi")
+    group = {"hooks": [{"type": "command", "command": "rewrite \x1b[2J\n" + "x" * 500}]}
+    patient.write(
+        "work/.claude/settings.json", {"hooks": {"PostToolUse": [group], "Stop": [group]}}
+    )
+    patient.write("work/.vibe/hooks.toml", '[[hooks]]\ntype = "pre_tool"\ncommand = "mine"\n')
+    patient.write(".pi/agent/extensions/other.ts", "")
+
+    text, data = patient.examine("claude-code", "vibe", "pi")
+
+    claude, vibe, pi = [findings(data, "warning", host) for host in range(3)]
+    assert len(claude) == len(vibe) == len(pi) == 1
+    assert "another hook for PostToolUse" in claude[0]
+    assert "chance decides which the model reads" in claude[0]
+    assert "the last one has the last word" in vibe[0]
+    assert "other.ts" in pi[0]
+    assert text.isprintable()
+    assert "x" * 100 not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("pipe", "it is no regular file"),
+        ("symlink", "is a symlink to"),
+        ("broken", "this is no JSON"),
+        ("large", "it is longer than"),
+    ],
+)
+def test_settings_that_cannot_be_read(patient, kind, reason):
+    patient.configure()
+    patient.install("gemini-cli")
+    file = patient.write("work/.gemini/settings.json", "{" + " " * 2_000_000 * (kind == "large"))
+    if kind in {"pipe", "symlink"}:
+        file.unlink()
+        if kind == "pipe":
+            os.mkfifo(file)
+        else:
+            file.symlink_to(patient.write("elsewhere.json", "{}"))
+
+    _, data = patient.examine("gemini-cli")
+
+    warnings = findings(data, "warning")
+    assert any(reason in each and str(file) in each for each in warnings)
+
+
+@FULL
+def test_a_hostile_project_runs_nothing(patient, monkeypatch):
+    mark = patient.path / "ran"
+    leave = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
+    for name in ("toolbus", "json", "hook_client", "sitecustomize", "_socket", "policy"):
+        patient.write(f"work/{name}.py", leave)
+    for name in ("gemini", "codex", "python", "sh"):
+        patient.write(f"work/{name}", f"#!/bin/sh\ntouch {mark}\n").chmod(0o755)
+    patient.configure()
+    patient.write("work/toolbus.toml", '[[component]]\nuse = "./policy.py"\n')
+    patient.install("gemini-cli")
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "toolbus", "doctor", "gemini-cli"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert "is not trusted, so nothing of it is in force" in " ".join(done.stdout.split())
+    assert "answered as they must be" in " ".join(done.stdout.split())
+    assert not mark.exists()
+
+
+def test_deliveries_differ_by_host(patient):
+    patient.write(".config/toolbus/p.toml", 'default = "ask"\nfolder = "."\n')
+    use = '[[component]]\nuse = "policy"\nsettings = { file = "p.toml" }\n'
+    patient.configure(f"{REDACT}{use}")
+    patient.install("claude-code", "cursor", "gemini-cli")
+
+    text, data = patient.examine("claude-code", "cursor", "gemini-cli")
+
+    claude, cursor, gemini = [
+        {each["component"]: each for each in host["deliveries"]} for host in data["hosts"]
+    ]
+    assert claude["redact-secrets"]["delivered"] == ["replace_result"]
+    assert claude["redact-secrets"]["undelivered"] == ["replace_failure"]
+    assert claude["policy"]["delivered"][:2] == ["deny", "ask"]
+    assert cursor["redact-secrets"]["mcp_only"] == ["replace_result"]
+    assert gemini["redact-secrets"]["delivered"] == ["replace_result", "replace_failure"]
+    assert gemini["policy"]["undelivered"] == ["ask"]
+    assert "put the proxy in front of MCP servers" in text
+    assert "denied, with a handle for `toolbus explain`" in text
+
+
+def test_without_a_configuration_nothing_is_judged(patient):
+    patient.install("gemini-cli")
+
+    text, _ = patient.examine("gemini-cli")
+
+    assert "no configuration is in force here, so hooks let everything pass" in text

@@ -1,0 +1,514 @@
+"""The scenarios of `specs/hosts_command.md`."""
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolbus.cli import main
+from toolbus.hosts.codex_inspection import hooks_of_program
+from toolbus.hosts.hook_targets import blocks_of
+from toolbus.hosts.host_files import HOSTS, hooks_file
+
+FILED = tuple(host for host in HOSTS if host != "docker-gateway")
+RUN_BY_SHELL = tuple(host for host in FILED if HOSTS[host].form != "bridge")
+MINE = "echo mine"
+FULL = pytest.mark.full  # They need other programs, or many seconds.
+ROOT = Path(__file__).parents[2]
+
+
+class Home:
+    """A home folder of a test, and a project below it, which is the current folder."""
+
+    def __init__(self, path, capsys):
+        self.path, self.project, self._capsys = path, path / "work", capsys
+        self.project.mkdir()
+        (self.project / ".git").mkdir()
+
+    def run(self, *words, code=0):
+        """Run `toolbus hosts`; return what it wrote, to standard error if that is a failure."""
+        self._capsys.readouterr()
+        assert main(["hosts", *words]) == code
+        captured = self._capsys.readouterr()
+        return captured.err if code == 2 else captured.out
+
+    def write(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def contents(self):
+        """Return the bytes, and the permissions, of all that is there, by path."""
+        return {
+            str(path): (path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
+            for path in self.path.rglob("*")
+        }
+
+    def tell_settings(self):
+        """Write hooks of the person's own for every host; return the files."""
+        group = {"hooks": [{"type": "command", "command": MINE}]}
+        texts = {
+            "claude-code": f'{{\n  "hooks": {{"PreToolUse": [{json.dumps(group)}]}}\n}}\n',
+            "codex": json.dumps({"hooks": {"PreToolUse": [group], "Stop": []}}),
+            "copilot": '{"version": 1, "hooks": {}}\n',
+            "gemini-cli": '{\n\t// why\n\t"model": {} /* b */\n}',
+            "vibe": '# mine\n[[hooks]]\nname = "a"\ntype = "pre_tool"\ncommand = "b"\n',
+            "cursor": '{\r\n  "version": 1,\r\n  "hooks": {\r\n  }\r\n}\r\n',
+        }
+        for host, text in texts.items():
+            self.write(hooks_file(host), "").write_bytes(text.encode())
+        self.write(self.path / ".codex/config.toml", 'model = "x" # mine')
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch, capsys):
+    for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE", "CODEX"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = Home(tmp_path, capsys)
+    monkeypatch.chdir(made.project)
+    return made
+
+
+def codex():
+    """Return the command of the real program, which is installed for the full suite."""
+    from node_packages import AGENTS, program
+
+    return program("codex", AGENTS)
+
+
+def commands(host, text):
+    """Return by event the shell lines of ours that stand in *text*."""
+    if HOSTS[host].form == "toml":
+        import tomllib
+
+        hooks = tomllib.loads(text)["hooks"]
+        return {hook["type"]: hook["command"] for hook in hooks if "hook.py" in hook["command"]}
+    found = {}
+    for event, entries in json.loads(text)["hooks"].items():
+        for entry in entries:
+            for hook in entry.get("hooks", [entry]):
+                line = [*hook.get("args", []), hook.get("bash"), hook.get("command")]
+                line = next(each for each in line if each and each != "-c")
+                if "hook.py" in line:
+                    assert event not in found
+                    found[event] = line
+    return found
+
+
+def test_comments_and_layout_stay(home):
+    text = (
+        '{\n\t// theme: "dark" {\n\t"ui": {"a": 1}, /* [ */\n\t"hooks": {\n'
+        '\t\t"BeforeTool": [\n\t\t\t{"hooks": [{"type": "command", "command": "echo mine"}]} // 1\n'
+        "\t\t]\n\t}\n}\n"
+    )
+    file = home.write(hooks_file("gemini-cli"), text)
+
+    home.run("install", "gemini-cli", "--yes")
+
+    edited = file.read_text()
+    assert re.findall(r"// .*|/\*.*?\*/", edited) == ['// theme: "dark" {', "/* [ */", "// 1"]
+    assert edited.index(MINE) < edited.index("hook.py")
+    lines = text.splitlines()
+    kept = [
+        line
+        for line in edited.splitlines()
+        if line in lines or line.replace("}]},", "}]}") in lines
+    ]
+    assert [line for line in lines if line in kept] == [
+        line for line in lines if "echo mine" not in line
+    ]
+
+
+def test_twice_is_once(home):
+    home.tell_settings()
+    home.run("install", *FILED, "--yes")
+    before = home.contents()
+
+    written = home.run("install", *FILED)
+
+    assert home.contents() == before
+    assert written.count("installed already") == len(FILED)
+
+
+@pytest.mark.parametrize("has_settings", [True, False])
+def test_every_byte_comes_back(home, has_settings):
+    if has_settings:
+        home.tell_settings()
+    before = home.contents()
+
+    home.run("install", *FILED, "--yes")
+    assert all("toolbus" in hooks_file(host).read_text() for host in FILED)
+    home.run("uninstall", *FILED, "--yes")
+
+    state = str(home.path / ".local")
+    after = {path: kept for path, kept in home.contents().items() if not path.startswith(state)}
+    assert after == before
+    assert not [
+        path for path in home.path.glob(".local/state/toolbus/hooks/**/*") if path.is_file()
+    ]
+
+
+def test_what_was_added_later_stays(home):
+    home.run("install", "claude-code", "vibe", "codex", "--yes")
+    file, toml = hooks_file("claude-code"), hooks_file("vibe")
+    settings = json.loads(file.read_text())
+    settings["hooks"]["PreToolUse"].append({"hooks": [{"type": "command", "command": MINE}]})
+    settings["hooks"]["PostToolUse"][0]["hooks"].append({"type": "command", "command": MINE})
+    file.write_text(json.dumps({**settings, "model": "x"}, indent=4))
+    toml.write_text(f'a = 1\n{toml.read_text()}[mine]\nb = "c"\n')
+    trust = home.path / ".codex/config.toml"
+    trust.write_text(
+        f'model = "x"\n{trust.read_text()}\n[projects."/x"]\ntrust_level = "trusted"\n'
+    )
+
+    home.run("uninstall", "claude-code", "vibe", "codex", "--yes")
+
+    mine = {"type": "command", "command": MINE}
+    assert json.loads(file.read_text()) == {
+        "hooks": {
+            "PreToolUse": [{"hooks": [mine]}],
+            "PostToolUse": [{"matcher": "*", "hooks": [mine]}],
+        },
+        "model": "x",
+    }
+    assert toml.read_text() == 'a = 1\n[mine]\nb = "c"\n'
+    assert trust.read_text() == 'model = "x"\n\n[projects."/x"]\ntrust_level = "trusted"\n'
+
+
+def test_an_older_installation_is_replaced(home):
+    first, second = (home.write(home.path / name, "") for name in ("a.toml", "b.toml"))
+    home.run("install", "gemini-cli", "--yes", "--config", str(first))
+    file = hooks_file("gemini-cli")
+    settings = json.loads(file.read_text())
+    settings["hooks"]["AfterTool"].append({"hooks": [{"type": "command", "command": MINE}]})
+    file.write_text(json.dumps(settings))
+
+    home.run("install", "gemini-cli", "--yes", "--config", str(second))
+
+    lines = commands("gemini-cli", file.read_text())
+    (state,) = json.loads(home.run("status", "gemini-cli", "--json"))[:1]
+    clients = [path.parent for path in home.path.glob(".local/state/toolbus/hooks/*/hook.py")]
+    assert set(lines) == set(HOSTS["gemini-cli"].events)
+    assert (state["presence"], state["config"]) == ("installed", str(second))
+    assert clients == [Path(state["script"]).parent]
+    assert MINE in file.read_text()
+    assert f"config={second}" in (clients[0] / "settings").read_text()
+
+
+def test_the_difference_is_shown_first(home):
+    key = "made-up-" + "0123456789"
+    text = json.dumps({"env": {"API_KEY": key}})
+    home.write(hooks_file("claude-code"), text)
+    home.write(hooks_file("gemini-cli"), json.dumps({"env": {"API_KEY": key}}, indent=2))
+    before = home.contents()
+
+    shown = home.run("install", "claude-code", "gemini-cli", "--dry-run")
+    reports = json.loads(home.run("install", "claude-code", "gemini-cli", "--dry-run", "--json"))
+
+    assert home.contents() == before
+    assert key not in shown + json.dumps(reports)
+    assert [report["written"] for report in reports] == [False, False]
+    for event in HOSTS["gemini-cli"].events:
+        assert re.search(rf"hook\.py gemini-cli {event} .*esac", shown)
+
+
+def test_without_a_person_nothing_is_written(home):
+    before = home.contents()
+
+    said = home.run("install", "pi", code=2)
+    also_said = home.run("install", "pi", "--json", code=2)
+
+    assert home.contents() == before
+    assert said == also_said
+    assert said == "toolbus: nothing was written: nobody can be asked here; add --yes\n"
+
+
+@pytest.mark.parametrize(("typed", "code"), [("n\n", 1), ("\n", 1), ("", 1), ("y\n", 0)])
+def test_a_person_may_refuse(home, monkeypatch, capsys, typed, code):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    errors = Terminal()
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    monkeypatch.setattr(sys, "stderr", errors)
+
+    assert main(["hosts", "install", "pi"]) == code
+
+    assert "write this? [y/N]" in errors.getvalue()
+    assert hooks_file("pi").exists() is (code == 0)
+
+
+def test_no_judged_agent_changes_it(home, capsys):
+    allows = 'default = "allow"\nfolder = "."\n'
+    policy = home.write(home.path / "policy.toml", allows)
+    places = [hooks_file(host, project) for host in FILED for project in (None, home.project)]
+    places.append(home.path / ".local/state/toolbus/hooks/user/hook.py")
+    lines = [f"tee {shlex.quote(str(place))}" for place in places]
+    lines += ["toolbus hosts install pi --yes", f"{sys.executable} -m toolbus hosts uninstall pi"]
+
+    for line in (*lines, "toolbus hosts status", "echo harmless"):
+        capsys.readouterr()
+        main(["policy", "explain", str(policy), "--command", line, "--json"])
+        explained = json.loads(capsys.readouterr().out)
+        assert (explained["verdict"] == "deny") is (line != "echo harmless"), line
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["claud-code"], "did you mean 'claude-code'"),
+        (["pi", "--config", "none.toml"], "there is no such file"),
+        (["pi", "--project"], "leave out --project"),
+    ],
+)
+def test_wrong_words_are_named(home, monkeypatch, words, hint):
+    monkeypatch.chdir(home.path)
+    before = home.contents()
+
+    said = home.run("install", *words, "--yes", code=2)
+
+    assert said.count("\n") == 1
+    assert hint in said
+    assert home.contents() == before
+
+
+def test_permissions_stay_new_files_are_private(home):
+    shared = home.write(hooks_file("gemini-cli"), "{}")
+    shared.chmod(0o640)
+
+    home.run("install", "gemini-cli", "vibe", "--yes")
+
+    new = [path for path in home.path.glob(".local/state/toolbus/**/*") if path.is_file()]
+    assert shared.stat().st_mode & 0o777 == 0o640
+    assert {path.stat().st_mode & 0o777 for path in (*new, hooks_file("vibe"))} == {0o600}
+    assert (home.path / ".local/state/toolbus/hooks").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_symlink_of_a_person_is_followed(home):
+    real = home.write(home.path / "dotfiles/gemini.json", '{"a": 1}')
+    link = hooks_file("gemini-cli")
+    link.parent.mkdir()
+    link.symlink_to(real)
+
+    shown = home.run("install", "gemini-cli", "--yes")
+
+    assert f"(a symlink to {real})" in shown
+    assert link.is_symlink()
+    assert set(commands("gemini-cli", real.read_text())) == set(HOSTS["gemini-cli"].events)
+    home.run("uninstall", "gemini-cli", "--yes")
+    assert (link.is_symlink(), real.read_text()) == (True, '{"a": 1}')
+
+
+@pytest.mark.parametrize("link", [".gemini", ".gemini/settings.json"])
+def test_a_symlink_in_a_project_is_refused(home, link):
+    real = home.write(home.path / "elsewhere/settings.json", '{"a": 1}')
+    place = home.project / link
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(real if link.endswith("json") else real.parent)
+
+    said = home.run("install", "gemini-cli", "--project", "--yes", code=2)
+
+    assert f"is a symlink, and it leads to '{place.resolve()}'" in said
+    assert real.read_text() == '{"a": 1}'
+
+
+@pytest.mark.parametrize("what", ["open", "pipe"])
+def test_files_of_others_are_refused(home, what):
+    file = hooks_file("gemini-cli")
+    if what == "open":
+        home.write(file, "{}").chmod(0o666)
+    else:
+        file.parent.mkdir()
+        os.mkfifo(file)
+
+    said = home.run("install", "pi", "gemini-cli", "--yes", code=2)
+
+    assert ("others may write it" if what == "open" else "it is no regular file") in said
+    assert not hooks_file("pi").exists()
+
+
+@pytest.mark.parametrize(
+    ("host", "data", "hint"),
+    [
+        ("gemini-cli", b'{\n"a": 1,\n}', "settings.json:3: this is no JSON"),
+        ("gemini-cli", b'{"hooks": []}', "'hooks' in it is no object"),
+        ("gemini-cli", b'{"hooks": {"AfterTool": {}}}', "'AfterTool' of its 'hooks' is no array"),
+        ("gemini-cli", b"[]", "it is no JSON object"),
+        ("gemini-cli", b"{\n\xff}", "settings.json:2: this is no UTF-8"),
+        ("vibe", b"hooks = []\n", "edit it by hand"),
+        ("vibe", b"a =\n", "hooks.toml:1"),
+        ("pi", b"// mine\n", "was not written by toolbus"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused(home, host, data, hint):
+    home.write(hooks_file(host), "").write_bytes(data)
+    before = home.contents()
+
+    said = home.run("install", "cursor", host, "--yes", code=2)
+
+    assert hint in said
+    assert str(hooks_file(host)) in said
+    assert home.contents() == before
+
+
+def test_a_command_without_its_client_stops(home):
+    home.run("install", *RUN_BY_SHELL, "--yes")
+    shutil.rmtree(home.path / ".local/state/toolbus/hooks")
+
+    for host in RUN_BY_SHELL:
+        blocks = blocks_of(host)
+        lines = commands(host, hooks_file(host).read_text())
+        assert set(lines) == set(HOSTS[host].events)
+        for event in HOSTS[host].tool_events:
+            ended = subprocess.run(
+                ["/bin/sh", "-c", lines[event]], capture_output=True, check=False
+            )
+            assert ended.returncode == blocks[event].exit_code
+            assert ended.stdout == blocks[event].stdout.rstrip()
+            assert ended.stderr.endswith(blocks[event].stderr.rstrip())
+
+
+@FULL
+def test_a_removed_package_stops(home):
+    python = home.path / "venv/bin/python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", python.parents[1]], check=True)
+    packages = subprocess.run(
+        [python, "-c", "import site; print(site.getsitepackages()[0])"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    folder = Path(packages.stdout.strip())
+    shutil.copytree(ROOT / "src/toolbus", folder / "toolbus")
+    (folder / "others.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")
+    info = folder / "toolbus-9.dist-info"
+    home.write(info / "METADATA", "Metadata-Version: 2.1\nName: toolbus\nVersion: 9\n")
+    command = [python, "-m", "toolbus", "hosts"]
+    environment = {"HOME": str(home.path), "PATH": os.environ["PATH"]}
+
+    def hosts(*words):
+        return subprocess.run(
+            [*command, *words], env=environment, cwd=home.path, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    def stops(line):
+        facts = {"session_id": "s", "cwd": "/", "hook_event_name": "BeforeTool", "timestamp": ""}
+        event = json.dumps(facts | {"tool_name": "read_file", "tool_input": {}})
+        ended = subprocess.run(
+            ["/bin/sh", "-c", line], input=event, capture_output=True, text=True, check=False
+        )
+        return "deny" in ended.stdout or ended.returncode == 2
+
+    done = hosts("install", "gemini-cli", "--yes")
+    assert done.returncode == 0, done.stderr
+    line = commands("gemini-cli", hooks_file("gemini-cli").read_text())["BeforeTool"]
+    assert str(python) in line
+    assert not stops(line)
+
+    newer = home.write(folder / "toolbus-10.dist-info/METADATA", "").parent
+    shutil.rmtree(info)
+    home.write(newer / "METADATA", "Metadata-Version: 2.1\nName: toolbus\nVersion: 10\n")
+    assert "those of toolbus 9, and this is 10" in " ".join(hosts("status").stdout.split())
+    assert hosts("install", "gemini-cli", "--yes").returncode == 0
+    assert (hosts("status").returncode, stops(line)) == (0, False)
+
+    shutil.rmtree(folder / "toolbus")
+    shutil.rmtree(newer)
+    assert stops(line)
+    shutil.rmtree(python.parents[1])
+    assert stops(line)
+    assert "By hand:" in subprocess.run(
+        [sys.executable, "-m", "toolbus", "hosts", "--help"], capture_output=True, text=True,
+        check=True,
+    ).stdout  # fmt: skip
+
+
+@FULL
+def test_nothing_of_a_project_is_run(home):
+    mark = home.path / "ran"
+    leave = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
+    for name in ("toolbus", "json", "hook_client", "sitecustomize", "_socket", "policy"):
+        home.write(home.project / f"{name}.py", leave)
+    home.write(home.project / "toolbus.toml", '[[component]]\nuse = "./policy.py"\n')
+    home.write(home.project / ".pth", "import json\n")
+
+    for words in (
+        ["install", "gemini-cli", "--yes"],
+        ["status"],
+        ["uninstall", "gemini-cli", "--yes"],
+    ):
+        project = ["--project"] if words != ["status"] else []
+        subprocess.run(
+            [
+                Path(sys.executable).parent / "python",
+                "-P",
+                "-m",
+                "toolbus",
+                "hosts",
+                *words,
+                *project,
+            ],
+            check=True,
+            capture_output=True,
+        )
+        for settings in home.path.glob(".local/state/toolbus/hooks/*/settings"):
+            path = re.search("^path=(.*)$", settings.read_text(), re.MULTILINE)[1]
+            assert str(home.project) not in path.split(":")
+
+    assert not mark.exists()
+    assert not (home.project / ".gemini").exists()
+
+
+@FULL
+def test_codex_trusts_what_was_installed(home):
+    program = home.write(home.path / "codex", f'#!/bin/sh\nexec {shlex.join(codex())} "$@"\n')
+    program.chmod(0o755)
+    home.tell_settings()
+    home.run("install", "codex", "--yes")
+    home.run("install", "codex", "--project", "--yes")
+    config = home.path / ".codex/config.toml"
+    config.write_text(
+        f'{config.read_text()}\n[projects."{home.project}"]\ntrust_level = "trusted"\n'
+    )
+
+    hooks = hooks_of_program(str(program), home.project)
+
+    ours = {hook["key"]: hook["trustStatus"] for hook in hooks if "hook.py" in hook["command"]}
+    others = [hook["trustStatus"] for hook in hooks if hook["command"] == MINE]
+    assert len(ours) == 2 * len(HOSTS["codex"].events)
+    assert set(ours.values()) == {"trusted"}
+    assert others == ["untrusted"]
+
+
+def test_status_tells_what_is_damaged(home):
+    home.run("install", "gemini-cli", "--yes")
+    file = hooks_file("gemini-cli")
+    installed, folder = file.read_text(), next(home.path.glob(".local/state/toolbus/hooks/user"))
+    assert "✓ installed" in home.run("status")
+
+    def damage():
+        (folder / "hook.py").rename(folder / "away")
+        yield "hook.py', which the hooks run, is gone"
+        (folder / "away").rename(folder / "hook.py")
+        (folder / "settings").chmod(0o644)
+        yield "others may read or write"
+        (folder / "settings").chmod(0o600)
+        file.write_text(installed.replace("exit 0", "exit 1", 1))
+        yield "are not those that this toolbus writes"
+        file.write_text("{}")
+        yield "lost the hooks that were installed"
+
+    for expected in damage():
+        shown = " ".join(home.run("status", code=1).split())
+        assert expected in shown.replace(" ' ", "'")
+        assert "toolbus hosts install gemini-cli" in shown
