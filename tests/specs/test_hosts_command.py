@@ -74,7 +74,9 @@ def home(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     made = Home(tmp_path, capsys)
     monkeypatch.chdir(made.project)
-    return made
+    yield made
+    # Workers that nobody finds end.
+    shutil.rmtree(tmp_path / ".local/state/toolbus/sockets", ignore_errors=True)
 
 
 def codex():
@@ -173,9 +175,9 @@ def test_what_was_added_later_stays(home):
     file.write_text(json.dumps({**settings, "model": "x"}, indent=4))
     toml.write_text(f'a = 1\n{toml.read_text()}[mine]\nb = "c"\n')
     trust = home.path / ".codex/config.toml"
-    trust.write_text(
-        f'model = "x"\n{trust.read_text()}\n[projects."/x"]\ntrust_level = "trusted"\n'
-    )
+    # Codex puts a new table in front of a comment at the end of the file.
+    *lines, mark = trust.read_text().splitlines()
+    trust.write_text("\n".join(['model = "x"', *lines, "", "[tui]", "a = 1", mark, "[b]", ""]))
 
     home.run("uninstall", "claude-code", "vibe", "codex", "--yes")
 
@@ -188,7 +190,7 @@ def test_what_was_added_later_stays(home):
         "model": "x",
     }
     assert toml.read_text() == 'a = 1\n[mine]\nb = "c"\n'
-    assert trust.read_text() == 'model = "x"\n\n[projects."/x"]\ntrust_level = "trusted"\n'
+    assert trust.read_text() == 'model = "x"\n[tui]\na = 1\n[b]\n'
 
 
 def test_an_older_installation_is_replaced(home):
