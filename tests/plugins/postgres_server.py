@@ -98,16 +98,21 @@ class PostgresServer:
 
     def kill(self):
         """End the server and all that it has started with SIGKILL, by their ids."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        pids = children.read_text().split() if children.exists() else []
+        _, *pids = self.pids()
         self.process.kill()
         self.process.wait()
         for pid in pids:
             with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         for pid in pids:
             while Path(f"/proc/{pid}/stat").exists() and not _is_zombie(pid):
                 threading.Event().wait(0.002)
+
+    def pids(self):
+        """Return the id of the server, and those of its processes."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        return [pid, *map(int, children.read_text().split() if children.exists() else [])]
 
     def stop(self, number=signal.SIGINT):
         """End the server in good order; with SIGQUIT at once."""
@@ -119,6 +124,19 @@ class PostgresServer:
         """End the server and delete its files."""
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextmanager
+    def standby(self):
+        """Give a server that follows this one, and has all that was written by now."""
+        other = PostgresServer(**self.settings)
+        try:
+            other.run(
+                "pg_basebackup", "-d", self.address("postgres"), "-D", "data", "-R", "-c", "fast"
+            )
+            other.start()
+            yield other
+        finally:
+            other.close()
 
     def log(self):
         """Return what the server has written."""
@@ -184,7 +202,7 @@ class Forwarder:
         self._target, self._lock = str(target), threading.Lock()
         self.sent = self.received = 0
         self.cut_sent = self.cut_received = None
-        self.cuts = 0
+        self.cuts, self.refuse = 0, False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._pairs = []
@@ -198,6 +216,7 @@ class Forwarder:
 
     def close(self):
         """Take no more connections and end those that there are."""
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
 
@@ -217,15 +236,25 @@ class Forwarder:
                 return
             server = socket.socket(socket.AF_UNIX)
             try:
+                if self.refuse:
+                    raise ConnectionRefusedError
                 server.connect(self._target)
             except OSError:
                 client.close()
                 server.close()
                 continue
             self._pairs.append((client, server))
-            for source, target, name in ((client, server, "sent"), (server, client, "received")):
-                arguments = (source, target, name)
-                threading.Thread(target=self._pump, args=arguments, daemon=True).start()
+            threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
+
+    def _serve(self, client, server):
+        back = threading.Thread(target=self._pump, args=(server, client, "received"), daemon=True)
+        back.start()
+        self._pump(client, server, "sent")
+        back.join()
+        with self._lock:
+            self._pairs = [pair for pair in self._pairs if pair != (client, server)]
+        client.close()
+        server.close()
 
     def _pump(self, source, target, name):
         with suppress(OSError):

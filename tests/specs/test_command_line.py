@@ -24,9 +24,9 @@ from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("check", "copy", "demo", "doctor", "explain", "export", "forget", "hosts", "login"),
-    "logout",
-    *("pin", "policy", "proxy", "replay", "run", "sessions", "show", "trust", "wiring"),
+    *("check", "copy", "demo", "doctor", "explain", "export", "forget", "hook", "hosts"),
+    *("login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
+    *("show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on

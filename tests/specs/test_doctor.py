@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -56,7 +57,9 @@ def patient(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     made = Patient(tmp_path, capsys)
     monkeypatch.chdir(made.project)
-    return made
+    yield made
+    # Workers that nobody finds end.
+    shutil.rmtree(tmp_path / ".local/state/toolbus/sockets", ignore_errors=True)
 
 
 def findings(data, severity, host=0):
@@ -72,6 +75,7 @@ def test_a_whole_installation_is_well(patient):
 
     text, data = patient.examine(sends=True)
 
+    assert re.search("workers of toolbus .* that run: 1", text)
     assert text.count("garbage were sent through, and answered as they must be") == len(ALL_FORMS)
     assert [host["host"] for host in data["hosts"]] == sorted(ALL_FORMS, key=ALL_FORMS.index)
     assert not TOKEN.search(text + json.dumps(data))
@@ -199,6 +203,19 @@ def test_hooks_of_an_interpreter_that_is_gone(patient, gone):
     missing = "/gone/python" if gone == "python" else gone
     assert f"{missing}', which the hooks run, is gone; run: toolbus hosts" in problem
     assert "sent through" not in text
+
+
+def test_two_installations_judge_twice(patient, monkeypatch):
+    patient.configure()
+    patient.install("gemini-cli")
+    patient.install("gemini-cli", "--project")
+
+    inside, _ = patient.examine("gemini-cli")
+    monkeypatch.chdir(patient.path)
+    above, _ = patient.examine("gemini-cli")
+
+    assert "every event is judged twice" in inside
+    assert "every event is judged twice" not in above
 
 
 def test_a_hostile_environment_is_named(patient):

@@ -15,7 +15,7 @@ from toolbus import Agent, AssistantMessage, EventBus, ToolCall, tool
 from toolbus.errors import SessionBusyError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, TOOL_CALL_AFTER
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store.sqlite import SqliteStore
+from toolbus.store.opening import open_store
 
 
 def say(line):
@@ -47,7 +47,7 @@ async def work_on(path):
     agent = Agent(
         model,
         tools=[work],
-        store=SqliteStore(path),
+        store=open_store(path),
         session_id="s",
         system="be brief",
         max_turns=1_000_000,
@@ -69,7 +69,7 @@ def short_turns():
 
 async def share(path):
     model = ScriptedModel(short_turns())
-    agent = Agent(model, tools=[work], store=SqliteStore(path), session_id="s")
+    agent = Agent(model, tools=[work], store=open_store(path), session_id="s")
     agent.on(MESSAGE_APPEND_AFTER, lambda ctx: say(ctx.value.id))
     while True:
         try:
@@ -106,7 +106,7 @@ def asking(*names):
 
 
 async def hang(path, runs, *names, below=False):
-    store, bus = SqliteStore(path), EventBus()
+    store, bus = open_store(path), EventBus()
     tools = counting_tools(runs)
     agent = Agent(
         ScriptedModel([asking(*names)]), tools=tools, store=store, bus=bus, session_id="s"

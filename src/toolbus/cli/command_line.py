@@ -27,6 +27,7 @@ _COMMANDS = (
     "explain",
     "export",
     "forget",
+    "hook",
     "hosts",
     "login",
     "logout",
@@ -50,6 +51,7 @@ commands:
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept, or old sessions
+  hook      answer one event of a coding agent's hooks
   hosts     install hooks in coding agents, and take them out again
   login     log in at an MCP server at an address
   logout    forget the tokens of a login
@@ -79,6 +81,7 @@ examples:
   toolbus pin toolbus.toml           accept the tools of its servers, as they are
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
+  toolbus hook pi tool_call < event.json     what a coding agent is told
   toolbus hosts install claude-code    the same rules in a coding agent
   toolbus doctor                     whether they work there
   toolbus login https://example.com/mcp      for a proxy in front of it

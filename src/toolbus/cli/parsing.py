@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
@@ -67,6 +68,17 @@ def whole_number(expected: str, least: int = 1) -> Callable[[str], int]:
         raise argparse.ArgumentTypeError(f"expected {expected}, not {text!r}")
 
     return parse
+
+
+def seconds(text: str) -> float:
+    """Return the number of seconds above 0 that *text* is."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not (isfinite(number) and number > 0):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, not {text!r}")
+    return number
 
 
 positive = whole_number("a number from 1 on")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-from math import isfinite
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser, megabytes, positive
+from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
@@ -120,10 +119,10 @@ def _add_arguments(parser: Parser) -> None:
         help="a line for each request, without arguments, on standard error or in FILE",
     )
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="seconds a tool call may take (no limit)"
+        "--timeout", type=seconds, metavar="S", help="seconds a tool call may take (no limit)"
     )
     parser.add_argument(
-        "--grace", type=_seconds, default=5.0, metavar="S", help="seconds a server has to end (5)"
+        "--grace", type=seconds, default=5.0, metavar="S", help="seconds a server has to end (5)"
     )
     parser.add_argument(
         "--max-frame", type=megabytes, default=256, metavar="MB", help="longest frame (256)"
@@ -166,10 +165,10 @@ def _add_http(parser: Parser) -> None:
         help="where pages may come from besides localhost",
     )
     group.add_argument(
-        "--idle", type=_seconds, default=1800.0, metavar="S", help="end unused sessions (1800)"
+        "--idle", type=seconds, default=1800.0, metavar="S", help="end unused sessions (1800)"
     )
     group.add_argument(
-        "--patience", type=_seconds, default=30.0, metavar="S", help="to send, or to read on (30)"
+        "--patience", type=seconds, default=30.0, metavar="S", help="to send, or to read on (30)"
     )
     group.add_argument(
         "--max-sessions", type=positive, default=100, metavar="N", help="at the same time (100)"
@@ -215,13 +214,3 @@ def _path(text: str) -> str:
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"expected a path that begins with /, not {text!r}")
     return text
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not (isfinite(seconds) and seconds > 0):
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, not {text!r}")
-    return seconds

@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 GROUP = "toolbus.components"
 """The group of entry points in which packages offer component classes."""
 
+SHIPPED = {
+    "files": "toolbus.workspace.file_tools:FileTools",
+    "pins": "toolbus.policy.pins.pin_tools:PinTools",
+    "policy": "toolbus.policy.policy:Policy",
+    "redact-personal-data": "toolbus.redaction.redact_personal_data:RedactPersonalData",
+    "redact-secrets": "toolbus.redaction.redact_secrets:RedactSecrets",
+    "shell": "toolbus.workspace.shell_tool:ShellTool",
+    "truncate-output": "toolbus.truncation.truncate_output:TruncateOutput",
+}
+"""What toolbus itself offers in that group, and nobody else by these names.
+
+To look through all packages takes a hook's process longer than the event itself.
+"""
+
 
 def find_maker(use: str, folder: Path, judged: JudgedModules | None = None) -> Callable[..., Any]:
     """Return the class of components, or the function that makes one, that *use* names.
@@ -53,6 +67,8 @@ def _checked(made: Any, use: str) -> Callable[..., Any]:
 
 def offered_modules(name: str) -> set[str]:
     """Return the modules in which installed packages have what they offer as *name*."""
+    if name in SHIPPED:
+        return {SHIPPED[name].partition(":")[0]}
     from importlib.metadata import entry_points  # noqa: PLC0415 - as below
 
     return {point.module for point in entry_points(group=GROUP, name=name)}
@@ -107,6 +123,11 @@ def _attribute(module: ModuleType, source: str, name: str) -> Any:
 
 def _offered(name: str) -> Any:
     """Return what an installed package offers under *name*."""
+    if name in SHIPPED:
+        module, _, attribute = SHIPPED[name].partition(":")
+        return _imported(
+            lambda: getattr(importlib.import_module(module), attribute), name, "toolbus"
+        )
     # Slow to import, and many a configuration names no package.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
@@ -121,10 +142,14 @@ def _offered(name: str) -> Any:
         ways = ", ".join(sorted(offers))
         raise LoadError(f"component {name!r} is offered by {owners}; say which, one of {ways}")
     (point,) = offers.values()
+    return _imported(point.load, name, _owner(point))
+
+
+def _imported(load: Callable[[], Any], name: str, owner: str) -> Any:
     try:
-        return point.load()
+        return load()
     except (Exception, SystemExit) as error:
-        reason = f"component {name!r} of {_owner(point)} cannot be imported: {worded(error)}"
+        reason = f"component {name!r} of {owner} cannot be imported: {worded(error)}"
         raise LoadError(reason) from error
 
 

@@ -21,6 +21,7 @@ from toolbus.hosts.inspections import Finding, inspect_settings
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.trials import inspect_trial
 from toolbus.hosts.unseen_texts import UNSEEN_TEXTS
+from toolbus.hosts.worker_inspection import inspect_workers
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.terminal.spans import sanitize
 
@@ -87,7 +88,7 @@ def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
     for host in hosts:
         host_files(host)
     loaded, configuration = _configuration(None)
-    reports = [_examine(host, loaded, configuration, sends=sends) for host in hosts or HOSTS]
+    reports = [_examine(host, loaded, sends=sends) for host in hosts or HOSTS]
     shown = [
         report
         for report in reports
@@ -96,9 +97,7 @@ def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
     return DoctorReport(configuration=configuration, hosts=tuple(shown))
 
 
-def _examine(
-    host: str, loaded: LoadedTarget | None, configuration: ConfigurationReport, *, sends: bool
-) -> HostReport:
+def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostReport:
     here, root = Path(os.path.realpath(Path.cwd())), project_folder()
     program = which(HOSTS[host].program)
     states: list[InstalledState] = []
@@ -111,15 +110,16 @@ def _examine(
     installed = [state for state in states if state.presence != "absent"]
     if not installed:
         return _report(host, program, states, findings, ())
+    if len(installed) > 1:
+        text = f"installed for you and in {root}: every event is judged twice; take out one"
+        findings.append(Finding(severity="warning", text=text))
     folders = tuple(dict.fromkeys([here, root]))
     findings += inspect_settings(host, read_host_settings(host, folders), folders)
     unseen = UNSEEN_TEXTS.get(host, ())
     findings += [Finding(severity="warning", text=f"not seen: {each}") for each in unseen]
     deliveries: tuple[ComponentDelivery, ...] = ()
     for state in installed:
-        severity: Severity = "broken" if state.presence == "broken" else "open"
-        findings += [Finding(severity=severity, text=each) for each in state.problems]
-        named, settled = loaded, configuration
+        named = loaded
         if state.config is not None:
             named, settled = _configuration(state.config)
             findings += settled.findings
@@ -127,9 +127,22 @@ def _examine(
             deliveries = component_deliveries(named, dialect(host).abilities)
         if host == "codex":
             findings += inspect_codex_trust(program, state, here)
-        if sends and state.presence != "broken" and host != "docker-gateway":
-            findings += inspect_trial(state, here, redacts=_redacts(named))
+        findings += _examine_client(state, here, named, sends=sends)
     return _report(host, program, states, findings, deliveries)
+
+
+def _examine_client(
+    state: InstalledState, folder: Path, loaded: LoadedTarget | None, *, sends: bool
+) -> Iterator[Finding]:
+    """Yield what is wrong with what the hooks of *state* run, and with its answers."""
+    severity: Severity = "broken" if state.presence == "broken" else "open"
+    for problem in state.problems:
+        yield Finding(severity=severity, text=problem)
+    if state.presence == "broken" or state.script is None or state.host == "docker-gateway":
+        return
+    if sends:
+        yield from inspect_trial(state, folder, redacts=_redacts(loaded))
+    yield from inspect_workers(state)
 
 
 def _report(

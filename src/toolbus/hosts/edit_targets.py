@@ -23,6 +23,11 @@ BRIDGE_MARK = "// Written by `toolbus hosts install`; `toolbus hosts uninstall` 
 _OUR_COMMAND = r"toolbus/hooks/[\w.-]+/hook\.py'? {host} "
 
 
+def our_command(host: str) -> str:
+    """Return a regular expression for commands that run our client for *host*."""
+    return _OUR_COMMAND.format(host=re.escape(host))
+
+
 def is_ours(value: Any, host: str) -> bool:
     """Tell whether *value*, a hook or a group of them in JSON or TOML, runs our client for *host*.
 
@@ -30,7 +35,7 @@ def is_ours(value: Any, host: str) -> bool:
     """
     match value:
         case str():
-            return re.search(_OUR_COMMAND.format(host=re.escape(host)), value) is not None
+            return re.search(our_command(host), value) is not None
         case dict():
             names = ("command", "args", "bash", "hooks")
             return any(is_ours(value[name], host) for name in names if name in value)
@@ -128,15 +133,17 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
 
 
 class TomlBlock(Struct, frozen=True, kw_only=True):
-    """Lines of TOML between two marks, at the end of a file."""
+    """Tables of TOML between two marks, at the end of a file; each matches *pattern*."""
 
     path: Path
     label: str
     block: str
+    pattern: str
 
     def holds(self, text: str) -> bool:
         """Tell whether exactly this block stands in *text*."""
-        return find_block(self.path, text, self.label) == self.block.rstrip("\n")
+        installed = find_block(self.path, text, self.label, self.pattern)
+        return installed == self.block.rstrip("\n")
 
     def install(self, text: str | None) -> str:
         """Return *text*, which holds no such block, with it."""
@@ -144,7 +151,7 @@ class TomlBlock(Struct, frozen=True, kw_only=True):
 
     def remove(self, text: str) -> str | None:
         """Return *text* without the block; None if nothing stays."""
-        return remove_block(self.path, text, self.label) or None
+        return remove_block(self.path, text, self.label, self.pattern) or None
 
 
 class OwnFile(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from toolbus.events.catalogue import (
     Deny,
     RunStart,
 )
+from toolbus.hosts.call_matching import RECENT, match_call
 from toolbus.hosts.hook_events import HookDecision
 from toolbus.messages.codec import changed
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
@@ -59,6 +60,7 @@ class EventOnBus:
         self._bus, self._store, self._event, self._dialect = bus, store, event, dialect
         self._log, self._scope, self._root = log, log.scope, _root(log.scope)
         self._transcript = Transcript(bus, log.scope.session_id, None)
+        self._call_id = f"{log.message_id}-call"
 
     async def answer(
         self, enqueued: Sequence[UserMessage], waiting: tuple[str, ...]
@@ -87,9 +89,9 @@ class EventOnBus:
         try:
             match event.kind:
                 case "call":
-                    return await self._judge_call(self._stored_call())
+                    return await self._judge_call(await self._stored_call())
                 case "result":
-                    return await self._judge_result(self._stored_call(), event.response)
+                    return await self._judge_result(await self._stored_call(), event.response)
                 case "prompt":
                     return await self._judge_prompt(event.text)
                 case "answer" if event.text:
@@ -104,12 +106,17 @@ class EventOnBus:
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def _stored_call(self) -> ToolCall:
+    async def _stored_call(self) -> ToolCall:
         """Return the event's call by the id that it has among those of all hosts."""
         call = self._event.call
         if call is None:
             raise DecodeError(f"the event {self._event.name!r} says nothing of a call")
-        return replace(call, id=f"{self._root}/{call.id}")
+        if call.id:
+            self._call_id = f"{self._root}/{call.id}"
+        elif self._event.kind == "result":
+            recent = await self._store.read_latest(self._scope.session_id, RECENT)
+            self._call_id = match_call(call, recent, self._log.message_id) or self._call_id
+        return replace(call, id=self._call_id)
 
     async def _judge_call(self, call: ToolCall) -> HookDecision:
         asking = await self._enter(AssistantMessage(id=f"{call.id}-1", tool_calls=(call,)))
@@ -171,6 +178,8 @@ class EventOnBus:
     def _runner(self, call: ToolCall, answers: Sequence[ToolMessage] = ()) -> ToolRunner:
         """Return what takes *call* past the handlers; of one with *answers* its end was told."""
         numbers = count(2)
+        # Of hosts without ids two results may seem to belong to one call: none of them is lost.
+        has_id = self._event.call is not None and bool(self._event.call.id)
         return ToolRunner(
             self._bus,
             Toolset(),
@@ -179,7 +188,7 @@ class EventOnBus:
             append=self._enter,
             sheltered=True,
             reported={call.id} if answers else None,
-            ids=lambda: f"{call.id}-{next(numbers)}",
+            ids=lambda: f"{call.id}-{next(numbers)}" if has_id else self._log.message_id,
         )
 
     # --- messages ------------------------------------------------------------------------------
@@ -223,13 +232,12 @@ class EventOnBus:
         return entering.message
 
     def _note(self, reason: str) -> None:
-        event, call = self._event, self._event.call
-        if call is None:
+        event = self._event
+        if event.call is None:
             self._log.note(RUN_BEFORE.name, reason, self._log.message_id)
             return
         about = MESSAGE_APPEND_BEFORE if event.kind == "result" else TOOL_CALL_BEFORE
-        call_id = f"{self._root}/{call.id}"
-        self._log.note(about.name, reason, call_id, call_id)
+        self._log.note(about.name, reason, self._call_id, self._call_id)
 
 
 def _root(scope: Scope) -> str:

@@ -5,6 +5,7 @@ Both have the environment that the client's settings name, and no other.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -34,6 +35,7 @@ def main(words: list[str]) -> None:
 
 def _answer_one(settings: hook_client.Settings) -> None:
     """Answer the event that comes through the socket which is our standard input."""
+    gc.disable()  # What it holds is gone with it, soon.
     # A client that was killed cannot kill us.
     signal.setitimer(signal.ITIMER_REAL, float(settings[b"limit"][0]))
     with open(os.dup(0), "r+b", buffering=0) as link:  # noqa: PTH123 - a descriptor, no path

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from toolbus.hosts.bridges import bridge_source
 from toolbus.hosts.codex_trust import trust_block, trusted_hashes
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.edit_targets import BRIDGE_MARK, JsonHooks, OwnFile, TomlBlock
+from toolbus.hosts.edit_targets import BRIDGE_MARK, JsonHooks, OwnFile, TomlBlock, our_command
 from toolbus.hosts.host_files import hook_entry, hooks_file, host_files, host_folder
 from toolbus.hosts.installation import shell_line
 from toolbus.hosts.json_positions import locate
@@ -40,7 +41,7 @@ def install_target(host: str, project: Path | None, script: Path, python: str) -
         case "groups" | "entries":
             return _json_hooks(host, path, entries)
         case "toml":
-            return TomlBlock(path=path, label="hooks", block=_toml_tables(entries))
+            return _toml_block(path, host, _toml_tables(entries))
         case "bridge":
             return OwnFile(path=path, content=_bridge(host, script, python))
         case "options":
@@ -54,18 +55,17 @@ def removal_targets(host: str, project: Path | None) -> Iterator[EditTarget]:
         case "groups" | "entries":
             yield _json_hooks(host, path, ())
         case "toml":
-            yield TomlBlock(path=path, label="hooks", block="")
+            yield _toml_block(path, host, "")
         case "bridge":
             yield OwnFile(path=path, content="")
     if host == "codex":
-        yield TomlBlock(path=_codex_config(), label=_trust_label(path), block="")
+        yield _trust_block(path, "")
 
 
 def codex_trust(path: Path, text: str) -> TomlBlock:
     """Return what tells Codex to trust our hooks in the *text* of the file at *path*."""
     hooks = locate(path, text).value.get("hooks", {})
-    block = trust_block(trusted_hashes(path, hooks))
-    return TomlBlock(path=_codex_config(), label=_trust_label(path), block=block)
+    return _trust_block(path, trust_block(trusted_hashes(path, hooks)))
 
 
 def _json_hooks(
@@ -80,12 +80,14 @@ def _bridge(host: str, script: Path, python: str) -> str:
     return BRIDGE_MARK + bridge_source(host_files(host).bridge, command)
 
 
-def _codex_config() -> Path:
-    return host_folder("codex") / "config.toml"
+def _trust_block(path: Path, block: str) -> TomlBlock:
+    config = host_folder("codex") / "config.toml"
+    pattern = rf"(?m)^\[hooks\.state\.{re.escape(_toml(str(path))[:-1])}:"
+    return TomlBlock(path=config, label=f"trust in {str(path)!r}", block=block, pattern=pattern)
 
 
-def _trust_label(path: Path) -> str:
-    return f"trust in {str(path)!r}"
+def _toml_block(path: Path, host: str, block: str) -> TomlBlock:
+    return TomlBlock(path=path, label="hooks", block=block, pattern=our_command(host))
 
 
 def _toml_tables(entries: tuple[tuple[str, dict[str, object]], ...]) -> str:

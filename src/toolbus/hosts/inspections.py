@@ -59,6 +59,14 @@ _LOADED_INTO_US = re.compile(r"(?:LD|DYLD)_[A-Z_]+|BASH_ENV|ENV|SHELLOPTS|BASHOP
 _IDLE_FOR_US = re.compile(r"PYTHON\w*|PATH|NODE_\w+|HOME|XDG_\w+|TOOLBUS_\w+|VIRTUAL_ENV")
 """Variables that would change other hooks; ours takes nothing from them."""
 
+_COUNTING = {
+    "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS": "files",
+    "MAX_MCP_OUTPUT_TOKENS": "results of MCP servers",
+}
+"""By the variables that Claude Code 2.1.329 compares sizes with: what has more than a quarter of
+these tokens it sends to `/v1/messages/count_tokens`, as the tool returned it (found in runs)."""
+_UNCOUNTED = 10_000_000
+
 _WIDTH = 80
 
 
@@ -74,6 +82,8 @@ def inspect_settings(
             yield Finding(severity="warning", text=text)
         yield from _switches(host, each)
         yield from _environment(host, each)
+    if host == "claude-code":
+        yield from _counted_results(settings)
     for hook in _foreign_hooks(host, settings, projects):
         yield Finding(severity="warning", text=_worded(host, hook))
 
@@ -113,6 +123,19 @@ def _environment(host: str, settings: HostSettings) -> Iterator[Finding]:
                 yield Finding(severity=severity, text=text)
             elif _IDLE_FOR_US.fullmatch(name) and settings.origin == "project":
                 yield Finding(severity="fact", text=f"{place}; our hooks take nothing from it")
+
+
+def _counted_results(settings: Sequence[HostSettings]) -> Iterator[Finding]:
+    """Yield which large results Claude Code sends away, to have them counted, before any hook."""
+    known = [_value_at(each.value, ("env",)) for each in settings if each.origin != "project"]
+    for variable, what in _COUNTING.items():
+        values = [str(env.get(variable)) for env in known if isinstance(env, dict)]
+        if not any(value.isdecimal() and int(value) >= _UNCOUNTED for value in values):
+            text = (
+                f"{what} of more than a quarter of {variable} go to the model's server before any "
+                f'hook, to be counted: set env.{variable} to "{_UNCOUNTED}" in the user\'s settings'
+            )
+            yield Finding(severity="fact", text=text)
 
 
 def _foreign_hooks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +13,12 @@ from toolbus.errors import (
     LoadError,
     RegistrationError,
     StoreError,
+    ToolbusError,
 )
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.payloads import read_payload
+from toolbus.settings.values import MisfitError
 from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 _WORDED = (DeadlineError, DecodeError, LoadError, RegistrationError, StoreError)
 """Errors whose text is ours: what another one says may quote anything."""
+
+_OURS = (ToolbusError, MisfitError, OSError, ImportError, SyntaxError)
+"""Errors that are no secret's place, where they are why one of ours was raised."""
 
 _LONGEST = 2_000
 _STOPPED = 2
@@ -54,6 +60,18 @@ def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
         return blocked(spoken, name, payload, reason_of(error))
 
 
+def block_of(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
+    """Return the block of the event *name* of *host*; it raises nothing."""
+    reason, payload = sanitize(f"toolbus: {reason}"), None
+    try:
+        spoken = dialect(host)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _unworded(reason_of(error))
+    with suppress(Exception):
+        payload = read_payload(data)
+    return blocked(spoken, name, payload, reason)
+
+
 def folder_of(event: HookEvent) -> Path:
     """Return the folder in which *event* happened, by its real path."""
     return Path(os.path.realpath(event.folder or Path.cwd()))
@@ -71,8 +89,21 @@ def blocked(spoken: HostDialect, name: str, payload: Any, reason: str) -> HookAn
 
 def reason_of(error: Exception) -> str:
     """Return why an event is blocked, for the model; what foreign errors say is not quoted."""
-    text = str(error) if isinstance(error, _WORDED) else f"it failed ({type(error).__name__})"
+    text = str(error)
+    if not isinstance(error, _WORDED):
+        text = f"it failed ({type(error).__name__})"
+    elif isinstance(error, LoadError) and (foreign := _foreign_cause(error)) is not None:
+        what = f"a component cannot be loaded ({type(foreign).__name__})"
+        text = f"{what}; `toolbus wiring` says why"
     return sanitize(f"toolbus: {text}")[:_LONGEST]
+
+
+def _foreign_cause(error: BaseException) -> BaseException | None:
+    """Return what code of others raised, if that is why *error* was."""
+    cause = error.__cause__
+    while cause is not None and isinstance(cause, _OURS):
+        cause = cause.__cause__
+    return cause
 
 
 def _unworded(reason: str) -> HookAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -31,21 +32,48 @@ def append_block(file: Path, text: str, block: str, label: str) -> str:
     return edited
 
 
-def remove_block(file: Path, text: str, label: str) -> str:
+def remove_block(file: Path, text: str, label: str, pattern: str) -> str:
     """Return *text* without the block with *label*, if there is one.
 
-    Raises `ConfigurationError` if one of its marks is gone: nobody knows where it ends then.
+    Tables between its marks that do not match *pattern* stay: a program that adds one behind all
+    others puts it in front of our last mark, for a comment at the end stays at the end. Raises
+    `ConfigurationError` if one of the marks is gone: nobody knows where the block ends then.
     """
     span = _span(file, text, label)
-    return text if span is None else text[: span[0]] + text[span[1] :]
+    if span is None:
+        return text
+    foreign = [table for table in _tables(text, span) if re.search(pattern, table) is None]
+    return text[: span[0]] + "".join(foreign) + text[span[1] :]
 
 
-def find_block(file: Path, text: str, label: str) -> str | None:
-    """Return the lines between the marks with *label*, with one kind of ends; None without any."""
+def find_block(file: Path, text: str, label: str, pattern: str) -> str | None:
+    """Return the tables between the marks with *label* that match *pattern*; None without marks.
+
+    They have one kind of ends of lines, and none at the end.
+    """
     span = _span(file, text, label)
     if span is None:
         return None
-    return "\n".join(text[span[0] : span[1]].splitlines()[1:-1])
+    tables = [table for table in _tables(text, span) if re.search(pattern, table) is not None]
+    return "\n".join("".join(tables).splitlines()).rstrip("\n")
+
+
+def _tables(text: str, span: tuple[int, int]) -> list[str]:
+    """Return the tables between the marks of *span*, each with comments right above its header."""
+    tables: list[str] = []
+    comments: list[str] = []
+    for line in text[span[0] : span[1]].splitlines(keepends=True)[1:-1]:
+        if line.startswith("#"):
+            comments.append(line)
+        elif line.startswith("[") or not tables:
+            tables.append("".join([*comments, line]))
+            comments = []
+        else:
+            tables[-1] += "".join([*comments, line])
+            comments = []
+    if comments and tables:
+        tables[-1] += "".join(comments)
+    return tables
 
 
 def _marks(label: str) -> tuple[str, str]:

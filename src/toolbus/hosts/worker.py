@@ -73,9 +73,11 @@ class HookWorker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self._reason = ""
+        self._place: WorkerSocket | None = None
 
     async def run(self, place: WorkerSocket) -> None:
         """Answer whoever comes to *place*, until one of the reasons to end."""
+        self._place = place
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._end, "it was told to end")
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # A terminal's end is not ours.
@@ -86,8 +88,7 @@ class HookWorker:
         finally:
             faulthandler.cancel_dump_traceback_later()
             server.close()
-            # The next one need not wait for what this one has to do still.
-            place.close()
+            place.withdraw()
             self._log.write(f"ends: {self._reason}")
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._limits.closing)
@@ -112,6 +113,9 @@ class HookWorker:
     def _end(self, reason: str) -> None:
         self._reason = self._reason or reason
         self._ended.set()
+        # The client that is refused starts the next one, which waits for nothing of this one.
+        if self._place is not None:
+            self._place.withdraw()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -40,14 +40,16 @@ class WorkerSocket:
         """Return whether a client that looks for it comes here."""
         return self._look() == self._identity
 
-    def close(self) -> None:
+    def withdraw(self) -> None:
         """Make room for another worker: no client comes here from now on."""
+        if self._lock < 0:
+            return
         if self.is_found():
             with suppress(OSError):
                 os.unlink(self._path)  # noqa: PTH108 - as above
                 os.unlink(self._path + b".lock")  # noqa: PTH108 - as above
-        self.listener.close()
         os.close(self._lock)
+        self._lock = -1
 
     def _look(self) -> tuple[int, int] | None:
         try:

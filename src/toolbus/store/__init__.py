@@ -11,12 +11,14 @@ from toolbus.store.protocol import Stored as Stored
 
 if TYPE_CHECKING:
     from toolbus.store.memory import MemoryStore as MemoryStore
+    from toolbus.store.postgres.store import PostgresStore as PostgresStore
     from toolbus.store.sqlite import SqliteStore as SqliteStore
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
         "MemoryStore": "memory",
+        "PostgresStore": "postgres.store",
         "SqliteStore": "sqlite",
     },
 )

@@ -206,6 +206,8 @@ DROP_STATE = """DELETE FROM states
 # Bodies are read as the bytes that they are, so that damaged text reaches the decoder.
 MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
     WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
+LATEST_MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
+    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq DESC LIMIT ?"""
 MESSAGES_OF_CALL = """SELECT one.seq, one.version, CAST(one.body AS BLOB), one.checksum
     FROM calls CROSS JOIN messages AS one ON one.key = calls.message
     WHERE calls.id = ? AND one.session = (SELECT key FROM sessions WHERE id = ?) ORDER BY one.seq"""

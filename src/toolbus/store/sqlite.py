@@ -133,6 +133,10 @@ class SqliteStore:
         """Return the messages of the session that ask for the call or answer it, in order."""
         return await self._query(partial(_messages_of_call, session_id, call_id))
 
+    async def read_latest(self, session_id: str, count: int) -> tuple[Message, ...]:
+        """Return the last *count* messages of the session, in order."""
+        return await self._query(partial(_latest_messages, session_id, count))
+
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
         return await self._query(partial(_messages, session_id))
@@ -245,6 +249,13 @@ class _Reads:
 
 def _messages(session_id: str, connection: sqlite3.Connection) -> tuple[Message, ...]:
     return rows.read_messages(session_id, connection.execute(schema.MESSAGES, (session_id,)))
+
+
+def _latest_messages(
+    session_id: str, count: int, connection: sqlite3.Connection
+) -> tuple[Message, ...]:
+    messages = connection.execute(schema.LATEST_MESSAGES, (session_id, count)).fetchall()
+    return rows.read_messages(session_id, messages[::-1])
 
 
 def _messages_of_call(

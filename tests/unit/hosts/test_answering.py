@@ -1,6 +1,7 @@
 """The answer to one event: the host's block for whatever fails, and whose rules hold."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -278,3 +279,10 @@ async def test_a_service_of_one_folder_says_where_else(tmp_path):
 def test_what_is_only_observed_passes(tmp_path):
     assert asked(settings(tmp_path, config="/nowhere.toml"), name="other") == {}
     assert not (tmp_path / "state").exists()
+
+
+def test_a_store_that_may_only_be_read_blocks(tmp_path, monkeypatch):
+    environment = named(tmp_path, RULES.format(reason="no"))
+    assert asked(environment) == {"denied": "no"}
+    monkeypatch.setattr(os, "access", lambda _, mode, **__: mode != os.W_OK)
+    assert set(asked(environment)) == {"blocked"}

@@ -360,3 +360,29 @@ async def test_a_message_that_no_handler_lets_in_denies_the_call(tmp_path):
     async with chain_of(tmp_path, Refusing()) as chain:
         assert await handled(chain, call()) == {"denied": "no calls"}
         assert await chain.store.read("plain:s1") == ()
+
+
+async def test_results_without_ids_find_their_calls(tmp_path):
+    async with chain_of(tmp_path, RedactSecrets()) as chain:
+        for number in range(3):
+            await handled(chain, call({"a": str(number)}, call_id=""), event_id=f"b{number}")
+        await handled(chain, result("one", arguments={"a": "1"}, call_id=""), event_id="r1")
+        await handled(chain, result("new", arguments={"a": "x"}, call_id=""), event_id="r2")
+        await handled(chain, result("one", arguments={"a": "1"}, call_id=""), event_id="r1")
+        messages = await chain.store.read("plain:s1")
+    answers = [message for message in messages if isinstance(message, ToolMessage)]
+    assert [(each.tool_call_id, each.text) for each in answers] == [
+        ("plain:s1/b1-call", "one"),
+        ("plain:s1/b0-call", "new"),
+    ]
+    assert len(messages) == 5
+
+
+async def test_results_without_ids_at_once_are_all_kept(tmp_path):
+    async with chain_of(tmp_path, RedactSecrets()) as chain:
+        for number in range(5):
+            await handled(chain, call(call_id=""), event_id=f"b{number}")
+        results = [(result("same", call_id=""), f"r{number}") for number in range(5)]
+        await asyncio.gather(*[handled(chain, each, event_id=name) for each, name in results])
+        messages = await chain.store.read("plain:s1")
+    assert len([message for message in messages if isinstance(message, ToolMessage)]) == 5

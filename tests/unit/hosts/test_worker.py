@@ -284,7 +284,8 @@ def test_a_socket_is_ours_alone_however_long_its_folders_name_is(tmp_path, monke
     path = place.sockets / os.fsdecode(place.name())
     assert len(str(path)) > 108
     assert path.stat().st_mode & 0o777 == 0o600
-    found.close()
+    found.withdraw()
+    found.listener.close()
 
 
 def test_the_log_is_ours_alone_and_small(tmp_path):

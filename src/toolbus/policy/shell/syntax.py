@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from msgspec import DecodeError
@@ -119,6 +118,9 @@ def _run(data: bytes) -> bytes:
 @cache
 def _shfmt() -> str:
     # Not by PATH: that is the environment's, and this program decides what is allowed.
+    # Slow to import, and most commands are plain.
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
+
     try:
         package = distribution("shfmt-py")
     except PackageNotFoundError:

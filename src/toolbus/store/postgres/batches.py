@@ -9,7 +9,7 @@ from toolbus.store import rows
 from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.postgres import statements
-from toolbus.store.postgres.tables import KEYS_PER_SECOND
+from toolbus.store.postgres.tables import KEYS_PER_SECOND, SECONDS_OFFSET
 from toolbus.store.postgres.text_ids import escape, indexed, is_shortened
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
@@ -25,6 +25,9 @@ PgJob: TypeAlias = Plain | Forget | ForgetSessions
 
 Work: TypeAlias = list[tuple[str, tuple[Any, ...]]]
 """Statements and their values."""
+
+FROM_NOW = 10**17
+"""Times below this, three years, are not since the epoch but from now on."""
 
 KEY_BITS = 11
 """Each batch has so many bits of keys; a batch of 512 jobs has at most 1,536 rows with a key."""
@@ -104,7 +107,11 @@ class _Session:
 
 
 class Batch:
-    """The transaction that does *jobs*; `results` has the answer to each, or why it failed."""
+    """The transaction that does *jobs*; `results` has the answer to each, or why it failed.
+
+    Times of jobs are nanoseconds since the epoch; those of `FROM_NOW` are added to the server's
+    clock, which is one for all machines, so that no lease lasts longer on one than on another.
+    """
 
     def __init__(self, jobs: Sequence[Plain], encoded: Mapping[int, EncodedAppend]) -> None:
         self._jobs, self._encoded = jobs, encoded
@@ -135,10 +142,11 @@ class Batch:
     ) -> Work:
         """Do the jobs on the rows that were read; return what writes the outcome."""
         rows_now = BatchRows(number)
+        jobs = [_in_time(job, rows_now.now_ns) for job in self._jobs]
         entries = {row[0]: _Session(row) for row in sessions}
         values = {(session, name): body for session, name, body in states}
         self.results = []
-        for index, (name, job) in enumerate(zip(self.names, self._jobs, strict=True)):
+        for index, (name, job) in enumerate(zip(self.names, jobs, strict=True)):
             entry = entries.get(name)
             try:
                 self.results.append(self._do(index, job, entry, values, rows_now))
@@ -171,6 +179,18 @@ class Batch:
         return None
 
 
+def _in_time(job: Plain, now_ns: int) -> Plain:
+    """Return *job* with times since the epoch, where it counts them from *now_ns*."""
+    match job:
+        case Open(until_ns=until_ns) if until_ns < FROM_NOW:
+            return job._replace(now_ns=now_ns, until_ns=now_ns + until_ns)
+        case Extend(until_ns=until_ns) if until_ns < FROM_NOW:
+            return job._replace(until_ns=now_ns + until_ns)
+        case Append(now_ns=0) | Swap(now_ns=0):
+            return job._replace(now_ns=now_ns)
+    return job
+
+
 def _makes(job: Plain) -> bool:
     """Tell whether *job* needs a row of its session, and makes it if it is not there."""
     return isinstance(job, Append | Open) or (isinstance(job, Swap) and job.new is not None)
@@ -185,10 +205,11 @@ def _open(job: Open, entry: _Session) -> Position:
 
 
 class BatchRows:
-    """The rows that a batch writes, by table; *number* is that of the batch, and seconds."""
+    """The rows that a batch writes, by table; *number* is that of the batch, and its time."""
 
     def __init__(self, number: tuple[int, int]) -> None:
-        batch, self._seconds = number
+        batch, self.now_ns = number
+        self._seconds = self.now_ns // 10**9 - SECONDS_OFFSET
         self._next = batch << KEY_BITS
         self._messages: list[tuple[Any, ...]] = []
         self._calls: list[tuple[Any, ...]] = []

@@ -115,7 +115,7 @@ class PostgresLink:
         """
         connection = self.connect(patient=patient)
         try:
-            with self._watchdog.limit(connection, self._timeout + _GRACE + seconds):
+            with self._watchdog.limit(connection, 2 * self._timeout + _GRACE + seconds):
                 yield connection
         except BaseException:
             if connection.broken or connection.closed:
@@ -123,6 +123,20 @@ class PostgresLink:
             else:
                 self._roll_back(connection)
             raise
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows of *statement*, which only reads; raises `StoreError`.
+
+        A connection that is lost meanwhile is made again, once.
+        """
+        for is_last in (False, True):
+            try:
+                with self.exchange(self._timeout) as connection:
+                    return connection.execute(statement, values, binary=True).fetchall()
+            except (psycopg.Error, UnicodeError) as error:
+                if is_last or not self.is_lost():
+                    raise failure_of(self.where, error) from error
+        raise AssertionError  # The second turn returns or raises.
 
     def is_lost(self) -> bool:
         """Tell whether the connection is not there."""
@@ -144,13 +158,15 @@ class PostgresLink:
 
     def _open(self, seconds: float) -> PgConnection:
         bound = round(self._timeout * 1000)
-        settings = {
+        settings: dict[str, object] = {
             "timezone": "UTC",
-            "statement_timeout": bound,
+            # Beyond that of a lock, whose error says more.
+            "statement_timeout": 2 * bound,
             "lock_timeout": bound,
             "idle_in_transaction_session_timeout": bound,
-            "default_transaction_read_only": "on" if self._read_only else "off",
         }
+        if self._read_only:
+            settings["default_transaction_read_only"] = "on"
         words = psycopg.conninfo.conninfo_to_dict(self._address.conninfo)
         options = " ".join([f"-c {name}={value}" for name, value in settings.items()])
         connection: PgConnection = psycopg.Connection.connect(

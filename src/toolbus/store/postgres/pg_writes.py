@@ -48,15 +48,13 @@ class PostgresWrites:
         self._timeout, self.commits, self._number = timeout, 0, 0
         self._known: set[str] = set()
         self._facts = SchemaFacts(0, None)
-        self._opened, self._ahead_at, self.offset_ns = 0, 0.0, 0
+        self._opened, self._ahead_at = 0, 0.0
 
-    def prepare(self, wished: Period | None, local_ns: int) -> None:
-        """Make the schema or bring it up to date, and see what the server's clock says."""
+    def prepare(self, wished: Period | None) -> None:
+        """Make the schema, or bring it up to date."""
         with self._link.exchange(self._timeout, patient=False) as connection:
             self._facts = prepare(self._link.where, connection, wished)
             self._ahead_at = monotonic() + _HOUR
-            (server_ns,) = connection.execute(statements.CLOCK).fetchone() or (local_ns,)
-            self.offset_ns = server_ns - local_ns
 
     def serve(self, jobs: Sequence[PgJob]) -> list[Exception | JobResult]:
         """Do *jobs* in their order, in few transactions; those that fail alone are left out."""
@@ -210,14 +208,16 @@ class PostgresWrites:
         return None
 
     def _forget_sessions(self, connection: PgConnection, job: ForgetSessions) -> tuple[str, ...]:
-        values = {"before": job.before_ns, "now": job.now_ns, "limit": job.limit}
+        (now_ns,) = connection.execute(statements.CLOCK).fetchone() or (0,)
+        now_ns = job.now_ns or now_ns
+        values = {"before": job.before_ns, "now": now_ns, "limit": job.limit}
         sessions = connection.execute(statements.OLD_SESSIONS, values).fetchall()
         keys = [key for key, _, _ in sessions]
         for statement in statements.DROP_SESSIONS if keys else ():
             connection.execute(statement, (keys,))
         self._known.difference_update([name for _, _, name in sessions])
         if self._facts.period and len(keys) < job.limit:
-            before = datetime.fromtimestamp(min(job.before_ns, job.now_ns) / 1e9, UTC)
+            before = datetime.fromtimestamp(min(job.before_ns, now_ns) / 1e9, UTC)
             partitions.drop_empty(connection, before, self._facts.period)
         return tuple([unescape(session_id) for _, session_id, _ in sessions])
 

@@ -86,13 +86,16 @@ def _sentence(error: Exception) -> str:
     return lines[0].strip()
 
 
+_NOT_NOW = ("starting up", "shutting down", "recovery mode", "not yet accepting")
+
+
 def is_transient(error: Exception) -> bool:
     """Tell whether a server that answered a new connection with *error* may soon take one."""
     # libpq gives no code for what fails before a connection is there.
     text = str(error)
     if "FATAL" not in text:
         return True
-    return any(words in text for words in ("starting up", "shutting down", "recovery mode"))
+    return any(words in text for words in _NOT_NOW)
 
 
 @contextmanager

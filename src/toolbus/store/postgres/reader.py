@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
 from toolbus.store.postgres import pg_queries
 from toolbus.store.postgres.addresses import DatabaseAddress, parse_address
-from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
-from toolbus.store.postgres.driver import psycopg
+from toolbus.store.postgres.connection import PostgresLink, Watchdog
 from toolbus.store.postgres.migrations import read_facts
-from toolbus.store.postgres.postgres_errors import failure_of
+from toolbus.store.postgres.postgres_errors import wrap_errors
 from toolbus.store.postgres.tables import VERSION
 from toolbus.store.postgres.text_ids import indexed, is_shortened, unescape
 from toolbus.store.protocol import Original
@@ -44,12 +42,19 @@ class PostgresReader:
         self._watchdog, self._closed = Watchdog(), False
         name = "toolbus reader"
         self._link = PostgresLink(address, timeout, self._watchdog, read_only=True, name=name)
-        with self._reading(patient=False) as connection:
-            facts = read_facts(address.label, connection, read_only=True)
-        if facts.version < VERSION:
-            reason = f"it has version {facts.version}, older than {VERSION}; open it to write once"
+        try:
+            self._check()
+        except BaseException:
             self.close()
-            raise StoreError(address.label, reason)
+            raise
+
+    def _check(self) -> None:
+        where = self._link.where
+        with wrap_errors(where), self._link.exchange(patient=False) as connection:
+            version = read_facts(where, connection, read_only=True).version
+        if version < VERSION:
+            reason = f"it has version {version}, older than {VERSION}; open it to write once"
+            raise StoreError(where, reason)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -190,26 +195,10 @@ class PostgresReader:
         problems += [f"table {name} is missing" for (name,) in missing]
         return StoreFacts(version, int(size or 0), tuple(problems))
 
-    @contextmanager
-    def _reading(self, *, patient: bool = True) -> Iterator[PgConnection]:
-        try:
-            with self._link.exchange(TIMEOUT, patient=patient) as connection:
-                yield connection
-        except (psycopg.Error, UnicodeError) as error:
-            raise failure_of(self._link.where, error) from error
-
     def _rows(self, statement: str, *values: object) -> list[Any]:
         if self._closed:
             raise ClosedError(f"store {self._link.where!r}")
-        try:
-            with self._reading() as connection:
-                return connection.execute(statement, values, binary=True).fetchall()
-        except StoreError:
-            if not self._link.is_lost():
-                raise
-        # The connection was lost; to read a second time does no harm.
-        with self._reading() as connection:
-            return connection.execute(statement, values, binary=True).fetchall()
+        return self._link.rows(statement, *values)
 
 
 def _next_limit(limit: int, rows: list[Any]) -> int:

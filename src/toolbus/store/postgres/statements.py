@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from toolbus.store.postgres.tables import SECONDS_OFFSET
-
 # Arrays go over the wire in binary form, `%b`: a text of megabytes is not escaped and parsed.
 COUNT_COMMIT = """INSERT INTO toolbus.commits (writer, number) VALUES (%b, %b)
     ON CONFLICT (writer) DO UPDATE SET number = excluded.number, opened = now()"""
@@ -29,8 +27,8 @@ LOCK_SESSIONS = """SELECT id, key, messages, records, created_ns, updated_ns,
         THEN NOT pg_advisory_unlock(1952609651, hashtext(id)) ELSE true END
     FROM toolbus.sessions WHERE id = ANY(%b::text[]) ORDER BY id FOR UPDATE"""
 # After the sessions were locked: so in each of them later keys are higher.
-NUMBER = f"""SELECT nextval('toolbus.batches'),
-    extract(epoch FROM clock_timestamp())::bigint - {SECONDS_OFFSET}"""
+NUMBER = """SELECT nextval('toolbus.batches'),
+    (extract(epoch FROM clock_timestamp()) * 1e9)::bigint"""
 READ_STATES = """SELECT sessions.id, states.name, states.body
     FROM unnest(%b::text[], %b::text[]) AS wanted (id, name)
     JOIN toolbus.sessions ON sessions.id = wanted.id

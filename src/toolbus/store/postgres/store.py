@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from time import time_ns
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import ClosedError, StoreError
@@ -65,7 +64,7 @@ class PostgresStore:
             else:
                 self._writes = PostgresWrites(self._address, timeout, self._watchdog)
                 opened.callback(self._writes.close)
-                self._writes.prepare(partitions, time_ns())
+                self._writes.prepare(partitions)
             opened.pop_all()
         name = f"store {self._address.label!r}"
         # Two, for what is small shall not wait for a session of a gigabyte.
@@ -189,9 +188,8 @@ class PostgresStore:
         await self.close()
 
     def _now(self) -> int:
-        if self._clock is not None:
-            return self._clock()
-        return time_ns() + (self._writes.offset_ns if self._writes else 0)
+        """Return what the clock says; 0 is now, as the server will say when it is done."""
+        return 0 if self._clock is None else self._clock()
 
     def _read_worker(self, name: str) -> Worker[PgQuery[Any], Any]:
         reads = PostgresReads(self._address, self._timeout, self._watchdog)

@@ -1,0 +1,112 @@
+"""`toolbus hook`: answer one event of a coding agent's hooks."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import make_parser, seconds
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.cli.parsing import Command
+    from toolbus.hosts.hook_events import HookAnswer
+    from toolbus.terminal.output import Output
+
+_EPILOG = """\
+examples:
+  toolbus hook claude-code PreToolUse < event.json       what Claude Code would be told
+  toolbus hook gemini-cli AfterTool --config rules.toml < event.json
+  docker mcp gateway run --interceptor "before:exec:toolbus hook docker-gateway before" \\
+    --interceptor "after:exec:toolbus hook docker-gateway after"
+
+It reads the JSON of one event from standard input, and answers in the host's words. Your own
+toolbus.toml is in force, and that of the project in which the session began, if you trust it.
+Whatever fails is answered by the host's block: garbage, a broken configuration, a full disk, an
+event that takes longer than --limit. What handlers print goes nowhere: a host keeps the output of
+its hooks. The sessions are in the store: toolbus sessions, show, explain, export and replay."""
+
+_BLOCK = 2**20
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    summary = "Answer one event of a coding agent's hooks."
+    parser = make_parser("toolbus hook", summary, _EPILOG)
+    parser.add_argument("host", metavar="HOST", help="claude-code, codex, copilot, gemini-cli, ...")
+    parser.add_argument("event", metavar="EVENT", help="what the host calls it: PreToolUse, ...")
+    parser.add_argument("--config", metavar="FILE", help="this configuration, and no other")
+    parser.add_argument(
+        "--store",
+        metavar="FILE",
+        help="keep sessions there, not in the state folder",
+    )
+    parser.add_argument(
+        "--limit", metavar="SECONDS", type=seconds, help="that an event may take (20)"
+    )
+
+    def run(parsed: argparse.Namespace, _: Output) -> int:
+        try:
+            from toolbus.hosts.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
+            from toolbus.hosts.payloads import MAX_BYTES  # noqa: PLC0415 - as above
+
+            limit = parsed.limit or LIMIT
+            # First of all: where it is closed, the next file that is opened would take its place.
+            data = _read(MAX_BYTES + 1, limit)
+            outputs = [os.dup(1), os.dup(2)]
+            # What code of others prints may hold what the model must not read.
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            for number in (1, 2):
+                os.dup2(nothing, number)
+            made = _answer(parsed, data, limit)
+            for number, data in zip(outputs, (made.stdout, made.stderr), strict=True):
+                _write(number, data)
+        except Exception:  # noqa: BLE001 - nobody reads the answer
+            os._exit(2)  # By this code most hosts stop.
+        # What hangs in a thread would be waited for.
+        os._exit(made.exit_code)
+
+    return parser, run
+
+
+def _answer(parsed: argparse.Namespace, data: bytes | None, limit: float) -> HookAnswer:
+    from toolbus.hosts.answering import answer  # noqa: PLC0415 - as above
+    from toolbus.hosts.hook_settings import HookSettings, default_store  # noqa: PLC0415
+    from toolbus.hosts.reading import block_of  # noqa: PLC0415
+
+    if data is None:
+        return block_of(parsed.host, parsed.event, b"", "the event did not come to its end in time")
+    try:
+        store = Path(parsed.store).absolute() if parsed.store else default_store()
+        config = None if parsed.config is None else str(Path(parsed.config).absolute())
+    except (OSError, RuntimeError):
+        return block_of(parsed.host, parsed.event, data, "there is no home or no working folder")
+    return answer(
+        parsed.host, parsed.event, data, HookSettings(config=config, store=store, limit=limit)
+    )
+
+
+def _read(limit_bytes: int, seconds_left: float) -> bytes | None:
+    """Return at most so many bytes of standard input, None if it has no end in so many seconds."""
+    parts: list[bytes] = []
+    end = time.monotonic() + seconds_left
+    with suppress(OSError, ValueError):  # Of a closed one.
+        while (size := sum(map(len, parts))) < limit_bytes:
+            if not select.select([0], [], [], max(0.0, end - time.monotonic()))[0]:
+                break
+            if not (read := os.read(0, min(_BLOCK, limit_bytes - size))):
+                return b"".join(parts)
+            parts.append(read)
+        else:
+            return b"".join(parts)
+    return None
+
+
+def _write(number: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(number, data) :]

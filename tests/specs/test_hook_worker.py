@@ -1,0 +1,303 @@
+"""The scenarios of `specs/hook_worker.md`, with the real client, workers and children."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import toolbus
+from installed_hooks import SECRET, InstalledHooks
+from toolbus.hosts.hook_client import read_settings, socket_name
+
+REDACTION = '[[component]]\nuse = "redact-secrets"\n'
+POLICY = """
+[[component]]
+use = "policy"
+[component.settings]
+default = "allow"
+"""
+RULE = """
+[[component.settings.rule]]
+name = "no-removal"
+verdict = "deny"
+command = "rm"
+reason = "nothing is removed here"
+"""
+COMPONENT = '[[component]]\nuse = "./rules.py:Rules"\n'
+IMPORTS = "import os, signal, time\nfrom toolbus import AgentComponent, Deny, events, guard\n"
+RULES = """
+class Rules(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx):
+        {}
+"""
+
+
+@pytest.fixture
+def install(tmp_path):
+    installed = []
+
+    def make(config=REDACTION, rules="", **changes):
+        (tmp_path / "rules.py").write_text(IMPORTS + RULES.format(rules or "pass"))
+        installed.append(InstalledHooks(tmp_path, config, **changes))
+        return installed[-1]
+
+    yield make
+    for each in installed:
+        each.close()
+
+
+def without_numbers(answer):
+    """Return *answer* without what tells one secret, and one session, from another."""
+    return re.sub(r"\[github-pat-[^]]*\]", "[secret]", json.dumps(answer))
+
+
+def test_a_worker_answers_as_a_child_does(install):
+    hooks = install()
+    local = hooks.result()
+    worker = hooks.await_worker()
+    warm = hooks.result()
+    assert hooks.workers == [worker]
+    assert without_numbers(warm) == without_numbers(local)
+    assert warm["decision"] == "deny"
+    assert warm["reason"].startswith("token ")
+    assert SECRET not in json.dumps(warm)
+
+
+@pytest.mark.full
+def test_twenty_events_at_once_are_kept_once(install):
+    hooks = install()
+    for turn in range(2):
+        texts = [f"prompt {turn} {number}" for number in range(20)]
+        clients = [hooks.start("BeforeAgent") for _ in texts]
+        for client, text in zip(clients, texts, strict=True):
+            client.stdin.write(hooks.payload("BeforeAgent", prompt=text))
+            client.stdin.close()
+        for client in clients:
+            with client:
+                assert (client.stdout.read(), client.stderr.read()) == (b"", b"")
+                assert client.wait() == 0
+        hooks.await_worker()
+    everything = [f"prompt {turn} {number}" for turn in range(2) for number in range(20)]
+    assert sorted(hooks.prompts_kept()) == sorted(everything)
+    assert len(hooks.workers) == 1
+
+
+@pytest.mark.full
+def test_a_killed_worker_leaves_no_event_open(install):
+    hooks = install()
+    hooks.result()
+    expected = []
+    for number in range(1, 101):
+        worker = hooks.await_worker(number)
+        timer = threading.Timer(number / 2000, os.kill, (worker, signal.SIGKILL))
+        timer.start()
+        if number % 2:
+            answer = hooks.result()
+            assert answer["decision"] == "deny"
+            assert SECRET not in json.dumps(answer)
+        elif hooks.prompt(f"prompt {number}") == {}:
+            expected.append(f"prompt {number}")
+        timer.join()
+        hooks.result()  # Somebody has to want the next worker.
+    assert hooks.prompts_kept() == expected
+
+
+@pytest.mark.full
+def test_a_killed_child_is_answered_by_the_block(install):
+    hooks = install(COMPONENT, "os.kill(os.getpid(), signal.SIGKILL)")
+    hooks.sockets.write_text("")
+    assert hooks.is_block(hooks.call(), "BeforeTool")
+    # And with a worker, which dies of it, too.
+    hooks.sockets.unlink()
+    assert hooks.is_block(hooks.call(), "BeforeTool")
+    hooks.await_worker()
+    assert hooks.is_block(hooks.call(), "BeforeTool")
+
+
+@pytest.mark.full
+def test_a_worker_that_stands_still_stops_nothing(install):
+    hooks = install()
+    expected = without_numbers(hooks.result())
+    os.kill(hooks.await_worker(), signal.SIGSTOP)
+    assert without_numbers(hooks.result()) == expected
+
+
+@pytest.mark.full
+def test_a_component_that_hangs_is_blocked_in_time(install):
+    hooks = install(COMPONENT, "time.sleep(600)", limit=2.0)
+    answers = [hooks.call()]
+    hooks.await_worker()
+    answers.append(hooks.call())
+    assert [answer["decision"] for answer in answers] == ["deny", "deny"]
+
+
+def test_a_full_disk_is_answered_by_the_block(install):
+    hooks = install()
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+    answer = hooks.result(preexec_fn=fill)
+    assert answer["decision"] == "deny"
+    assert SECRET not in json.dumps(answer)
+
+
+def test_what_is_gone_is_answered_by_the_block(install, tmp_path):
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "toolbus").symlink_to(Path(toolbus.__file__).parent)
+    hooks = install(python=str(python), search_path=(str(package),))
+    line = hooks.line("AfterTool")
+    removals = [
+        (package / "toolbus").unlink,
+        (hooks.script.parent / "settings").unlink,
+        (hooks.script.parent / "hook_client.py").unlink,
+        hooks.script.unlink,
+        lambda: shutil.rmtree(hooks.script.parent),
+        python.unlink,
+    ]
+    for remove in removals:
+        remove()
+        assert hooks.is_block(hooks.result(line=line), "AfterTool"), remove
+
+
+def test_settings_that_others_may_write_count_not(install):
+    hooks = install()
+    settings = hooks.script.parent / "settings"
+    line = hooks.line("AfterTool")
+    settings.chmod(0o666)
+    assert hooks.is_block(hooks.result(line=line), "AfterTool")
+    settings.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(settings, 12345, 12345)
+        assert hooks.is_block(hooks.result(line=line), "AfterTool")
+    assert not hooks.store.parent.exists()
+
+
+@pytest.mark.full
+def test_a_changed_configuration_is_in_force_at_once(install):
+    hooks = install(POLICY)
+    assert hooks.call() == {}
+    hooks.await_worker()
+    assert hooks.call() == {}
+    hooks.config.write_text(POLICY + RULE)
+    assert hooks.call()["decision"] == "deny"
+    hooks.await_worker(2)
+    assert hooks.call()["decision"] == "deny"
+    assert len(hooks.workers) == 1
+
+
+@pytest.mark.full
+def test_a_changed_component_is_in_force_at_once(install, tmp_path):
+    hooks = install(COMPONENT)
+    hooks.call()
+    hooks.await_worker()
+    assert hooks.call() == {}
+    (tmp_path / "rules.py").write_text(IMPORTS + RULES.format("return Deny('no')"))
+    assert hooks.call()["decision"] == "deny"
+
+
+@pytest.mark.full
+def test_a_new_version_ends_the_worker(install, tmp_path):
+    package = tmp_path / "package"
+    shutil.copytree(Path(toolbus.__file__).parent, package / "toolbus")
+    places = [each for each in sys.path if each.endswith("-packages")]
+    # Before the one that is installed here: what the client adds comes last.
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\nexport PYTHONPATH={package}:{':'.join(places)}\n"
+        f'shift\nexec {sys.executable} -S "$@"\n'
+    )
+    python.chmod(0o755)
+    hooks = install(COMPONENT, "return Deny(__import__('toolbus').__file__)", python=str(python))
+    script = [sys.executable, "-I", "-S", str(hooks.script)]
+    line = hooks.line("BeforeTool").replace(f"{python} -I -S {hooks.script}", " ".join(script))
+    assert str(package) in hooks.call(line=line)["reason"]
+    worker = hooks.await_worker()
+    package.rename(tmp_path / "old")
+    shutil.copytree(tmp_path / "old", package)
+    (package / "toolbus" / "__init__.py").write_text(
+        (package / "toolbus" / "__init__.py").read_text() + "\n"
+    )
+    assert str(package) in hooks.call(line=line)["reason"]
+    assert worker not in hooks.workers
+
+
+HOSTILE = "import os\nopen({!r}, 'w').close()\nraise SystemExit('hostile')\n"
+NAMES = ("json", "msgspec", "toolbus", "socket", "os", "asyncio", "sitecustomize", "hook_client")
+
+
+def plant(folder, mark):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (*NAMES, "_socket", "usercustomize", "encodings"):
+        (folder / f"{name}.py").write_text(HOSTILE.format(str(mark)))
+
+
+def test_a_hostile_environment_changes_nothing(install, tmp_path):
+    hooks = install()
+    expected = without_numbers(hooks.result())
+    hooks.await_worker()
+    hostile, mark = tmp_path / "hostile", tmp_path / "mark"
+    plant(hostile, mark)
+    (hostile / "toolbus").mkdir()
+    (hostile / "toolbus" / "toolbus.toml").write_text("not a configuration")
+    names = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "HOME", "TMPDIR", "PYTHONPLATLIBDIR")
+    names += ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME")
+    environment = {**dict.fromkeys(names, str(hostile)), "PATH": str(hostile)}
+    environment |= {"PYTHONSTARTUP": str(hostile / "os.py"), "PYTHONINSPECT": "1"}
+    environment |= {"PYTHONWARNINGS": "error", "PYTHONBREAKPOINT": "os.system"}
+    assert without_numbers(hooks.result(env=environment)) == expected
+    hooks.close()
+    hooks.sockets.rename(tmp_path / "gone")
+    assert without_numbers(hooks.result(env=environment)) == expected
+    assert hooks.is_block(
+        hooks.result(env=environment, line=hooks.line("AfterTool").replace("hook.py", "no.py")),
+        "AfterTool",
+    )
+    assert not mark.exists()
+
+
+def test_a_hostile_working_folder_changes_nothing(install, tmp_path):
+    hooks = install()
+    plant(hooks.work, tmp_path / "mark")
+    (hooks.work / "toolbus").mkdir()
+    (hooks.work / "toolbus" / "__init__.py").write_text(HOSTILE.format(str(tmp_path / "mark")))
+    (hooks.work / "pyvenv.cfg").write_text("home = /nowhere\n")
+    local = hooks.result()
+    hooks.await_worker()
+    assert without_numbers(hooks.result()) == without_numbers(local)
+    assert local["reason"].startswith("token ")
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["link", "shared"])
+def test_a_foreign_folder_of_sockets_is_not_used(install, tmp_path, how):
+    hooks = install()
+    if how == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        hooks.sockets.symlink_to(tmp_path / "elsewhere")
+    else:
+        hooks.sockets.mkdir()
+        hooks.sockets.chmod(0o770)
+    digest = read_settings(str(hooks.script.parent / "settings"))[b"digest"][0]
+    name = socket_name(digest, os.fsencode(hooks.work)).decode()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(hooks.sockets / name))
+        listener.listen()
+        listener.settimeout(0)
+        assert hooks.result()["reason"].startswith("token ")
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert hooks.log == ""

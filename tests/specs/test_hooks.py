@@ -1,0 +1,472 @@
+"""The scenarios of `specs/hooks.md`."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from toolbus.cli import main
+from toolbus.hosts.answering import answer
+from toolbus.hosts.hook_settings import HookSettings
+
+SECRET = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1Yc3Pd5Hf0Js8Gu2Q"[:36]
+IMPORTS = "from toolbus import AgentComponent, Deny, ToolResponse, events, guard, on\n"
+POLICY = """
+[[component]]
+use = "policy"
+[component.settings]
+default = "allow"
+[[component.settings.rule]]
+name = "no-removal"
+verdict = "deny"
+command = "rm"
+reason = "nothing is removed here"
+[[component.settings.rule]]
+name = "ask-first"
+verdict = "ask"
+command = "git push"
+reason = "it leaves this machine"
+"""
+REDACTION = '[[component]]\nuse = "redact-secrets"\n'
+LOCAL = '[[component]]\nuse = "./rules.py:{}"\n'
+NEVER = """
+class Never(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx): return Deny("never, by my own guard")
+"""
+
+
+class Place:
+    """The folders of a test, and one session of Gemini CLI in the project."""
+
+    def __init__(self, base):
+        self.project, self.own = base / "project", base / "home/.config/toolbus"
+        self.store = base / "state/hooks.db"
+        for folder in (self.project / ".git", self.own):
+            folder.mkdir(parents=True)
+        self.config = None
+
+    def named(self, text, python=""):
+        """Write a configuration which the installation names."""
+        self.config = str(self.write(self.own.parent / "named", text, python))
+
+    def write(self, folder, text, python=""):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "rules.py").write_text(IMPORTS + dedent(python))
+        (folder / "toolbus.toml").write_text(text)
+        return folder / "toolbus.toml"
+
+    def tell(self, host, event, payload, limit=20.0):
+        """Return what *host* is told of its event, as JSON; {} if nothing."""
+        data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        environment = HookSettings(config=self.config, store=self.store, limit=limit)
+        made = answer(host, event, data, environment)
+        assert (made.stderr, made.exit_code) == (b"", 0)
+        return json.loads(made.stdout or b"{}")
+
+    def gemini(self, event, session="s1", folder=None, **facts):
+        payload = {"session_id": session, "cwd": str(folder or self.project), **facts}
+        return self.tell("gemini-cli", event, payload)
+
+    def call(self, command="ls", **facts):
+        shell = {"tool_name": "run_shell_command", "tool_input": {"command": command}}
+        return self.gemini("BeforeTool", **{**shell, **facts})
+
+    def result(self, text, command="ls", **facts):
+        shell = {"tool_name": "run_shell_command", "tool_input": {"command": command}}
+        return self.gemini("AfterTool", tool_response={"llmContent": text}, **shell, **facts)
+
+    def command(self, *words, data=b"{}"):
+        """Return what `toolbus hook` writes and how it ends, in a process of its own."""
+        store = ("--store", str(self.store))
+        return subprocess.run(
+            [sys.executable, "-m", "toolbus", "hook", *words, *store],
+            input=data,
+            capture_output=True,
+            cwd=self.project,
+            timeout=60,
+            check=False,
+        )
+
+    def records(self):
+        pages = sqlite3.connect(self.store).execute("SELECT body FROM ledger").fetchall()
+        return [record for (page,) in pages for record in json.loads(page)]
+
+    def stored(self):
+        return b"".join(file.read_bytes() for file in self.store.parent.iterdir())
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    made = Place(tmp_path)
+    monkeypatch.chdir(made.project)
+    return made
+
+
+def test_a_denied_call_does_not_run(place):
+    place.named(POLICY)
+
+    told = place.call("cd /tmp && rm -rf x")
+
+    assert told["decision"] == "deny"
+    assert "nothing is removed here" in told["reason"]
+
+
+def test_rewriters_compose_in_their_order(place):
+    place.named(
+        LOCAL.format("First") + LOCAL.format("Second").replace("]\n", ']\nname = "2"\n', 1),
+        """
+        def added(ctx, text):
+            return ctx.value.merge_arguments({"command": ctx.value.arguments["command"] + text})
+        class First(AgentComponent):
+            @on(events.TOOL_CALL_BEFORE)
+            def rewrite(self, ctx): return added(ctx, " && first")
+        class Second(AgentComponent):
+            @on(events.TOOL_CALL_BEFORE)
+            def rewrite(self, ctx): return added(ctx, " && second")
+        """,
+    )
+
+    told = place.call("ls")
+
+    assert told["hookSpecificOutput"]["tool_input"] == {"command": "ls && first && second"}
+
+
+def test_the_host_asks_its_own_person(place):
+    place.named(POLICY)
+    arguments = {"command": "git push"}
+    facts = {"call_id": "c1", "tool": "bash", "arguments": arguments, "can_ask": True}
+
+    told = place.tell("pi", "tool_call", {"session_id": "s1", "folder": "/", **facts})
+
+    assert "it leaves this machine" in told["ask"]
+
+
+def test_who_cannot_ask_denies_with_a_handle(place, capsys):
+    place.named(POLICY)
+
+    told = place.call("git push")
+    command = told["reason"].partition("toolbus explain ")[2].rstrip(")").split()
+    code = main(["explain", *command])
+
+    assert told["decision"] == "deny"
+    assert "it leaves this machine" in told["reason"]
+    assert code == 0
+    assert "ask-first" in capsys.readouterr().out
+
+
+def test_an_answer_stands_for_the_call(place):
+    place.named(
+        LOCAL.format("Cache"),
+        """
+        class Cache(AgentComponent):
+            @on(events.TOOL_CALL_BEFORE)
+            def answer(self, ctx): return ToolResponse.from_text("known already")
+        """,
+    )
+
+    told = place.call("ls")
+
+    assert told == {"decision": "deny", "reason": "known already"}
+
+
+def test_relative_paths_begin_where_the_event_happened(place):
+    file = place.project / "secret.txt"
+    rule = f'name = "own"\nverdict = "deny"\nreads = ["{file}"]\nreason = "not that file"\n'
+    place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
+
+    here = place.call("cat secret.txt")
+    elsewhere = place.call("cat secret.txt", folder=place.own)
+
+    assert "not that file" in here["reason"]
+    assert elsewhere == {}
+
+
+def test_a_secret_in_a_result_is_replaced(place):
+    place.named(POLICY + REDACTION)
+    place.call("cat .env")
+
+    told = place.result(f"GITHUB_TOKEN={SECRET}\n", "cat .env")
+
+    assert told["decision"] == "deny"
+    assert "[github-pat-1" in told["reason"]
+    assert SECRET not in json.dumps(told)
+    assert SECRET.encode() not in place.stored()
+
+
+def test_a_secret_in_a_failure_is_replaced(place):
+    place.named(REDACTION)
+    shell = {"tool_name": "run_shell_command", "tool_input": {"command": "x"}}
+    error = {"message": f"no access with {SECRET}", "type": "shell"}
+
+    told = place.gemini("AfterTool", tool_response={"llmContent": "", "error": error}, **shell)
+
+    assert "[github-pat-1" in told["reason"]
+    assert SECRET not in json.dumps(told)
+
+
+def test_a_result_that_nobody_changes_stays(place):
+    place.named(POLICY + REDACTION)
+    place.call("ls")
+
+    assert place.result("README.md\n") == {}
+
+
+def test_what_cannot_be_delivered_is_noted(place):
+    place.named(REDACTION)
+    call = {"tool_use_id": "c1", "tool_name": "Shell", "tool_input": {"command": "x"}}
+    facts = {"conversation_id": "s1", "cwd": "/", "error_message": f"no access with {SECRET}"}
+
+    place.tell("cursor", "postToolUseFailure", {**facts, **call, "failure_type": "error"})
+
+    reasons = [record.get("reason") or "" for record in place.records()]
+    assert any("the model reads the original" in reason for reason in reasons)
+    assert SECRET.encode() not in place.stored()
+
+
+def test_a_prompt_can_be_refused(place):
+    place.named(
+        LOCAL.format("Quiet"),
+        """
+        class Quiet(AgentComponent):
+            @guard(events.RUN_BEFORE)
+            def judge(self, ctx): return Deny("not now") if "deploy" in ctx.value.text else None
+        """,
+    )
+
+    refused = place.gemini("BeforeAgent", prompt="deploy it")
+    accepted = place.gemini("BeforeAgent", prompt="read it")
+
+    assert refused == {"decision": "deny", "reason": "not now"}
+    assert accepted == {}
+
+
+def test_enqueued_text_is_context(place):
+    place.named(
+        LOCAL.format("Hints"),
+        """
+        class Hints(AgentComponent):
+            @on(events.MESSAGE_APPEND_BEFORE, roles="tool")
+            def hint(self, ctx): self.host.enqueue("use uv here")
+        """,
+    )
+    place.call("pip install x")
+
+    told = place.result("installed", "pip install x")
+
+    assert told["hookSpecificOutput"]["additionalContext"] == "use uv here"
+
+
+def test_context_waits_for_who_can_carry_it(place):
+    place.named(
+        LOCAL.format("Hints"),
+        """
+        class Hints(AgentComponent):
+            @on(events.TOOL_CALL_BEFORE)
+            def hint(self, ctx): self.host.enqueue("use uv here")
+        """,
+    )
+
+    assert place.call("ls") == {}
+    told = place.result("README.md")
+
+    assert told["hookSpecificOutput"]["additionalContext"] == "use uv here"
+
+
+def test_garbage_is_blocked(place):
+    inputs = [b"", b'{"session_id"', b"no", b"[]", b"\xff", b'{"session_id": 1}', b"[" * 100_000]
+
+    told = [place.tell("gemini-cli", "BeforeTool", data) for data in inputs]
+    done = place.command("gemini-cli", "BeforeTool", data=b"no")
+
+    assert [each["decision"] for each in told] == ["deny"] * len(inputs)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["decision"] == "deny"
+
+
+def test_a_broken_component_is_blocked(place):
+    place.named(LOCAL.format("Broken"), f"print({SECRET!r}); raise ValueError({SECRET!r})")
+    unimportable = place.call()
+    place.named(
+        LOCAL.format("Broken"),
+        f"""
+        class Broken(AgentComponent):
+            @guard(events.TOOL_CALL_BEFORE)
+            def judge(self, ctx):
+                print({SECRET!r})
+                raise ValueError({SECRET!r})
+        """,
+    )
+    payload = {"session_id": "s1", "cwd": "/", "tool_name": "x", "tool_input": {}}
+
+    done = place.command(
+        "gemini-cli", "BeforeTool", "--config", place.config, data=json.dumps(payload).encode()
+    )
+
+    assert unimportable["decision"] == json.loads(done.stdout)["decision"] == "deny"
+    assert SECRET not in json.dumps(unimportable)
+    assert SECRET.encode() not in done.stdout + done.stderr + place.stored()
+
+
+def test_a_missing_configuration_is_blocked(place):
+    place.config = str(place.own / "missing.toml")
+    missing = place.call()
+    place.named("[[component")
+
+    broken = place.call()
+
+    assert missing["decision"] == broken["decision"] == "deny"
+
+
+def test_a_handler_without_end_is_blocked(place):
+    place.named(
+        LOCAL.format("Endless"),
+        """
+        class Endless(AgentComponent):
+            @guard(events.TOOL_CALL_BEFORE)
+            def judge(self, ctx):
+                while True: pass
+        """,
+    )
+    payload = {"session_id": "s1", "cwd": "/", "tool_name": "x", "tool_input": {}}
+    words = ("gemini-cli", "BeforeTool", "--config", place.config, "--limit", "0.5")
+
+    done = place.command(*words, data=json.dumps(payload).encode())
+
+    assert "timed out" in json.loads(done.stdout)["reason"]
+
+
+def test_a_store_that_cannot_be_written_blocks(place, monkeypatch):
+    place.named(REDACTION)
+    assert place.call() == {}
+    connect = sqlite3.connect
+
+    def full(*words, **options):
+        made = connect(*words, **options)
+        made.execute("PRAGMA max_page_count = 1")
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", full)
+        on_full_disk = [place.call("ls " + "x" * 20_000) for _ in range(2)]
+    place.store.write_bytes(b"")
+    place.store.unlink()
+    place.store.mkdir()
+    no_file = place.call()
+
+    assert [each["decision"] for each in (*on_full_disk, no_file)] == ["deny"] * 3
+    assert "full" in on_full_disk[0]["reason"]
+
+
+def test_another_folder_is_no_way_out(place, tmp_path):
+    place.write(place.project, LOCAL.format("Never"), NEVER)
+    main(["trust"])
+
+    began = place.call()
+    elsewhere = place.call(folder=tmp_path)
+    other_session = place.call(folder=tmp_path, session="s2")
+
+    assert began["reason"] == elsewhere["reason"] == "never, by my own guard"
+    assert other_session == {}
+
+
+def test_a_changed_configuration_closes(place):
+    file = place.write(place.project, LOCAL.format("Never"), NEVER)
+    main(["trust"])
+    place.call()
+
+    (place.project / "rules.py").write_text(IMPORTS)
+    changed = place.call()
+    file.unlink()
+    deleted = place.call()
+    place.write(place.project, LOCAL.format("Never"), NEVER.replace("never", "not again"))
+    main(["trust"])
+    trusted = place.call()
+
+    assert "toolbus trust" in changed["reason"]
+    assert "toolbus trust --revoke" in deleted["reason"]
+    assert trusted["reason"] == "not again, by my own guard"
+
+
+def test_nothing_of_a_foreign_repository_counts(place):
+    place.write(place.own, LOCAL.format("Never"), NEVER)
+    mark = place.project / "ran"
+    hostile = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
+    place.write(place.project, LOCAL.format("Never"), hostile)
+    for name in ("msgspec.py", "toolbus.py", "sitecustomize.py", "json.py"):
+        (place.project / name).write_text(hostile)
+    shell = {"tool_name": "run_shell_command", "tool_input": {"command": "ls"}}
+    payload = {"session_id": "s1", "cwd": str(place.project), **shell}
+    program = "from toolbus.cli import main; main()"
+    words = ("hook", "gemini-cli", "BeforeTool", "--store", str(place.store))
+
+    told = place.call()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, *words],
+        input=json.dumps(payload).encode(),
+        capture_output=True,
+        check=False,
+    )
+
+    assert told["reason"] == json.loads(done.stdout)["reason"] == "never, by my own guard"
+    assert not mark.exists()
+
+
+def test_commands_read_what_hooks_kept(place, capsys, tmp_path):
+    place.named(REDACTION)
+    place.gemini("BeforeAgent", prompt="show me the settings")
+    place.call("cat .env")
+    place.result(f"GITHUB_TOKEN={SECRET}\n", "cat .env")
+    place.gemini("AfterAgent", prompt_response="there is a token in it")
+    store, file = str(place.store), str(tmp_path / "all.jsonl")
+
+    codes = [main(["sessions", store]), main(["show", store, "gemini-cli:s1"])]
+    shown = capsys.readouterr().out
+    (call_id,) = sqlite3.connect(store).execute("SELECT DISTINCT id FROM calls").fetchone()
+    codes += [main(["explain", store, "--call", call_id])]
+    explained = capsys.readouterr().out
+    codes += [main(["export", store, "-o", file])]
+    codes += [main(["replay", file, "--with", place.config])]
+    replayed = capsys.readouterr().out
+
+    assert codes == [0] * 5, replayed
+    for text in (
+        "show me the settings",
+        "run_shell_command",
+        "[github-pat-1",
+        "there is a token in it",
+    ):
+        assert text in shown
+    assert "RedactSecrets" in explained
+    assert "nothing would change" in replayed
+    assert SECRET not in Path(file).read_text() + shown + explained + replayed
+
+
+@pytest.mark.full
+def test_events_at_once_are_all_kept(place):
+    place.named(POLICY + REDACTION)
+    calls = [{"call_id": f"c{number % 19}"} for number in range(20)]
+    facts = {"session_id": "s1", "folder": "/", "tool": "bash", "arguments": {"command": "rm x"}}
+    words = ("pi", "tool_call", "--config", place.config)
+
+    with ThreadPoolExecutor(8) as pool:
+        done = list(
+            pool.map(
+                lambda call: place.command(*words, data=json.dumps({**facts, **call}).encode()),
+                calls,
+            )
+        )
+
+    assert all("nothing is removed here" in json.loads(each.stdout)["block"] for each in done)
+    rows = sqlite3.connect(place.store).execute("SELECT id FROM messages").fetchall()
+    assert len(rows) == len(set(rows)) == 38
+    assert main(["check", str(place.store)]) == 0
+    assert place.store.stat().st_mode & 0o777 == 0o600
