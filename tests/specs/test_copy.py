@@ -14,11 +14,12 @@ import pytest
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage
 from toolbus.bus.ledger import DispatchRecord
 from toolbus.errors import SessionBusyError, StoreError
-from toolbus.events import Scope
+from toolbus.events import MESSAGE_APPEND_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import MemoryStore, Original, SqliteStore, Stored
 from toolbus.store.checking import check_reader
 from toolbus.store.copying import copy_session
+from toolbus.store.opening import open_store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DAY = 86_400 * 10**9
@@ -76,6 +77,15 @@ def contents(store, session_id="s"):
             list(reader.originals(row.key)),
             list(reader.states(row.key)),
         )
+
+
+def contents_of(address, session_id):
+    """Return the same of the store at *address*."""
+    store = open_store(address, read_only=True)
+    try:
+        return contents(store, session_id)
+    finally:
+        asyncio.run(store.close())
 
 
 async def copy(source, target, session_id="s"):
@@ -312,6 +322,71 @@ def test_another_scheme_is_refused(tmp_path, command):
             f"toolbus: store 'mysql://': no store has addresses of this kind; {kinds}\n"
         )
     assert not (tmp_path / "new.db").exists()
+
+
+def redact(ctx):
+    if ctx.value.role == "tool":
+        return ctx.value.with_tool_response(ctx.value.tool_response.with_text("[removed]"))
+    return None
+
+
+async def work(path):
+    """Let an agent work, whose calls a handler changes."""
+    call = ToolCall(id="call-1", name="read", arguments={"path": "/"})
+    model = ScriptedModel([AssistantMessage(id="asked", tool_calls=[call]), "done"])
+
+    def read(path: str) -> str:
+        return f"it is {path}"
+
+    agent = Agent(model, tools=[read], store=path, session_id="s", keep_originals=True, max_turns=3)
+    async with agent:
+        agent.on(MESSAGE_APPEND_BEFORE, redact)
+        await agent.run("look")
+
+
+@pytest.mark.full
+def test_a_server_s_store_is_read_alike(tmp_path, command, database):
+    path, back, handlers = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "h.py"
+    asyncio.run(work(path))
+    on_disk(path, lambda store: fill(store, "t"))
+    handlers.write_text("from toolbus import AgentComponent\nclass Nothing(AgentComponent): ...\n")
+    for source, target in ((path, database), (database, back)):
+        done = command("copy", source, target)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.endswith("2 copied, 0 were there already\n")
+    for session_id in "st":
+        first, *others = [contents_of(address, session_id) for address in (path, database, back)]
+        assert others == [first, first]
+    commands = (
+        ("sessions", None, "--json"),
+        ("show", None, "s", "--full"),
+        ("show", None, "t", "--json"),
+        ("show", None, "t", "--last", "2"),
+        ("show", None, "zzz"),
+        ("explain", None, "--call", "call-1"),
+        ("explain", None, "--call", "call-2"),
+        ("explain", None, "asked", "--json"),
+        ("export", None),
+        ("replay", None, "--with", handlers, "--json"),
+        ("forget", None, "t"),
+        ("forget", None, "t", "--state", "--json"),
+        ("sessions", None, "--json"),
+    )
+    for words in commands:
+        outputs = []
+        for address in (path, database):
+            done = command(*[address if word is None else word for word in words])
+            outputs.append((done.returncode, done.stdout, done.stderr))
+        if words[0] == "sessions":
+            assert "updated_ns" in outputs[0][1]
+        assert outputs[0] == outputs[1], words
+    checks = [
+        json.loads(command("check", address, "--json").stdout) for address in (path, database)
+    ]
+    assert checks[0]["sessions"] == checks[1]["sessions"]
+    assert [check["is_whole"] for check in checks] == [True, True]
+    exports = [command("export", address).stdout for address in (path, back)]
+    assert exports[0] == exports[1]
 
 
 async def test_a_check_tells_of_any_store(make):

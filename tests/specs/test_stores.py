@@ -112,12 +112,12 @@ def test_a_missing_lease_is_caught():
 
 def test_a_lost_update_is_caught():
     class Hasty(MemoryStore):
-        async def swap_state(self, session_id, name, old, new):
+        async def swap_state(self, session_id, name, old, new, **options):
             if await self.read_state(session_id, name) != old:
                 return False
             await asyncio.sleep(0)
             now = await self.read_state(session_id, name)
-            return await super().swap_state(session_id, name, now, new)
+            return await super().swap_state(session_id, name, now, new, **options)
 
     failures = broken_laws(Hasty, "test_parallel_changes_lose_none")
 
@@ -126,9 +126,9 @@ def test_a_lost_update_is_caught():
 
 def test_a_state_that_changes_is_caught():
     class Tidy(MemoryStore):
-        async def swap_state(self, session_id, name, old, new):
+        async def swap_state(self, session_id, name, old, new, **options):
             tidied = [body and json.dumps(json.loads(body)).encode() for body in (old, new)]
-            return await super().swap_state(session_id, name, *tidied)
+            return await super().swap_state(session_id, name, *tidied, **options)
 
     assert "test_a_state_is_swapped_for_what_stands_there" in broken_laws(Tidy)
 

@@ -57,7 +57,9 @@ def command() -> Command:
 
 
 def _add_arguments(parser: Parser) -> None:
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, or -")
+    parser.add_argument(
+        "sources", metavar="SOURCE", nargs="+", help="files, folders, a store's address, or -"
+    )
     parser.add_argument(
         "--with",
         dest="target",

@@ -7,11 +7,12 @@ from contextlib import closing, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from urllib.parse import urlsplit
 
 from toolbus.errors import StoreError
 from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.reading import LINE_LIMIT, read
-from toolbus.store.opening import open_reader
+from toolbus.store.opening import is_postgres, open_reader
 from toolbus.terminal.files import reason_of
 from toolbus.terminal.screen import UsageError
 
@@ -31,10 +32,14 @@ _BUFFER = 2**18
 
 
 class Source(NamedTuple):
-    """A file, None for the standard input; *name* is how its lines and sessions are called."""
+    """A file, None for the standard input; *name* is how its lines and sessions are called.
+
+    *address* is that of a store that is no file.
+    """
 
     path: Path | None
     name: str
+    address: str | None = None
 
 
 class SourceBatch(NamedTuple):
@@ -57,6 +62,8 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
         path = Path(argument)
         if argument == "-":
             sources.append(Source(None, "stdin"))
+        elif is_postgres(argument):
+            sources.append(Source(None, _label(argument), argument))
         elif path.is_dir():
             files = sorted([file for file in path.rglob("*") if file.is_file()])
             chosen = [file for file in files if file.suffix.lower() in _SUFFIXES]
@@ -70,6 +77,12 @@ def find_sources(arguments: Sequence[str]) -> tuple[list[Source], int]:
         kinds = ", ".join(sorted(_SUFFIXES))
         raise UsageError(f"there is nothing to replay in {arguments[0]!r}: no file of {kinds}")
     return sources, others
+
+
+def _label(address: str) -> str:
+    """Return *address* without what may be secret in it."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.scheme else address
 
 
 def read_sources(
@@ -112,7 +125,7 @@ def _concerns(item: Item, session: str) -> bool:
 
 def _is_database(source: Source, *, sure: bool) -> bool:
     if source.path is None:
-        return False
+        return source.address is not None
     # A pipe would lose what is read here.
     if sure or not source.path.is_file():
         return sure
@@ -160,7 +173,7 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _read_database(source: Source, session_id: str | None) -> Generator[SourceBatch]:
-    with open_reader(str(source.path), live=True) as reader:
+    with open_reader(source.address or str(source.path), live=True) as reader:
         sessions = [row for row in reader.sessions() if session_id in {None, row.id}]
         total, done = sum([session.messages for session in sessions]), 0
         for session in sessions:

@@ -63,6 +63,18 @@ class StateLaws:
         await store.close()
 
     @law
+    async def test_a_copied_state_keeps_its_time(self, stores: StoreSubject) -> None:
+        """It is no newer write of its session than it was where it came from."""
+        store = stores.open()
+        await store.append("s", entry("m", written_ns=5_000))
+        await store.swap_state("s", "n", None, b"1", written_ns=6_000)
+        await store.swap_state("t", "n", None, b"1", written_ns=7_000)
+
+        times = [(info.created_ns, info.updated_ns) for info in await store.sessions()]
+        expect(times, [(5_000, 6_000), (7_000, 7_000)], "the times of two sessions")
+        await store.close()
+
+    @law
     async def test_parallel_changes_lose_none(self, stores: StoreSubject) -> None:
         """Twenty tasks count up five times each."""
         store = stores.open()
