@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,12 +52,18 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, _: Output) -> int:
         try:
+            from toolbus.hosts.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
+            from toolbus.hosts.payloads import MAX_BYTES  # noqa: PLC0415 - as above
+
+            limit = parsed.limit or LIMIT
+            # First of all: where it is closed, the next file that is opened would take its place.
+            data = _read(MAX_BYTES + 1, limit)
             outputs = [os.dup(1), os.dup(2)]
             # What code of others prints may hold what the model must not read.
             nothing = os.open(os.devnull, os.O_WRONLY)
             for number in (1, 2):
                 os.dup2(nothing, number)
-            made = _answer(parsed)
+            made = _answer(parsed, data, limit)
             for number, data in zip(outputs, (made.stdout, made.stderr), strict=True):
                 _write(number, data)
         except Exception:  # noqa: BLE001 - nobody reads the answer
@@ -67,17 +74,11 @@ def command() -> Command:
     return parser, run
 
 
-def _answer(parsed: argparse.Namespace) -> HookAnswer:
-    from toolbus.hosts.answering import answer  # noqa: PLC0415 - not to read the help
-    from toolbus.hosts.hook_settings import LIMIT, HookSettings, default_store  # noqa: PLC0415
-    from toolbus.hosts.payloads import MAX_BYTES  # noqa: PLC0415
+def _answer(parsed: argparse.Namespace, data: bytes | None, limit: float) -> HookAnswer:
+    from toolbus.hosts.answering import answer  # noqa: PLC0415 - as above
+    from toolbus.hosts.hook_settings import HookSettings, default_store  # noqa: PLC0415
     from toolbus.hosts.reading import block_of  # noqa: PLC0415
 
-    limit = parsed.limit or LIMIT
-    try:
-        data = _read(MAX_BYTES + 1, limit)
-    except (OSError, ValueError):
-        data = None
     if data is None:
         return block_of(parsed.host, parsed.event, b"", "the event did not come to its end in time")
     try:
@@ -94,13 +95,16 @@ def _read(limit_bytes: int, seconds_left: float) -> bytes | None:
     """Return at most so many bytes of standard input, None if it has no end in so many seconds."""
     parts: list[bytes] = []
     end = time.monotonic() + seconds_left
-    while (size := sum(map(len, parts))) < limit_bytes:
-        if not select.select([0], [], [], max(0.0, end - time.monotonic()))[0]:
-            return None
-        if not (read := os.read(0, min(_BLOCK, limit_bytes - size))):
-            break
-        parts.append(read)
-    return b"".join(parts)
+    with suppress(OSError, ValueError):  # Of a closed one.
+        while (size := sum(map(len, parts))) < limit_bytes:
+            if not select.select([0], [], [], max(0.0, end - time.monotonic()))[0]:
+                break
+            if not (read := os.read(0, min(_BLOCK, limit_bytes - size))):
+                return b"".join(parts)
+            parts.append(read)
+        else:
+            return b"".join(parts)
+    return None
 
 
 def _write(number: int, data: bytes) -> None:

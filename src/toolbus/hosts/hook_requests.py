@@ -68,9 +68,10 @@ def encode_moved(folder: Path) -> bytes:
 
 def hook_settings(settings: hook_client.Settings) -> HookSettings:
     """Return what of a client's *settings* decides about events."""
-    config = settings.get(b"config")
+    config, filter_shell = settings.get(b"config"), settings.get(b"filter_shell")
     return HookSettings(
         config=os.fsdecode(config[0]) if config else None,
+        filter_shell=os.fsdecode(filter_shell[0]) if filter_shell else None,
         store=Path(os.fsdecode(settings[b"store"][0])),
         limit=float(settings[b"limit"][0]) * _ANSWER_MARGIN,
     )

@@ -23,11 +23,14 @@ class HookSettings(Struct, frozen=True, kw_only=True):
             project in which a session began, if it is trusted.
         store: the SQLite file of all sessions.
         limit: seconds that an event may take; then it is blocked.
+        filter_shell: the client's script, through which what shell commands write is to pass where
+            a host cannot replace what a failed one wrote; None: they run as they are.
     """
 
     config: str | None = None
     store: Path
     limit: float = LIMIT
+    filter_shell: str | None = None
 
 
 def default_store() -> Path:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from toolbus.hosts.installation import ClientSettings
+
 _PROJECT_TRUST = {
     "codex": 'Codex reads hooks of a project only if it trusts that: `trust_level = "trusted"` in '
     "its config.toml, which Codex asks about when it starts there",
@@ -31,16 +33,28 @@ _ALWAYS = {
 }
 
 
-def install_notes(host: str, project: Path | None, script: Path, python: str) -> Iterator[str]:
+_FILTERED = (
+    "shell commands of Claude Code write into a filter: it shows their output when they have "
+    "ended, errors among it, and the exit code stays; a `cd` does not last, and what a command "
+    "leaves running holds it. Claude Code asks about each, unless you let it run all, for it does "
+    "not look into groups when it allows; what its own rules deny stays denied"
+)
+
+
+def install_notes(
+    host: str, project: Path | None, script: Path, settings: ClientSettings
+) -> Iterator[str]:
     """Yield, a sentence each, what goes with an installation for *host*."""
-    if host in _ALWAYS:
+    if settings.filter_shell:
+        yield _FILTERED
+    elif host in _ALWAYS:
         yield _ALWAYS[host]
     if project is not None and host in _PROJECT_TRUST:
         yield _PROJECT_TRUST[host]
     if project is not None and host not in {"claude-code", "docker-gateway"}:
         yield "the command names files of this machine: do not commit it"
     if host == "docker-gateway":
-        command = shlex.join([python, "-I", "-S", str(script), host])
+        command = shlex.join([settings.python, "-I", "-S", str(script), host])
         for event in ("before", "after"):
             option = f"{event}:exec:{command} {event}"
             yield f"start the gateway with: --interceptor {shlex.quote(option)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolbus.errors import ConfigurationError
+from toolbus.hosts.filtered_shell import FILTERED_HOSTS
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.hook_targets import blocks_of, codex_trust, install_target, removal_targets
 from toolbus.hosts.host_files import host_files
@@ -17,6 +18,7 @@ from toolbus.hosts.install_notes import install_notes
 from toolbus.hosts.install_records import client_folder, copy_of, digest_of, read_record
 from toolbus.hosts.installation import SCRIPT, ClientSettings, client_settings
 from toolbus.hosts.settings_files import SettingsFile, read_settings
+from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from toolbus.hosts.edit_targets import EditTarget
@@ -60,20 +62,29 @@ class InstallPlan(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def plan_install(host: str, project: Path | None = None, config: str | None = None) -> InstallPlan:
+def plan_install(
+    host: str,
+    project: Path | None = None,
+    config: str | None = None,
+    *,
+    filter_shell: bool = False,
+) -> InstallPlan:
     """Return what an installation for *host* writes; nothing is written yet.
 
-    *config* names a configuration that counts instead of those in force. Raises `LoadError`,
-    `UsageError` for an interpreter that cannot be named, `ConfigurationError` for a file that
-    cannot be edited safely.
+    *config* names a configuration that counts instead of those in force; with *filter_shell* shell
+    commands write into a filter. Raises `LoadError`, `UsageError` for an interpreter that cannot
+    be named and for a host that needs no filter, `ConfigurationError` for a file that cannot be
+    edited safely.
     """
     host_files(host)
+    if filter_shell and host not in FILTERED_HOSTS:
+        raise UsageError(f"--filter-shell is of {', '.join(FILTERED_HOSTS)} alone, not of {host}")
     if config is not None:
         config = str(Path(config).expanduser().absolute())
         if not Path(config).is_file():
             raise ConfigurationError("there is no such file; write one, or name another", config)
-    settings = client_settings(config)
-    script = client_folder(project, config) / SCRIPT
+    script = client_folder(project, config, filter_shell=filter_shell) / SCRIPT
+    settings = client_settings(config, filter_shell=script if filter_shell else None)
     blocks = blocks_of(host)
     record = read_record(host, project)
     edits: list[SettingsEdit] = []
@@ -90,7 +101,7 @@ def plan_install(host: str, project: Path | None = None, config: str | None = No
         settings=settings,
         blocks=blocks,
         edits=tuple(edits),
-        notes=tuple(install_notes(host, project, script, settings.python)),
+        notes=tuple(install_notes(host, project, script, settings)),
     )
 
 

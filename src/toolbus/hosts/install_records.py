@@ -54,10 +54,13 @@ def hooks_folder() -> Path:
     return state_folder() / "hooks"
 
 
-def client_folder(project: Path | None, config: str | None) -> Path:
-    """Return where the client for hooks of the user or of *project* stands, under *config*."""
+def client_folder(project: Path | None, config: str | None, *, filter_shell: bool = False) -> Path:
+    """Return where the client for hooks of the user or of *project* stands, under *config*.
+
+    One that filters shell commands stands alone, so that other hosts' settings do not change its.
+    """
     name = _owner(project) + (f"-{_short(config)}" if config else "")
-    return hooks_folder() / name
+    return hooks_folder() / (f"{name}-filter" if filter_shell else name)
 
 
 def read_record(host: str, project: Path | None) -> InstallRecord | None:

@@ -36,6 +36,7 @@ class InstallOptions(Struct, frozen=True, kw_only=True):
         yes: whether nobody is asked.
         dry_run: whether nothing is written.
         as_json: whether one JSON document is written, for programs.
+        filter_shell: whether shell commands write into a filter.
     """
 
     hosts: tuple[str, ...]
@@ -44,6 +45,7 @@ class InstallOptions(Struct, frozen=True, kw_only=True):
     yes: bool = False
     dry_run: bool = False
     as_json: bool = False
+    filter_shell: bool = False
 
 
 class FileReport(Struct, frozen=True, kw_only=True):
@@ -73,7 +75,10 @@ def run_install(output: Output, errors: Output, options: InstallOptions) -> int:
     Raises `LoadError` and `UsageError` before anything is written.
     """
     project = _project(options)
-    plans = [plan_install(host, project, options.config) for host in _unique(options)]
+    plans = [
+        plan_install(host, project, options.config, filter_shell=options.filter_shell)
+        for host in _unique(options)
+    ]
     return _carry_out(output, errors, options, plans, "installed already")
 
 

@@ -70,6 +70,7 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
         config: the configuration that was named; None: those that are in force.
         limit: seconds that an event may take; then it is blocked.
         idle: seconds without an event after which a worker ends.
+        filter_shell: the client's script, if shell commands are to pass it (see `HookSettings`).
     """
 
     python: str
@@ -81,10 +82,15 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     config: str | None = None
     limit: float = LIMIT
     idle: float = IDLE
+    filter_shell: str | None = None
 
 
 def client_settings(
-    config: str | None = None, *, limit: float = LIMIT, idle: float = IDLE
+    config: str | None = None,
+    *,
+    limit: float = LIMIT,
+    idle: float = IDLE,
+    filter_shell: Path | None = None,
 ) -> ClientSettings:
     """Return the settings that this process, its interpreter and its environment suggest.
 
@@ -102,6 +108,7 @@ def client_settings(
         config=None if config is None else str(Path(config).absolute()),
         limit=limit,
         idle=idle,
+        filter_shell=None if filter_shell is None else str(filter_shell),
     )
     _probe(settings)
     return settings
@@ -212,6 +219,7 @@ def _lines(settings: ClientSettings) -> Iterator[tuple[str, str]]:
         *([] if settings.config is None else [("config", settings.config)]),
         ("limit", str(settings.limit)),
         ("idle", str(settings.idle)),
+        *([("filter_shell", settings.filter_shell)] if settings.filter_shell else []),
     ]
     for key, value in pairs:
         if len(value.splitlines()) > 1 or "\0" in value:

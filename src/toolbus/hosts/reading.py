@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,10 +62,14 @@ def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
 
 def block_of(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
     """Return the block of the event *name* of *host*; it raises nothing."""
-    read = read_event(host, name, data)
-    if isinstance(read, HookAnswer):
-        return read
-    return blocked(read.dialect, name, read.payload, sanitize(f"toolbus: {reason}"))
+    reason, payload = sanitize(f"toolbus: {reason}"), None
+    try:
+        spoken = dialect(host)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _unworded(reason_of(error))
+    with suppress(Exception):
+        payload = read_payload(data)
+    return blocked(spoken, name, payload, reason)
 
 
 def folder_of(event: HookEvent) -> Path:

@@ -16,6 +16,7 @@ from toolbus.events.catalogue import (
     TransformEvent,
     by_name,
 )
+from toolbus.messages.codec import decoder
 from toolbus.messages.immutable import FrozenDict
 
 
@@ -97,3 +98,7 @@ def test_a_result_counts_nothing_by_default():
     result = RunResult(status="cancelled", reason="the user left")
 
     assert (result.turns, result.usage, result.messages, result.message) == (0, {}, (), None)
+
+
+def test_a_scope_of_an_older_ledger_has_no_folder():
+    assert decoder(catalogue.Scope)(b'{"agent_id": "a", "session_id": "s"}').folder == ""
