@@ -20,6 +20,7 @@ from toolbus.hosts.host_settings import read_host_settings
 from toolbus.hosts.inspections import Finding, inspect_settings
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.trials import inspect_trial
+from toolbus.hosts.trust_inspection import inspect_folder_trust
 from toolbus.hosts.worker_inspection import inspect_workers
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.terminal.spans import sanitize
@@ -124,6 +125,8 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
             deliveries = component_deliveries(named, dialect(host).abilities)
         if host == "codex":
             findings += inspect_codex_trust(program, state, here)
+        if state.project is not None:
+            findings += inspect_folder_trust(host, state.project)
         findings += _examine_client(state, here, named, sends=sends)
     return _report(host, program, states, findings, deliveries)
 

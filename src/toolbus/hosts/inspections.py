@@ -56,7 +56,10 @@ _NAMES_SWITCHED_OFF = {
 
 _LOADED_INTO_US = re.compile(r"(?:LD|DYLD)_[A-Z_]+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|GLIBC_\w+")
 """Variables by which somebody gets code into any program, ours too."""
-_IDLE_FOR_US = re.compile(r"PYTHON\w*|PATH|NODE_\w+|HOME|XDG_\w+|TOOLBUS_\w+|VIRTUAL_ENV")
+_IDLE_FOR_US = re.compile(
+    r"PYTHON\w*|PATH|NODE_\w+|HOME|XDG_\w+|TOOLBUS_\w+|VIRTUAL_ENV"
+    r"|CLAUDE_CODE_SHELL\w*"
+)
 """Variables that would change other hooks; ours takes nothing from them."""
 
 _COUNTING = {
