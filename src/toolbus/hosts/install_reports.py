@@ -96,7 +96,7 @@ def show_status(output: Output, hosts: Sequence[str], *, as_json: bool = False) 
     states = [
         installed_state(host, folder)
         for host in hosts or HOSTS
-        for folder in ((None,) if project == Path.home() else (None, project))
+        for folder in ((None,) if project == Path.home().resolve() else (None, project))
     ]
     code = 1 if any(state.problems for state in states) else 0
     if as_json:
