@@ -4,7 +4,9 @@ import asyncio
 import json
 import shutil
 import sqlite3
-from contextlib import closing
+import subprocess
+import sys
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -19,7 +21,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.store import MemoryStore, Original, SqliteStore, Stored
 from toolbus.store.checking import check_reader
 from toolbus.store.copying import copy_session
-from toolbus.store.opening import open_store
+from toolbus.store.opening import open_reader, open_store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DAY = 86_400 * 10**9
@@ -240,6 +242,40 @@ async def test_a_copy_killed_anywhere_goes_on(monkeypatch):
         assert contents(target) == contents(source)
         assert result.messages == 12
     assert 15 < failures < 40
+
+
+@pytest.mark.full
+def test_a_killed_process_leaves_a_beginning(tmp_path, command, environment):
+    path, new = tmp_path / "a.db", tmp_path / "b.db"
+
+    async def write(store):
+        messages = [user(f"m{n}", n) for n in range(3_000)]
+        await asyncio.gather(*[store.append("s", stored) for stored in messages])
+
+    def length():
+        with suppress(StoreError), open_reader(new, live=True) as reader:
+            row = reader.session("s")
+            return row.messages if row else 0
+        return 0
+
+    on_disk(path, write)
+    words = [sys.executable, "-m", "toolbus", "copy", path, new]
+    lengths = []
+    for wanted in (0, 1, 1_000, 2_000):
+        with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) as child:
+            while length() < wanted and child.poll() is None:
+                pass
+            child.kill()
+        lengths.append(length())
+
+    done = command("copy", path, new, "--json")
+
+    assert lengths == sorted(lengths)
+    assert lengths[2] >= 1_000
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["messages"], result["records"]) == (0, 3_000, 3_000)
+    assert contents_of(new, "s") == contents_of(path, "s")
+    assert json.loads(command("copy", new, path, "--json").stdout)["digest"] == result["digest"]
 
 
 async def test_another_session_of_that_id_stays():

@@ -38,7 +38,7 @@ class HookChain(Participant):
 
     def __init__(self, name: str, components: Sequence[AgentComponent], store: SqliteStore) -> None:
         self._store = store
-        self._logs, self._sessions = EventLogs(store), HookSessions(store)
+        self._logs, self._sessions = EventLogs(store, self._conceal), HookSessions(store)
         super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
         self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
 
@@ -73,6 +73,15 @@ class HookChain(Participant):
             reason = f"expected a user message or text, not `{type(message).__name__}`"
             raise AppendError("", reason)
         enqueued.append(message)
+
+    async def _conceal(self, text: str, scope: Scope) -> str:
+        """Return *text* without what components take away, which it may quote."""
+        for component in self.components:
+            concealed = await component.concealed(text, scope)
+            if concealed is None:
+                return "(withheld, for it could not be examined)"
+            text = concealed
+        return text
 
     async def handle(
         self, event: HookEvent, dialect: HostDialect, event_id: str = ""
