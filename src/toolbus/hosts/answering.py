@@ -31,10 +31,6 @@ def answer(
     try:
         if concerns_nobody(read, environment):
             return read.dialect.encode(read.event, HookDecision())
-        if environment.filter_shell is not None:
-            from toolbus.hosts.filtered_shell import filtered  # noqa: PLC0415 - for few
-
-            read = read._replace(dialect=filtered(read.dialect, environment.filter_shell))
         return _Answering(read, environment, event_id).wait()
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
         return blocked(read.dialect, name, read.payload, reason_of(error))
