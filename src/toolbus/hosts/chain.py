@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from toolbus.bus.bus import EventBus
+from toolbus.bus.grace import GRACE
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
@@ -49,10 +50,11 @@ class HookChain(Participant):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        await self.bus.drain()
+        # An observer without end must not keep a process, which a host waits for.
+        await self.bus.drain(GRACE)
         await self._release()
         self._leave()
-        await self.bus.aclose()
+        await self.bus.aclose(GRACE)
         self._end_tap()
         await self._logs.close()
 
