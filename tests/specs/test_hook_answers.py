@@ -1,6 +1,8 @@
 """The scenarios of `specs/hook_answers.md`."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +14,29 @@ from recorded_events import all_recorded, recorded
 from toolbus.errors import LoadError
 from toolbus.hosts.answering import answer
 from toolbus.hosts.dialects import DIALECTS, dialect
-from toolbus.hosts.hook_events import HookDecision
+from toolbus.hosts.hook_events import HookAnswer, HookDecision
 from toolbus.hosts.hook_settings import HookSettings
 from toolbus.messages.records import ToolCall, ToolResponse
 
 EVENTS = [(host, name, payload) for host in HOSTS for name, payload in all_recorded(host)]
+
+
+KINDS = {(host, name): dialect(host).decode(name, payload).kind for host, name, payload in EVENTS}
+MASKS = """
+from toolbus import AgentComponent, Deny, events, guard, on
+
+def masked(text):
+    return text.replace("SWORDFISH-1", "***").replace("the-planted-word", "***")
+
+class Masks(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx): return Deny("never")
+    @guard(events.RUN_BEFORE)
+    def refuse(self, ctx): return Deny("never")
+    @on(events.MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
+    def mask(self, ctx):
+        return ctx.value.with_tool_response(ctx.value.tool_response.map_text(masked))
+"""
 
 
 def events(kind):
@@ -155,14 +175,44 @@ def test_a_hostile_event_is_answered_and_stopped(data, tmp_path_factory):
     made = answer(host, name, event, broken)
 
     value = check_answer(host, name, made)
-    kind = next(
-        dialect(host).decode(name, payload).kind
-        for each, known, payload in EVENTS
-        if (each, known) == (host, name)
-    )
+    kind = KINDS[host, name]
     if kind in {"call", "prompt", "result"}:
         assert stops(kind, value) or made.undelivered
     assert not has_secret(made.stdout + made.stderr)
+
+
+@pytest.mark.full
+def test_the_command_answers_hostile_events(tmp_path):
+    (tmp_path / "masks.py").write_text(MASKS)
+    config = tmp_path / "toolbus.toml"
+    config.write_text('[[component]]\nuse = "./masks.py:Masks"\n')
+    options = ("--config", str(config), "--store", str(tmp_path / "hooks.db"))
+
+    def run(host, name, event):
+        words = [sys.executable, "-m", "toolbus", "hook", host, name, *options]
+        env = {"HOME": str(tmp_path)}
+        made = subprocess.run(
+            words, input=event, capture_output=True, cwd=tmp_path, env=env, check=False
+        )
+        return HookAnswer(stdout=made.stdout, stderr=made.stderr, exit_code=made.returncode)
+
+    @settings(max_examples=200)
+    @given(data=st.data())
+    def each(data):
+        host = data.draw(st.sampled_from(HOSTS))
+        name, event = data.draw(hostile_events(host))
+
+        made = run(host, name, event)
+
+        value = check_answer(host, name, made)
+        assert b"Traceback" not in made.stdout + made.stderr
+        assert not has_secret(made.stdout + made.stderr)
+        if KINDS[host, name] in {"call", "prompt"}:
+            assert stops(KINDS[host, name], value)
+
+    whole = json.dumps(recorded("claude-code", "PostToolUse-Bash")).encode()
+    assert b"the *** value" in run("claude-code", "PostToolUse", whole).stdout
+    each()
 
 
 @pytest.mark.parametrize(
