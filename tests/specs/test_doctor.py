@@ -314,6 +314,18 @@ def test_settings_that_cannot_be_read(patient, kind, reason):
     assert any(reason in each and str(file) in each for each in warnings)
 
 
+def test_a_program_of_the_project_is_not_run(patient, monkeypatch):
+    mark = patient.path / "ran"
+    program = patient.write("work/bin/gemini", f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+    text, _ = patient.examine("gemini-cli")
+
+    assert f"{program} is the project's, so it is not run" in text
+    assert not mark.exists()
+
+
 @FULL
 def test_a_hostile_project_runs_nothing(patient, monkeypatch):
     mark = patient.path / "ran"

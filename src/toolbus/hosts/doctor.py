@@ -99,14 +99,9 @@ def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
 
 def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostReport:
     here, root = Path(os.path.realpath(Path.cwd())), project_folder()
-    program = which(HOSTS[host].program)
-    states: list[InstalledState] = []
     findings: list[Finding] = []
-    for project in (None,) if root == Path.home().resolve() else (None, root):
-        try:
-            states.append(installed_state(host, project))
-        except ConfigurationError as error:
-            findings.append(Finding(severity="warning", text=f"not looked into: {error}"))
+    program = _program(host, root, findings)
+    states = _states(host, root, findings)
     installed = [state for state in states if state.presence != "absent"]
     if not installed:
         return _report(host, program, states, findings, ())
@@ -129,6 +124,26 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
             findings += inspect_folder_trust(host, state.project)
         findings += _examine_client(state, here, named, sends=sends)
     return _report(host, program, states, findings, deliveries)
+
+
+def _program(host: str, project: Path, findings: list[Finding]) -> str | None:
+    """Return where the program of *host* is; one that a *project* brings is told, and not run."""
+    program = which(HOSTS[host].program)
+    if program is None or not Path(os.path.realpath(program)).is_relative_to(project):
+        return program
+    text = f"{program} is the project's, so it is not run; its version is not known"
+    findings.append(Finding(severity="warning", text=text))
+    return None
+
+
+def _states(host: str, root: Path, findings: list[Finding]) -> list[InstalledState]:
+    states: list[InstalledState] = []
+    for project in (None,) if root == Path.home().resolve() else (None, root):
+        try:
+            states.append(installed_state(host, project))
+        except ConfigurationError as error:
+            findings.append(Finding(severity="warning", text=f"not looked into: {error}"))
+    return states
 
 
 def _examine_client(
