@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HOST = "gemini-cli"
 WARM, LOCAL, PLAIN = "with a worker", "without a worker", "socket and json"
-BARE, NOTHING = "a client that is refused", "python -I -S -c pass"
+BARE, NOTHING = "what concerns nobody", "python -I -S -c pass"
 _ROUNDS = 100
 _TOKEN = "ghp_" + "x7Kp2mQ9vR4tY8wZ1nB6cD3fG5hJ0lS2aE4u"
 _CONFIG = """
@@ -48,19 +48,27 @@ json.dump(answer, sys.stdout)
 @table("ms", ours=WARM, baseline=PLAIN)
 def bench_hooks(rig: Rig) -> None:
     """With a worker an event takes at most 3 times as long as a hook of `socket` and `json`."""
-    rig.lacks |= {PLAIN: "policy, redaction, a record", NOTHING: "everything"}
+    rig.lacks |= {
+        PLAIN: "policy, redaction, a record",
+        BARE: "policy, redaction, a record",
+        NOTHING: "everything",
+    }
     with tempfile.TemporaryDirectory(prefix="hooks-") as name, _answering(Path(name)) as plain:
+        warm = _installed(Path(name, "warm"), workers=True)
         commands = {
-            WARM: _installed(Path(name, "warm"), workers=True),
+            WARM: warm,
             LOCAL: _installed(Path(name, "local"), workers=False),
             PLAIN: plain,
+            # The same client and worker, and an event that no component hears of.
+            BARE: [*warm[:-1], "Notification"],
             NOTHING: [sys.executable, "-I", "-S", "-c", "pass"],
         }
         took: dict[str, list[float]] = {name: [] for name in commands}
         _await_worker(Path(name, "warm"), commands[WARM])
         for _ in range(2 if rig.once else _ROUNDS):
             for contender, command in commands.items():
-                took[contender].append(_seconds(command, Path(name), checked=contender != NOTHING))
+                checked = contender not in {BARE, NOTHING}
+                took[contender].append(_seconds(command, Path(name), checked=checked))
     for contender, times in took.items():
         rig.put("p50", contender, None if rig.once else statistics.median(times) * 1e3)
         p95 = statistics.quantiles(times, n=20)[18] * 1e3

@@ -197,6 +197,17 @@ TARGETS: tuple[Target, ...] = (
         )
         for wire in ("chat", "messages")
     ],
+    *[
+        Target(
+            f"a hook's event, {name}, {row}, against the p50 of one of socket and json",
+            *("hooks", (row, name), ("p50", "socket and json"), "≤", limit),
+        )
+        for name, row, limit in (
+            ("with a worker", "p50", 3.0),
+            ("with a worker", "p95", 6.0),
+            ("without a worker", "p50", 12.0),
+        )
+    ],
     Target("a tap, µs per idle handler", "tap", ("per idle handler", "tap"), None, "≤", 3.0),
 )
 

@@ -4,12 +4,15 @@ import asyncio
 import json
 import shutil
 import sqlite3
-from contextlib import closing
+import subprocess
+import sys
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage
 from toolbus.bus.ledger import DispatchRecord
@@ -19,7 +22,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.store import MemoryStore, Original, SqliteStore, Stored
 from toolbus.store.checking import check_reader
 from toolbus.store.copying import copy_session
-from toolbus.store.opening import open_store
+from toolbus.store.opening import open_reader, open_store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DAY = 86_400 * 10**9
@@ -133,6 +136,7 @@ async def test_all_of_a_session_goes_over(make):
         await target.close()
 
 
+@pytest.mark.full
 def test_stores_of_version_0_1_0_are_copied(tmp_path, command):
     for name in ("store-0.1.0.db", "twice-0.1.0.db"):
         old, new = tmp_path / name, tmp_path / f"new-{name}"
@@ -164,6 +168,21 @@ def test_a_damaged_session_hinders_no_other(tmp_path, command):
     assert "2 copied, 0 were there already, 1 failed" in done.stdout
     lines = command("sessions", new, "--json").stdout.splitlines()
     assert [json.loads(line)["id"] for line in lines] == ["a", "c"]
+
+
+async def test_a_copy_that_came_out_wrong_is_told():
+    class Losing(MemoryStore):
+        async def append(self, session_id, stored):
+            message = stored.message
+            if message is not None and message.id == "n3":
+                stored = replace(stored, message=UserMessage(id="n3", content="n"))
+            await super().append(session_id, stored)
+
+    source, target = MemoryStore(), Losing()
+    await fill(source)
+
+    with pytest.raises(StoreError, match="'s': what was read back of it is not what was copied"):
+        await copy(source, target)
 
 
 def test_some_sessions_can_be_chosen(tmp_path, command):
@@ -242,6 +261,40 @@ async def test_a_copy_killed_anywhere_goes_on(monkeypatch):
     assert 15 < failures < 40
 
 
+@pytest.mark.full
+def test_a_killed_process_leaves_a_beginning(tmp_path, command, environment):
+    path, new = tmp_path / "a.db", tmp_path / "b.db"
+
+    async def write(store):
+        messages = [user(f"m{n}", n) for n in range(3_000)]
+        await asyncio.gather(*[store.append("s", stored) for stored in messages])
+
+    def length():
+        with suppress(StoreError), open_reader(new, live=True) as reader:
+            row = reader.session("s")
+            return row.messages if row else 0
+        return 0
+
+    on_disk(path, write)
+    words = [sys.executable, "-m", "toolbus", "copy", path, new]
+    lengths = []
+    for wanted in (0, 1, 1_000, 2_000):
+        with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) as child:
+            while length() < wanted and child.poll() is None:
+                pass
+            child.kill()
+        lengths.append(length())
+
+    done = command("copy", path, new, "--json")
+
+    assert lengths == sorted(lengths)
+    assert lengths[2] >= 1_000
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["messages"], result["records"]) == (0, 3_000, 3_000)
+    assert contents_of(new, "s") == contents_of(path, "s")
+    assert json.loads(command("copy", new, path, "--json").stdout)["digest"] == result["digest"]
+
+
 async def test_another_session_of_that_id_stays():
     source = MemoryStore()
     await fill(source)
@@ -302,6 +355,7 @@ async def test_an_agent_opens_its_store(tmp_path):
         assert len(await store.read("s")) == 4
 
 
+@pytest.mark.full
 def test_another_scheme_is_refused(tmp_path, command):
     address = "mysql://user:" + "canary-7f3" + "@host/db"
     commands = (
@@ -440,6 +494,7 @@ def test_sessions_before_a_day_are_deleted(tmp_path, command):
     assert command("check", path).returncode == 0
 
 
+@pytest.mark.full
 def test_a_day_that_is_none_is_refused(tmp_path, command):
     path = tmp_path / "a.db"
     on_disk(path, lambda store: store.append("s", user("m", written_ns=1_000)))

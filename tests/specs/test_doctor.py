@@ -185,6 +185,25 @@ def test_trust_that_codex_lacks(patient, change):
     assert "toolbus hosts install codex" in finding
 
 
+@pytest.mark.parametrize("host", ["copilot", "vibe", "gemini-cli"])
+def test_a_project_that_a_host_does_not_trust(patient, host):
+    patient.configure()
+    patient.write(".gemini/settings.json", {"security": {"folderTrust": {"enabled": True}}})
+    patient.install(host, "--project")
+
+    _, before = patient.examine(host, code=1)
+    project = str(patient.project)
+    patient.write(".copilot/config.json", f'// ours\n{{"trustedFolders": ["{project}"]}}')
+    patient.write(".vibe/trusted_folders.toml", f'trusted = ["{project}"]\n')
+    patient.write(".gemini/trustedFolders.json", {project: "TRUST_FOLDER"})
+    _, after = patient.examine(host)
+
+    assert findings(before, "open") == [
+        f"{host} does not trust {project}, and so runs no hooks of it; start it there"
+    ]
+    assert findings(after, "open") == []
+
+
 @pytest.mark.parametrize("gone", ["hook.py", "settings", "python"])
 def test_hooks_of_an_interpreter_that_is_gone(patient, gone):
     patient.configure()
@@ -235,6 +254,18 @@ def test_a_hostile_environment_is_named(patient):
     assert not any(value in text for value in values.values())
 
 
+def test_a_file_of_variables_is_read(patient):
+    patient.configure()
+    patient.install("gemini-cli")
+    patient.write("work/.env", "A=1\n export DYLD_INSERT_LIBRARIES = /x/evil\n#LD_PRELOAD=x\n")
+
+    _, data = patient.examine("gemini-cli", code=1)
+
+    (finding,) = findings(data, "open")
+    assert "sets 'DYLD_INSERT_LIBRARIES'" in finding
+    assert "evil" not in finding
+
+
 def test_another_hook_is_named(patient):
     patient.configure()
     patient.install("claude-code", "vibe", "pi")
@@ -281,6 +312,18 @@ def test_settings_that_cannot_be_read(patient, kind, reason):
 
     warnings = findings(data, "warning")
     assert any(reason in each and str(file) in each for each in warnings)
+
+
+def test_a_program_of_the_project_is_not_run(patient, monkeypatch):
+    mark = patient.path / "ran"
+    program = patient.write("work/bin/gemini", f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+    text, _ = patient.examine("gemini-cli")
+
+    assert f"{program} is the project's, so it is not run" in text
+    assert not mark.exists()
 
 
 @FULL

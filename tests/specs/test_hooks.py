@@ -202,6 +202,20 @@ def test_a_secret_in_a_result_is_replaced(place):
     assert SECRET.encode() not in place.stored()
 
 
+def test_reasons_quote_no_secret(place):
+    place.named(POLICY + REDACTION)
+    arguments = {"command": f"git push https://x:{SECRET}@example.com/a"}
+    facts = {"call_id": "c1", "tool": "bash", "arguments": arguments, "can_ask": True}
+
+    denied = place.call(f"rm -rf {SECRET}")
+    asked = place.tell("pi", "tool_call", {"session_id": "s1", "folder": "/", **facts})
+
+    assert "nothing is removed here" in denied["reason"]
+    assert "it leaves this machine" in asked["ask"]
+    assert SECRET not in json.dumps([denied, asked])
+    assert SECRET.encode() not in place.stored()
+
+
 def test_a_secret_in_a_failure_is_replaced(place):
     place.named(REDACTION)
     shell = {"tool_name": "run_shell_command", "tool_input": {"command": "x"}}

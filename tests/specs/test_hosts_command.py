@@ -532,6 +532,22 @@ def test_a_failed_command_is_filtered_where_asked(home):
     assert "--filter-shell is of claude-code alone, not of codex" in refused
 
 
+def test_trust_that_codex_stored_itself(home):
+    home.run("install", "codex", "--yes")
+    config = home.path / ".codex/config.toml"
+    stored = [line for line in config.read_text().splitlines() if not line.startswith("#")]
+    text = "\n".join([*stored, ""])
+    config.write_text(text)
+
+    home.run("install", "codex", "--yes")
+    trusted = config.read_text()
+    config.write_text(text.replace("sha256:", "sha256:0"))
+    said = home.run("install", "codex", "--yes", code=2)
+
+    assert trusted == text
+    assert f"{config}: it holds another trust for a hook of ours; take out [hooks.state." in said
+
+
 def test_status_tells_what_is_damaged(home):
     home.run("install", "gemini-cli", "--yes")
     file = hooks_file("gemini-cli")

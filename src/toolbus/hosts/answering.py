@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DeadlineError
@@ -31,10 +32,6 @@ def answer(
     try:
         if concerns_nobody(read, environment):
             return read.dialect.encode(read.event, HookDecision())
-        if environment.filter_shell is not None:
-            from toolbus.hosts.filtered_shell import filtered  # noqa: PLC0415 - for few
-
-            read = read._replace(dialect=filtered(read.dialect, environment.filter_shell))
         return _Answering(read, environment, event_id).wait()
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
         return blocked(read.dialect, name, read.payload, reason_of(error))
@@ -69,17 +66,19 @@ class _Answering:
         self._error: Exception | None = None
 
     def wait(self) -> HookAnswer:
-        """Return the answer; for what observers do beside it an event's time is waited.
+        """Return the answer; what observers do beside it is waited for as long as there is time.
 
         Raises whatever made an answer impossible.
         """
         limit = self._settings.limit
+        end = monotonic() + limit + _GRACE
         thread = threading.Thread(target=self._run, name="toolbus hook", daemon=True)
         thread.start()
-        self._answered.wait(limit + _GRACE)
+        self._answered.wait(end - monotonic())
         if self._answer is None:
             raise self._error or DeadlineError(limit)
-        thread.join(limit)
+        # Beyond that the host may take the hook for dead, and go on without the answer.
+        thread.join(max(0.0, end - monotonic()))
         return self._answer
 
     def _run(self) -> None:

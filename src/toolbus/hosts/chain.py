@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from toolbus.bus.bus import EventBus
+from toolbus.bus.grace import GRACE
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
@@ -38,7 +39,7 @@ class HookChain(Participant):
 
     def __init__(self, name: str, components: Sequence[AgentComponent], store: SqliteStore) -> None:
         self._store = store
-        self._logs, self._sessions = EventLogs(store), HookSessions(store)
+        self._logs, self._sessions = EventLogs(store, self._conceal), HookSessions(store)
         super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
         self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
 
@@ -49,10 +50,11 @@ class HookChain(Participant):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        await self.bus.drain()
+        # An observer without end must not keep a process, which a host waits for.
+        await self.bus.drain(GRACE)
         await self._release()
         self._leave()
-        await self.bus.aclose()
+        await self.bus.aclose(GRACE)
         self._end_tap()
         await self._logs.close()
 
@@ -73,6 +75,15 @@ class HookChain(Participant):
             reason = f"expected a user message or text, not `{type(message).__name__}`"
             raise AppendError("", reason)
         enqueued.append(message)
+
+    async def _conceal(self, text: str, scope: Scope) -> str:
+        """Return *text* without what components take away, which it may quote."""
+        for component in self.components:
+            concealed = await component.concealed(text, scope)
+            if concealed is None:
+                return "(withheld, for it could not be examined)"
+            text = concealed
+        return text
 
     async def handle(
         self, event: HookEvent, dialect: HostDialect, event_id: str = ""

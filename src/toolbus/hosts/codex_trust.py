@@ -12,7 +12,9 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from toolbus.errors import ConfigurationError
 from toolbus.hosts.edit_targets import our_entries
+from toolbus.settings.toml_files import parse_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,13 +30,34 @@ def trusted_hashes(file: Path, hooks: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def without_stored(file: Path, text: str, hashes: dict[str, str]) -> dict[str, str]:
+    """Return those of *hashes* that the *text* of `config.toml`, at *file*, does not store yet.
+
+    Raises `ConfigurationError` where it stores another one for the same hook.
+    """
+    document = parse_toml(file, text.replace("\r\n", "\n"))
+    hooks = document.get("hooks", {})
+    states = hooks.get("state", {}) if isinstance(hooks, dict) else {}
+    for key, state in states.items() if isinstance(states, dict) else ():
+        if key in hashes and state != {"trusted_hash": hashes[key]}:
+            reason = (
+                f"it holds another trust for a hook of ours; take out [hooks.state.{_toml(key)}]"
+            )
+            raise ConfigurationError(f"{reason} and what stands below it, and try again", str(file))
+    return {key: value for key, value in hashes.items() if key not in states}
+
+
 def trust_block(hashes: dict[str, str]) -> str:
     """Return the lines for `config.toml` that store the trust in *hashes*, by their keys."""
     tables = [
-        f"[hooks.state.{json.dumps(key, ensure_ascii=False)}]\ntrusted_hash = {json.dumps(value)}\n"
+        f"[hooks.state.{_toml(key)}]\ntrusted_hash = {_toml(value)}\n"
         for key, value in hashes.items()
     ]
     return "\n".join(tables)
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _event_key(event: str) -> str:

@@ -20,6 +20,7 @@ from toolbus.hosts.host_settings import read_host_settings
 from toolbus.hosts.inspections import Finding, inspect_settings
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.trials import inspect_trial
+from toolbus.hosts.trust_inspection import inspect_folder_trust
 from toolbus.hosts.worker_inspection import inspect_workers
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.terminal.spans import sanitize
@@ -98,14 +99,9 @@ def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
 
 def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostReport:
     here, root = Path(os.path.realpath(Path.cwd())), project_folder()
-    program = which(HOSTS[host].program)
-    states: list[InstalledState] = []
     findings: list[Finding] = []
-    for project in (None,) if root == Path.home().resolve() else (None, root):
-        try:
-            states.append(installed_state(host, project))
-        except ConfigurationError as error:
-            findings.append(Finding(severity="warning", text=f"not looked into: {error}"))
+    program = _program(host, root, findings)
+    states = _states(host, root, findings)
     installed = [state for state in states if state.presence != "absent"]
     if not installed:
         return _report(host, program, states, findings, ())
@@ -124,8 +120,30 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
             deliveries = component_deliveries(named, dialect(host).abilities)
         if host == "codex":
             findings += inspect_codex_trust(program, state, here)
+        if state.project is not None:
+            findings += inspect_folder_trust(host, state.project)
         findings += _examine_client(state, here, named, sends=sends)
     return _report(host, program, states, findings, deliveries)
+
+
+def _program(host: str, project: Path, findings: list[Finding]) -> str | None:
+    """Return where the program of *host* is; one that a *project* brings is told, and not run."""
+    program = which(HOSTS[host].program)
+    if program is None or not Path(os.path.realpath(program)).is_relative_to(project):
+        return program
+    text = f"{program} is the project's, so it is not run; its version is not known"
+    findings.append(Finding(severity="warning", text=text))
+    return None
+
+
+def _states(host: str, root: Path, findings: list[Finding]) -> list[InstalledState]:
+    states: list[InstalledState] = []
+    for project in (None,) if root == Path.home().resolve() else (None, root):
+        try:
+            states.append(installed_state(host, project))
+        except ConfigurationError as error:
+            findings.append(Finding(severity="warning", text=f"not looked into: {error}"))
+    return states
 
 
 def _examine_client(

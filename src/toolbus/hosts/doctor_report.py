@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts.deliveries import WAYS_ROUND
 from toolbus.hosts.doctor import DoctorReport, HostReport, examine
-from toolbus.hosts.install_reports import show_state
+from toolbus.hosts.install_reports import show_state, show_text
 from toolbus.messages.records import encode
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, Style
@@ -48,7 +48,7 @@ def _show(report: DoctorReport, screen: Screen) -> None:
     if configuration.file is not None:
         screen.whole(configuration.file, indent=2)
         names = ", ".join(configuration.components) or "no component"
-        screen.prose(f"components: {names}", indent=2)
+        show_text(screen, f"components: {names}", indent=2)
     _show_findings(screen, configuration.findings)
     if not report.hosts:
         screen.line()
@@ -75,21 +75,23 @@ def _show_host(screen: Screen, host: HostReport) -> None:
 def _show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
     for finding in findings:
         mark, style = _MARKS[finding.severity]
-        screen.prose(f"{mark}{finding.text}", indent=2, style=style)
+        show_text(screen, f"{mark}{finding.text}", indent=2, style=style)
 
 
 def _show_delivery(screen: Screen, delivery: ComponentDelivery) -> None:
     delivered = ", ".join(map(_plain, delivery.delivered)) or "only what it observes"
-    screen.prose(f"{delivery.component}: {delivered}", indent=2)
+    show_text(screen, f"{delivery.component}: {delivered}", indent=2)
     for name, limited in (("MCP tools", delivery.mcp_only), ("commands", delivery.commands_only)):
         for ability in limited:
             text = f"{_plain(ability)}: of {name} only; else {WAYS_ROUND[ability]}"
-            screen.prose(text, indent=4, style="changed")
+            show_text(screen, text, indent=4, style="changed")
     for ability in delivery.undelivered:
-        screen.prose(f"not: {_plain(ability)}; {WAYS_ROUND[ability]}", indent=4, style="changed")
+        show_text(
+            screen, f"not: {_plain(ability)}; {WAYS_ROUND[ability]}", indent=4, style="changed"
+        )
     if delivery.unheard:
         text = f"not heard in any host: {', '.join(delivery.unheard)}"
-        screen.prose(text, indent=4, style="changed")
+        show_text(screen, text, indent=4, style="changed")
 
 
 def _plain(ability: str) -> str:

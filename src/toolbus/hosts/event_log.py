@@ -6,7 +6,9 @@ from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
 
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.messages.ids import new_id
@@ -14,25 +16,31 @@ from toolbus.store.protocol import Stored
 from toolbus.store.write_behind import MAX_WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from toolbus.events.catalogue import Scope
     from toolbus.store.sqlite import SqliteStore
     from toolbus.transcript.transcript import EnteringMessage
 
+    Conceal: TypeAlias = Callable[[str, Scope], Awaitable[str]]
+
 
 class EventLog:
     """The messages of one event that were let in, and the records of its dispatches.
 
-    *message_id* is that of what the event itself says.
+    *message_id* is that of what the event itself says. *conceal* returns a text without secrets.
     """
 
-    def __init__(self, scope: Scope, event_id: str) -> None:
-        self.scope = scope
+    def __init__(self, scope: Scope, event_id: str, conceal: Conceal) -> None:
+        self.scope, self._conceal = scope, conceal
         self.message_id = f"{scope.session_id}/{event_id or new_id()}"
         self.messages: list[EnteringMessage] = []
         self.records: list[DispatchRecord] = []
         self.is_written = False
+
+    async def concealed(self, text: str | None) -> str | None:
+        """Return *text* as it may be told and written; None for None."""
+        return None if text is None else await self._conceal(text, self.scope)
 
     def note(self, event: str, reason: str, subject: str = "", call_id: str = "") -> None:
         """Put into the ledger what no dispatch tells."""
@@ -56,18 +64,19 @@ _CURRENT: ContextVar[EventLog | None] = ContextVar("toolbus_hook_event", default
 class EventLogs:
     """The logs of all events that are handled at the same time; they are written to *store*.
 
+    Of what records say, *conceal* leaves no secret: a reason may quote what was refused.
     An observer may end after its event was written: what it did is written with the next event
     of the session, or at the end.
     """
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
+    def __init__(self, store: SqliteStore, conceal: Conceal) -> None:
+        self._store, self._conceal = store, conceal
         self._late: deque[DispatchRecord] = deque(maxlen=MAX_WAITING)
 
     @contextmanager
     def collecting(self, scope: Scope, event_id: str) -> Iterator[EventLog]:
         """Give the log of an event that is handled in this block, for what *scope* says there."""
-        log = EventLog(scope, event_id)
+        log = EventLog(scope, event_id, self._conceal)
         token = _CURRENT.set(log)
         try:
             yield log
@@ -93,7 +102,8 @@ class EventLogs:
         copies = [entering.copy for entering in log.messages]
         log.is_written = True
         try:
-            await self._store.append_once(session_id, copies, [*late, *log.records])
+            records = [await self._concealed(record) for record in (*late, *log.records)]
+            await self._store.append_once(session_id, copies, records)
         except Exception:
             self._late.extendleft(reversed(late))
             raise
@@ -102,7 +112,21 @@ class EventLogs:
         """Write what came late."""
         for session_id in dict.fromkeys([record.scope.session_id for record in self._late]):
             late = self._take_late(session_id)
-            await self._store.append(session_id, Stored(records=tuple(late)))
+            records = [await self._concealed(record) for record in late]
+            await self._store.append(session_id, Stored(records=tuple(records)))
+
+    async def _concealed(self, record: DispatchRecord) -> DispatchRecord:
+        """Return *record* as it may be written."""
+        if record.reason is None and all(entry.reason is None for entry in record.entries):
+            return record
+        entries = [
+            entry
+            if entry.reason is None
+            else replace(entry, reason=await self._conceal(entry.reason, record.scope))
+            for entry in record.entries
+        ]
+        reason = record.reason and await self._conceal(record.reason, record.scope)
+        return replace(record, reason=reason, entries=tuple(entries))
 
     def _take_late(self, session_id: str) -> list[DispatchRecord]:
         if not self._late:

@@ -70,14 +70,19 @@ class EventOnBus:
         *enqueued* are the messages that handlers let wait meanwhile, *waiting* texts from before.
         """
         decision = await self._decide()
-        texts, copies = await self._enter_enqueued(enqueued)
-        decision = replace(decision, context=(*decision.context, *waiting, *texts))
+        texts = (*waiting, *await self._enter_enqueued(enqueued))
+        # A reason may quote what it is about, and what a host is told, it keeps.
+        decision = replace(
+            decision,
+            denied=await self._log.concealed(decision.denied),
+            asked=await self._log.concealed(decision.asked),
+            context=texts,
+        )
         answer = self._dialect.encode(self._event, decision)
         for ability in answer.undelivered:
             if ability in _UNDELIVERED:
                 self._note(f"{self._dialect.title}: {_UNDELIVERED[ability]}")
-        remaining = (*waiting, *copies) if "add_context" in answer.undelivered else ()
-        return answer, remaining
+        return answer, texts if "add_context" in answer.undelivered else ()
 
     async def announce(self) -> None:
         """Tell who observes it that the messages were written."""
@@ -209,20 +214,17 @@ class EventOnBus:
         self._log.messages.append(entering)
         return HookDecision()
 
-    async def _enter_enqueued(
-        self, enqueued: Sequence[UserMessage]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the texts of *enqueued* as they were let in, and as they are stored."""
-        texts, copies = [], []
+    async def _enter_enqueued(self, enqueued: Sequence[UserMessage]) -> list[str]:
+        """Return the texts of *enqueued* that were let in, as they are stored."""
+        texts = []
         for message in enqueued:
             try:
                 entering = await self._transcript.prepare(message, self._scope)
             except MessageDenied:
                 continue  # It stands in the ledger.
             self._log.messages.append(entering)
-            texts.append(entering.message.text)
-            copies.append(entering.copy.text)
-        return tuple(texts), tuple(copies)
+            texts.append(entering.copy.text)
+        return texts
 
     async def _enter(
         self, message: Message, scope: Scope | None = None, tool: ToolSpec | None = None

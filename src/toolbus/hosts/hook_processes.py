@@ -24,7 +24,7 @@ def main(words: list[str]) -> None:
     os.umask(0o077)
     settings = hook_client.read_settings(words[0])
     # What the host's other programs left open is not held open by us; 3 is a worker's lock.
-    os.closerange(4, 1024)
+    os.closerange(4 if words[1] == "serve" else 3, 1024)
     if words[1] == "serve":
         from toolbus.hosts.serving import serve  # noqa: PLC0415 - a child does without
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.hook_events import HookAnswer
 
 MAX_HEADER = 2**16
+_MAX_DIGITS = 20
 _ANSWER_MARGIN = 0.9
 """The part of the client's time after which an event is blocked, so that it still hears why."""
 
@@ -40,7 +41,7 @@ def decode_header(data: bytes) -> HookRequest:
     if protocol != hook_client.PROTOCOL or len(fields) != 6 or not fields[5].isdigit():  # noqa: PLR2004
         raise DecodeError("no header of this version")
     digest, *names, folder, size = fields
-    if int(size) > hook_client.MAX_INPUT:
+    if len(size) > _MAX_DIGITS or int(size) > hook_client.MAX_INPUT:
         raise DecodeError("a longer event than any client sends")
     host, name, event_id = [os.fsdecode(each) for each in names]
     return HookRequest(

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.hosts.bridges import bridge_source
-from toolbus.hosts.codex_trust import trust_block, trusted_hashes
+from toolbus.hosts.codex_trust import trust_block, trusted_hashes, without_stored
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.edit_targets import BRIDGE_MARK, JsonHooks, OwnFile, TomlBlock, our_command
 from toolbus.hosts.host_files import hook_entry, hooks_file, host_files, host_folder
@@ -62,10 +62,20 @@ def removal_targets(host: str, project: Path | None) -> Iterator[EditTarget]:
         yield _trust_block(path, "")
 
 
-def codex_trust(path: Path, text: str) -> TomlBlock:
-    """Return what tells Codex to trust our hooks in the *text* of the file at *path*."""
+def codex_trust(path: Path, text: str, stored: str) -> TomlBlock | None:
+    """Return what tells Codex to trust our hooks in the *text* of the file at *path*.
+
+    None if *stored*, its configuration without anything of ours, says so already.
+    """
     hooks = locate(path, text).value.get("hooks", {})
-    return _trust_block(path, trust_block(trusted_hashes(path, hooks)))
+    config = codex_config()
+    hashes = without_stored(config, stored, trusted_hashes(path, hooks))
+    return _trust_block(path, trust_block(hashes)) if hashes else None
+
+
+def codex_config() -> Path:
+    """Return where Codex stores what it trusts."""
+    return host_folder("codex") / "config.toml"
 
 
 def _json_hooks(
@@ -81,9 +91,10 @@ def _bridge(host: str, script: Path, python: str) -> str:
 
 
 def _trust_block(path: Path, block: str) -> TomlBlock:
-    config = host_folder("codex") / "config.toml"
     pattern = rf"(?m)^\[hooks\.state\.{re.escape(_toml(str(path))[:-1])}:"
-    return TomlBlock(path=config, label=f"trust in {str(path)!r}", block=block, pattern=pattern)
+    return TomlBlock(
+        path=codex_config(), label=f"trust in {str(path)!r}", block=block, pattern=pattern
+    )
 
 
 def _toml_block(path: Path, host: str, block: str) -> TomlBlock:

@@ -104,7 +104,7 @@ HOSTS: Mapping[str, HostFiles] = {
         project=".github/hooks/toolbus.json",
         form="entries",
         tool_events=("preToolUse", "postToolUse", "postToolUseFailure"),
-        other_events=("userPromptSubmitted", "agentStop", "sessionStart", "sessionEnd"),
+        other_events=("userPromptSubmitted", "sessionStart", "sessionEnd"),
     ),
     "gemini-cli": HostFiles(
         program="gemini",

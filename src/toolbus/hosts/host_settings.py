@@ -5,6 +5,7 @@ They are read, and nothing in them is believed or run: a project's may be hostil
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -47,7 +48,7 @@ _PATTERNS: dict[str, dict[Origin, tuple[str, ...]]] = {
     },
     "gemini-cli": {
         "user": ("settings.json",),
-        "project": (".gemini/settings.json",),
+        "project": (".gemini/settings.json", ".gemini/.env", ".env"),
         "machine": ("/etc/gemini-cli/settings.json", "/etc/gemini-cli/system-defaults.json"),
     },
     "vibe": {
@@ -66,6 +67,9 @@ _MACHINE_FOLDERS = {
     "/etc/gemini-cli": "/Library/Application Support/GeminiCli",
 }
 """Where macOS has them."""
+
+_VARIABLE = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=")
+"""A line of the files of variables that Gemini CLI reads."""
 
 _PROGRAMS = {
     "opencode": ("plugins/*.js", "plugins/*.ts", "plugin/*.js", "plugin/*.ts"),
@@ -143,8 +147,10 @@ def _on_this_system(path: str) -> str:
 def _read(file: Path, origin: Origin) -> HostSettings:
     try:
         text = read_any(file).text or ""
-        if file.suffix == ".toml":
-            value: Any = parse_toml(file, text.replace("\r\n", "\n"))
+        if file.name == ".env":
+            value: Any = {"env": dict.fromkeys(_VARIABLE.findall(text))}
+        elif file.suffix == ".toml":
+            value = parse_toml(file, text.replace("\r\n", "\n"))
         else:
             value = locate(file, text).value
     except ConfigurationError as error:

@@ -56,7 +56,10 @@ _NAMES_SWITCHED_OFF = {
 
 _LOADED_INTO_US = re.compile(r"(?:LD|DYLD)_[A-Z_]+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|GLIBC_\w+")
 """Variables by which somebody gets code into any program, ours too."""
-_IDLE_FOR_US = re.compile(r"PYTHON\w*|PATH|NODE_\w+|HOME|XDG_\w+|TOOLBUS_\w+|VIRTUAL_ENV")
+_IDLE_FOR_US = re.compile(
+    r"PYTHON\w*|PATH|NODE_\w+|HOME|XDG_\w+|TOOLBUS_\w+|VIRTUAL_ENV"
+    r"|CLAUDE_CODE_SHELL\w*"
+)
 """Variables that would change other hooks; ours takes nothing from them."""
 
 _COUNTING = {
@@ -66,6 +69,11 @@ _COUNTING = {
 """By the variables that Claude Code 2.1.329 compares sizes with: what has more than a quarter of
 these tokens it sends to `/v1/messages/count_tokens`, as the tool returned it (found in runs)."""
 _UNCOUNTED = 10_000_000
+
+_UNTOLD = (
+    "what a command has written while it still runs goes to the model as it is: Codex tells hooks "
+    "of a command once, when it has ended (version 0.169.0)"
+)
 
 _WIDTH = 80
 
@@ -84,6 +92,8 @@ def inspect_settings(
         yield from _environment(host, each)
     if host == "claude-code":
         yield from _counted_results(settings)
+    if host == "codex":
+        yield Finding(severity="fact", text=_UNTOLD)
     for hook in _foreign_hooks(host, settings, projects):
         yield Finding(severity="warning", text=_worded(host, hook))
 

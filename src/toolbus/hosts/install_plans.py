@@ -91,8 +91,7 @@ def plan_install(
     if (target := install_target(host, project, script, settings.python)) is not None:
         edits.append(_plan_edit(target, record, project))
     if host == "codex":
-        trust = codex_trust(edits[0].file.path, (edits[0].after or b"{}").decode())
-        edits.append(_plan_edit(trust, record, project))
+        edits.append(_plan_trust(edits[0], record, project))
     return InstallPlan(
         host=host,
         project=project,
@@ -136,6 +135,20 @@ def _plan_edit(
         return SettingsEdit(file=file, before=before, after=file.data)
     after = target.install(None if before is None else before.decode())
     return SettingsEdit(file=file, before=before, after=after.encode())
+
+
+def _plan_trust(
+    hooks: SettingsEdit, record: InstallRecord | None, project: Path | None
+) -> SettingsEdit:
+    """Return what becomes of the file in which Codex stores its trust, with *hooks* as planned."""
+    *_, place = removal_targets("codex", project)
+    file = read_settings(place.path)
+    before = _without_ours(place, file, record)
+    text = (hooks.after or b"{}").decode()
+    target = codex_trust(hooks.file.path, text, (before or b"").decode())
+    if target is None:
+        return SettingsEdit(file=file, before=before, after=before)
+    return _plan_edit(target, record, project)
 
 
 def _without_ours(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,7 @@ def show_status(output: Output, hosts: Sequence[str], *, as_json: bool = False) 
     states = [
         installed_state(host, folder)
         for host in hosts or HOSTS
-        for folder in ((None,) if project == Path.home() else (None, project))
+        for folder in ((None,) if project == Path.home().resolve() else (None, project))
     ]
     code = 1 if any(state.problems for state in states) else 0
     if as_json:
@@ -126,7 +127,16 @@ def show_state(screen: Screen, state: InstalledState, *, titled: bool = True) ->
     if state.config is not None:
         screen.whole(f"configuration: {state.config}", indent=2)
     for problem in state.problems:
-        screen.prose(problem, indent=2, style="bad")
+        show_text(screen, problem, indent=2, style="bad")
+
+
+def show_text(screen: Screen, text: str, *, indent: int = 0, style: Style = "") -> None:
+    """Write *text* over as many lines as it takes, its paths and commands whole."""
+    lines = textwrap.wrap(
+        text, screen.width - indent, break_long_words=False, break_on_hyphens=False
+    )
+    for line in lines:
+        screen.whole(line, indent=indent, style=style)
 
 
 def _carry_out(
@@ -178,9 +188,9 @@ def _show_plan(screen: Screen, plan: InstallPlan, nothing: str) -> None:
     if plan.settings is not None:
         screen.whole(f"they run {plan.script}", indent=2)
         config = plan.config or "your own, and behind it that of a project that you trust"
-        screen.prose(f"configuration: {config}", indent=2)
+        show_text(screen, f"configuration: {config}", indent=2)
         for note in plan.notes:
-            screen.prose(note, indent=2, style="changed")
+            show_text(screen, note, indent=2, style="changed")
     screen.line()
 
 

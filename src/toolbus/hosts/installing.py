@@ -49,7 +49,15 @@ def apply_plan(plan: InstallPlan) -> None:
     write_client(plan.script.parent, plan.settings, plan.host, plan.blocks)
     # Before the files are changed: who is killed in between finds what stood there.
     _write_record(plan, record)
-    _write_edits(plan.edits)
+    try:
+        _write_edits(plan.edits)
+    except BaseException:
+        if record is None:
+            remove_client(plan.script.parent, plan.host)
+            remove_record(plan.host, plan.project)
+        else:
+            write_record(record)
+        raise
     if record is not None and record.script != str(plan.script):
         remove_client(Path(record.script).parent, plan.host)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolbus.errors import (
     DeadlineError,
     DecodeError,
+    FreezeError,
     LoadError,
     RegistrationError,
     StoreError,
@@ -24,7 +25,7 @@ from toolbus.terminal.spans import sanitize
 if TYPE_CHECKING:
     from toolbus.hosts.hook_events import HookEvent, HostDialect
 
-_WORDED = (DeadlineError, DecodeError, LoadError, RegistrationError, StoreError)
+_WORDED = (DeadlineError, DecodeError, FreezeError, LoadError, RegistrationError, StoreError)
 """Errors whose text is ours: what another one says may quote anything."""
 
 _OURS = (ToolbusError, MisfitError, OSError, ImportError, SyntaxError)
@@ -55,7 +56,10 @@ def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
     payload: Any = None
     try:
         payload = read_payload(data)
-        return ReadEvent(spoken, payload, spoken.decode(name, payload))
+        event = spoken.decode(name, payload)
+        if event.folder and (not event.folder.startswith("/") or "\0" in event.folder):
+            raise DecodeError("the event's folder is no absolute path")  # noqa: TRY301 - for all dialects
+        return ReadEvent(spoken, payload, event)
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
         return blocked(spoken, name, payload, reason_of(error))
 

@@ -13,6 +13,7 @@ from toolbus.config.documents import NAME, find
 from toolbus.config.trust import TRUSTED, read_trusted
 from toolbus.errors import DeadlineError, StoreError
 from toolbus.hosts.chain import HookChain, session_id_of
+from toolbus.hosts.filtered_shell import filtered
 from toolbus.hosts.hook_events import HookDecision
 from toolbus.hosts.hook_sessions import HookSessions
 from toolbus.hosts.reading import blocked, folder_of, reason_of
@@ -117,6 +118,8 @@ class HookService:
             session = await sessions.bind(session_id, str(folder), project)
             if (session.folder, session.configuration) != (str(folder), project):
                 return await self._answer(read, event_id)  # Another event was faster.
+        if self._settings.filter_shell is not None:
+            dialect = filtered(dialect, self._settings.filter_shell)
         return await in_force.chain.handle(event, dialect, event_id)
 
     def _open_store(self) -> SqliteStore:

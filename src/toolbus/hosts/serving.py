@@ -64,6 +64,8 @@ def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -
             with watched.recording():
                 await service.prepare(host)
             await worker.run(_place(settings, folder))
+            # A component may never come to its end.
+            faulthandler.dump_traceback_later(limits.stuck, exit=True, file=log.handle)
 
     asyncio.run(run())
 

@@ -13,7 +13,7 @@ import pytest
 from plain_dialect import PlainDialect, told
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import revoke, trust
-from toolbus.hosts import payloads, reading
+from toolbus.hosts import answering, payloads, reading
 from toolbus.hosts.answering import answer
 from toolbus.hosts.hook_settings import HookSettings
 from toolbus.hosts.service import Elsewhere, HookService
@@ -286,3 +286,25 @@ def test_a_store_that_may_only_be_read_blocks(tmp_path, monkeypatch):
     assert asked(environment) == {"denied": "no"}
     monkeypatch.setattr(os, "access", lambda _, mode, **__: mode != os.W_OK)
     assert set(asked(environment)) == {"blocked"}
+
+
+@pytest.mark.parametrize("folder", ["work", "../work", "/work\0"])
+def test_a_folder_that_is_no_path_is_blocked(tmp_path, folder):
+    made = asked(settings(tmp_path), call(folder))
+    assert "no absolute path" in made["blocked"]
+
+
+def test_observers_do_not_hold_an_answer_back_for_long(tmp_path, monkeypatch):
+    source = """
+        import asyncio
+        from toolbus import AgentComponent, events, on
+        class Rules(AgentComponent):
+            @on(events.TOOL_CALL_AFTER)
+            async def watch(self, ctx):
+                await asyncio.Event().wait()
+    """
+    monkeypatch.setattr(answering, "_GRACE", 0.1)
+    environment = named(tmp_path, source, limit=0.4)
+    made = {"id": "c1", "name": "shell", "arguments": {}}
+    data = json.dumps({"session_id": "s1", "call": made, "result": ["fine"]}).encode()
+    assert asked(environment, data, "result") == {}

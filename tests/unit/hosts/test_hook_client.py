@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbus.hosts.hook_client import read_settings
+from toolbus.hosts.hook_client import read_settings, socket_name
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.installation import ClientSettings, write_client
 
@@ -312,8 +312,7 @@ def test_a_folder_that_is_not_ours_alone_has_no_workers(hook, how):
     squat(hook, how)
     hook.write("answer(0, b'by a child', b'')")
     digest = read_settings(str(hook.script.parent / "settings"))[b"digest"][0]
-    status = hook.folder.stat()
-    name = f"{digest[:16].decode()}-{status.st_dev:x}-{status.st_ino:x}"
+    name = socket_name(digest, os.fsencode(hook.folder)).decode()
     listener = socket.socket(socket.AF_UNIX)
     if how != "file":
         listener.bind(str(hook.folder / "sockets" / name))
@@ -324,3 +323,30 @@ def test_a_folder_that_is_not_ours_alone_has_no_workers(hook, how):
         listener.accept()
     assert not any("serve" in line for line in hook.started)
     listener.close()
+
+
+FOREIGN = """
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
+os.setuid(12345)
+listener.listen()  # From here on that is who is at this end.
+print("ready", flush=True)
+link, _ = listener.accept()
+print(len(link.recv(1)), flush=True)
+"""
+
+
+# Only root can be two users; elsewhere the folder alone is looked at.
+@pytest.mark.parametrize("user", [12345] if os.geteuid() == 0 else [])
+def test_a_worker_of_another_user_is_told_nothing(hook, user):
+    hook.write("answer(0, b'by a child', b'')")
+    (hook.folder / "sockets").mkdir(mode=0o700)
+    digest = read_settings(str(hook.script.parent / "settings"))[b"digest"][0]
+    name = socket_name(digest, os.fsencode(hook.folder)).decode()
+    words = [sys.executable, "-c", FOREIGN, str(hook.folder / "sockets" / name)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as foreign:
+        assert foreign.stdout.readline() == b"ready\n"
+        assert hook.run(cwd=hook.folder).stdout == b"by a child"
+        assert foreign.stdout.readline() == b"0\n"
