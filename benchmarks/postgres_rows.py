@@ -36,18 +36,18 @@ _FILL = (
     "ALTER TABLE toolbus.calls DROP CONSTRAINT calls_pkey",
     """INSERT INTO toolbus.sessions (id, key, messages, created_ns, updated_ns)
         SELECT 's-' || substr(md5(n::text), 1, 12), n * 2048, {per}, n, n
-        FROM generate_series(1, {sessions}) AS n""",
+        FROM generate_series(1, {sessions}::bigint) AS n""",
     """INSERT INTO toolbus.messages (session, seq, key, id, version, body, checksum, written)
         SELECT n * 2048, seq, -((n * {per} + seq) << 11),
             substr(md5('m' || n || '-' || seq), 1, 16), 1,
             replace(replace(%s, 'ID', substr(md5('m' || n || '-' || seq), 1, 16)),
                 'CALL', substr(md5('c' || n || '-' || seq / 2), 1, 16)), 0, now()
-        FROM generate_series(1, {sessions}) AS n, generate_series(1, {per}) AS seq""",
+        FROM generate_series(1, {sessions}::bigint) AS n, generate_series(1, {per}) AS seq""",
     """INSERT INTO toolbus.calls (id, key, session, seq, tool, status)
         SELECT substr(md5('c' || n || '-' || seq / 2), 1, 16),
             -((n * {per} + seq) << 11), n * 2048, seq,
             'read', CASE seq % 2 WHEN 1 THEN 'ok' END
-        FROM generate_series(1, {sessions}) AS n, generate_series(1, {per}) AS seq""",
+        FROM generate_series(1, {sessions}::bigint) AS n, generate_series(1, {per}) AS seq""",
     "ALTER TABLE toolbus.calls ADD CONSTRAINT calls_pkey PRIMARY KEY (id, key, session)",
     "CREATE INDEX calls_by_session ON toolbus.calls (session, seq)",
     "CREATE INDEX messages_by_id ON toolbus.messages (id, key)",

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import StoreError
 from toolbus.store.jobs import Append, Forget, ForgetSessions, JobResult
 from toolbus.store.postgres import append_function, partitions, statements
-from toolbus.store.postgres.batches import Batch, EncodedAppend, PgJob, Plain, Work, encode_append
+from toolbus.store.postgres.batches import Batch, PgJob, Plain, Work
 from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
+from toolbus.store.postgres.encoded_appends import EncodedAppend, encode_append
 from toolbus.store.postgres.migrations import SchemaFacts, prepare
 from toolbus.store.postgres.postgres_errors import UNKNOWN, failure_of
 from toolbus.store.postgres.text_ids import indexed, unescape
