@@ -288,6 +288,20 @@ def test_another_hook_is_named(patient):
     assert "x" * 100 not in text
 
 
+def test_a_hook_that_looks_like_ours_is_named(patient):
+    patient.configure()
+    patient.install("claude-code")
+    command = f"evil # {patient.path}/.local/state/toolbus/hooks/user/hook.py claude-code x"
+    group = {"matcher": "*", "hooks": [{"type": "command", "command": command}]}
+    patient.write("work/.claude/settings.json", {"hooks": {"PostToolUse": [group]}})
+
+    _, data = patient.examine("claude-code")
+
+    (warning,) = findings(data, "warning")
+    assert "another hook for PostToolUse" in warning
+    assert "'evil # " in warning
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
