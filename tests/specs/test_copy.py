@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage
 from toolbus.bus.ledger import DispatchRecord
@@ -135,6 +136,7 @@ async def test_all_of_a_session_goes_over(make):
         await target.close()
 
 
+@pytest.mark.full
 def test_stores_of_version_0_1_0_are_copied(tmp_path, command):
     for name in ("store-0.1.0.db", "twice-0.1.0.db"):
         old, new = tmp_path / name, tmp_path / f"new-{name}"
@@ -166,6 +168,21 @@ def test_a_damaged_session_hinders_no_other(tmp_path, command):
     assert "2 copied, 0 were there already, 1 failed" in done.stdout
     lines = command("sessions", new, "--json").stdout.splitlines()
     assert [json.loads(line)["id"] for line in lines] == ["a", "c"]
+
+
+async def test_a_copy_that_came_out_wrong_is_told():
+    class Losing(MemoryStore):
+        async def append(self, session_id, stored):
+            message = stored.message
+            if message is not None and message.id == "n3":
+                stored = replace(stored, message=UserMessage(id="n3", content="n"))
+            await super().append(session_id, stored)
+
+    source, target = MemoryStore(), Losing()
+    await fill(source)
+
+    with pytest.raises(StoreError, match="'s': what was read back of it is not what was copied"):
+        await copy(source, target)
 
 
 def test_some_sessions_can_be_chosen(tmp_path, command):
@@ -338,6 +355,7 @@ async def test_an_agent_opens_its_store(tmp_path):
         assert len(await store.read("s")) == 4
 
 
+@pytest.mark.full
 def test_another_scheme_is_refused(tmp_path, command):
     address = "mysql://user:" + "canary-7f3" + "@host/db"
     commands = (
@@ -476,6 +494,7 @@ def test_sessions_before_a_day_are_deleted(tmp_path, command):
     assert command("check", path).returncode == 0
 
 
+@pytest.mark.full
 def test_a_day_that_is_none_is_refused(tmp_path, command):
     path = tmp_path / "a.db"
     on_disk(path, lambda store: store.append("s", user("m", written_ns=1_000)))

@@ -58,7 +58,7 @@ class CodexDialect:
 
     It asks nobody for a hook, and takes other arguments only together with its permission. A result
     is replaced as a whole, by text. A command's is, whatever its exit code; of a tool of an MCP
-    server that failed there is no event.
+    server that failed there is no event, and none of what a command wrote that still runs.
     """
 
     name: ClassVar = "codex"

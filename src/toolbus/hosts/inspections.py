@@ -70,6 +70,11 @@ _COUNTING = {
 these tokens it sends to `/v1/messages/count_tokens`, as the tool returned it (found in runs)."""
 _UNCOUNTED = 10_000_000
 
+_UNTOLD = (
+    "what a command has written while it still runs goes to the model as it is: Codex tells hooks "
+    "of a command once, when it has ended (version 0.169.0)"
+)
+
 _WIDTH = 80
 
 
@@ -90,6 +95,8 @@ def inspect_settings(
         yield from _environment(host, each)
     if host == "claude-code":
         yield from _counted_results(settings)
+    if host == "codex":
+        yield Finding(severity="fact", text=_UNTOLD)
     for hook in _foreign_hooks(host, settings, projects, whole):
         yield Finding(severity="warning", text=_worded(host, hook))
 

@@ -174,18 +174,15 @@ class _Copier:
         """Give the entries that the copy lacks, having compared those that it has."""
         copy = reader.session(self._session.id)
         there = read_entries(reader, copy) if copy else iter(())
-        is_behind = False
         for number, entry in enumerate(read_entries(self._source, self._session), 1):
             self._total.update(entry.digest)
             self._compared = number
-            # What is appended from here on would come out of the other one, too.
-            known = None if is_behind else next(there, None)
-            is_behind = known is None
+            known = next(there, None)
             if known is None:
                 yield entry
             elif known.digest != entry.digest:
                 raise self._conflict(f"its entry {number} is another one there")
-        if not is_behind and next(there, None) is not None:
+        if next(there, None) is not None:
             raise self._conflict("it has gone on there")
 
     def _conflict(self, reason: str) -> StoreError:

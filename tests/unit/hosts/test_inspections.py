@@ -29,3 +29,9 @@ def named(host, origin, env):
 def test_results_that_are_counted_before_any_hook_are_named(origin, env, names):
     assert named("claude-code", origin, env) == names
     assert named("codex", origin, env) == []
+
+
+def test_what_codex_tells_no_hook_is_named():
+    texts = [finding.text for finding in inspect_settings("codex", [], [])]
+
+    assert ["while it still runs" in text for text in texts] == [True]

@@ -101,6 +101,7 @@ async def test_damaged_sessions_are_deleted_with_their_indexes(tmp_path):
     async with SqliteStore(path) as store:
         for session_id in ("old", "new"):
             moment = 1_000 if session_id == "old" else 5_000
+            await store.open_session(session_id, "somebody", 0)
             for stored in (
                 Stored(message=asked, records=records, written_ns=moment),
                 Stored(records=records, written_ns=moment),
@@ -113,6 +114,12 @@ async def test_damaged_sessions_are_deleted_with_their_indexes(tmp_path):
         assert await store.forget_sessions(2_000) == ("old",)
 
     with closing(sqlite3.connect(path)) as other:
-        for table, count in {"calls": 1, "mentions": 4, "ledger": 2, "messages": 1}.items():
+        for table, count in {
+            "calls": 1,
+            "mentions": 4,
+            "ledger": 2,
+            "messages": 1,
+            "writers": 1,
+        }.items():
             assert other.execute(f"SELECT count(*) FROM {table}").fetchone() == (count,)
     assert inspect(str(path), lambda done, total: None).problems == ()
