@@ -79,7 +79,10 @@ _WIDTH = 80
 
 
 def inspect_settings(
-    host: str, settings: Sequence[HostSettings], projects: Sequence[Path], whole: Collection[Path]
+    host: str,
+    settings: Sequence[HostSettings],
+    projects: Sequence[Path],
+    whole: Collection[Path] = (),
 ) -> Iterator[Finding]:
     """Yield what the *settings* of *host* do to hooks of ours that are installed.
 
