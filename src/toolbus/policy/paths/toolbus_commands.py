@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from toolbus.policy.paths.resolving import PathResolver
 
 FOR_PEOPLE = frozenset(
-    {"answer", "approvals", "approve", "forget", "hosts", "install", "login", "logout", "pin"}
-    | {"trust", "uninstall", "untrust"}
+    {"answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login", "logout"}
+    | {"pin", "trust", "uninstall", "untrust"}
 )
-"""Subcommands that answer, trust, install, pin, log in or delete what a session keeps."""
+"""Subcommands that answer, trust, install, pin, log in, or change what a session keeps."""
 
 _POLICY_FOR_PEOPLE = frozenset({"init"})
 _PYTHON = re.compile(r"(?:python|pypy|py)[\d.]*[a-z]*")

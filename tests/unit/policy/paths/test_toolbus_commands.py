@@ -30,6 +30,8 @@ def verdict(line, *, folder="/", unknown=(), inside=()):
         "toolbus --store s.db pin x",
         "toolbus policy init",
         "toolbus approvals",
+        "toolbus copy mine.db hooks.db",
+        "toolbus forget hooks.db --before 2026-01-31",
         "python -m toolbus trust x",
         "python3.12 -I -m toolbus trust x",
         "python -Imtoolbus trust x",
