@@ -1,7 +1,9 @@
 """The coding agents that we did not write, each as it is run offline: a clean home, a fake model.
 
 References: the makers' documentation of headless runs, and runs of the versions in
-`tests/hosts/package.json`.
+`tests/hosts/package.json`. Each has its events *before* and *after* a call, and of one that
+*failed*; *fails_commands*, whether a command that ends with an error has failed; and what calls its
+tools, `read` and `mcp` None where there is none.
 """
 
 import json
@@ -17,6 +19,7 @@ class GeminiCli:
     """Gemini CLI; its times are milliseconds."""
 
     name = "gemini-cli"
+    fails_commands = False
     before, after, failed = "BeforeTool", "AfterTool", "AfterTool"
 
     def prepare(self, folders, url):
@@ -63,6 +66,7 @@ class ClaudeCode:
     """Claude Code."""
 
     name = "claude-code"
+    fails_commands = True
     before, after, failed = "PreToolUse", "PostToolUse", "PostToolUseFailure"
 
     def prepare(self, folders, url):
@@ -106,8 +110,11 @@ class Codex:
     """Codex; the shell is its only way to a file."""
 
     name = "codex"
+    fails_commands = False
     before, after, failed = "PreToolUse", "PostToolUse", "PostToolUse"
     read = None
+    # Ours come with the trust that an installation stores; those of `add_hook` have none.
+    trusts_others = False
 
     def prepare(self, folders, url):
         command, *arguments = folders.server
@@ -139,7 +146,8 @@ default_tools_approval_mode = "approve"
         return {"FAKE_KEY": "unused"}
 
     def command(self, prompt):
-        options = ["--skip-git-repo-check", "--dangerously-bypass-hook-trust"]
+        options = ["--skip-git-repo-check"]
+        options += ["--dangerously-bypass-hook-trust"] if self.trusts_others else []
         return [*program("codex", AGENTS), "exec", *options, prompt]
 
     def shell(self, command):
@@ -151,6 +159,7 @@ default_tools_approval_mode = "approve"
     def add_hook(self, folders, event, command):
         hook = {"type": "command", "command": command, "timeout": 20}
         entry = {"matcher": ".*", "hooks": [hook]}
+        self.trusts_others = True
         folders.merge(".codex/hooks.json", {"hooks": {event: [entry]}})
 
 
@@ -158,6 +167,7 @@ class CopilotCli:
     """Copilot CLI, with a provider of the user's own and no account."""
 
     name = "copilot"
+    fails_commands = False
     before, after, failed = "preToolUse", "postToolUse", "postToolUseFailure"
 
     def prepare(self, folders, url):
@@ -194,6 +204,7 @@ class Pi:
     """pi; it has no servers of MCP."""
 
     name = "pi"
+    fails_commands = True
     before, after, failed = "tool_call", "tool_result", "tool_result"
     mcp = None
 

@@ -29,14 +29,9 @@ class HostFolders:
         self.project.mkdir(parents=True, exist_ok=True)
 
     @property
-    def note(self):
-        """The file that the MCP server reads out."""
-        return self.project / "note.txt"
-
-    @property
     def server(self):
-        """The command of the MCP server."""
-        return [sys.executable, "-I", str(NOTES), str(self.note)]
+        """The command of an MCP server that reads files of the project."""
+        return [sys.executable, "-I", str(NOTES), str(self.project)]
 
     def write(self, name, content):
         """Write a file below the home; what is no text is JSON."""
@@ -68,15 +63,19 @@ class HostRun:
     model: FakeModel
 
 
-def run_host(host, folders, turns, prompt="run it", **variables):
-    """Let *host* answer a prompt with the model's *turns*; raise if it does not end in time."""
+def run_host(host, folders, turns, prepare=lambda: None, prompt="run it"):
+    """Let *host* answer *prompt* with the model's *turns*; raise if it does not end in time.
+
+    *prepare* is called when the host's own configuration is there.
+    """
     with FakeModel(turns) as model:
         needed = host.prepare(folders, model.url)
+        prepare()
         path = os.pathsep.join([str(Path(NODE).parent), os.defpath])
         process = subprocess.Popen(
             host.command(prompt),
             cwd=folders.project,
-            env={"HOME": str(folders.home), "PATH": path, "LANG": "C.UTF-8", **needed, **variables},
+            env={"HOME": str(folders.home), "PATH": path, "LANG": "C.UTF-8", **needed},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

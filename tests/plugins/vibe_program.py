@@ -64,6 +64,7 @@ class Vibe:
     """Mistral Vibe; what it runs of MCP servers goes through programs that the model writes."""
 
     name = "vibe"
+    fails_commands = False
     before, after, failed = "pre_tool", "post_tool", "post_tool"
     mcp = None
 

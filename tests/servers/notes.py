@@ -1,10 +1,10 @@
-"""An MCP server of two tools: `notes.py FILE`; `read_note` returns FILE, `fail` fails with it."""
+"""An MCP server of two tools: `notes.py FOLDER`; each reads a file there, and `fail` fails."""
 
 import json
 import sys
 from pathlib import Path
 
-FILE = Path(sys.argv[1])
+FILES = {"read_note": "note.txt", "fail": "failure.txt"}
 SCHEMA = {"type": "object", "properties": {}, "additionalProperties": False}
 TOOLS = [
     {"name": "read_note", "description": "Read the note", "inputSchema": SCHEMA},
@@ -23,7 +23,10 @@ def answer(method, params):
         case "tools/list":
             return {"tools": TOOLS}
         case "tools/call":
-            text = {"type": "text", "text": FILE.read_text("utf-8")}
+            text = {
+                "type": "text",
+                "text": Path(sys.argv[1], FILES[params["name"]]).read_text("utf-8"),
+            }
             return {"content": [text], "isError": params["name"] == "fail"}
     return {}
 

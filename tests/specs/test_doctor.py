@@ -68,6 +68,10 @@ def findings(data, severity, host=0):
     ]
 
 
+def others(data, host=0):
+    return [each for each in findings(data, "warning", host) if each.startswith("another hook")]
+
+
 @FULL
 def test_a_whole_installation_is_well(patient):
     patient.configure()
@@ -278,7 +282,7 @@ def test_another_hook_is_named(patient):
 
     text, data = patient.examine("claude-code", "vibe", "pi")
 
-    claude, vibe, pi = [findings(data, "warning", host) for host in range(3)]
+    claude, vibe, pi = [others(data, host) for host in range(3)]
     assert len(claude) == len(vibe) == len(pi) == 1
     assert "another hook for PostToolUse" in claude[0]
     assert "chance decides which the model reads" in claude[0]
@@ -297,7 +301,7 @@ def test_a_hook_that_looks_like_ours_is_named(patient):
 
     _, data = patient.examine("claude-code")
 
-    (warning,) = findings(data, "warning")
+    (warning,) = others(data)
     assert "another hook for PostToolUse" in warning
     assert "'evil # " in warning
 

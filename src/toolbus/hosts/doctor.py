@@ -21,6 +21,7 @@ from toolbus.hosts.inspections import Finding, inspect_settings
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.trials import inspect_trial
 from toolbus.hosts.trust_inspection import inspect_folder_trust
+from toolbus.hosts.unseen_texts import UNSEEN_TEXTS
 from toolbus.hosts.worker_inspection import inspect_workers
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.terminal.spans import sanitize
@@ -111,6 +112,8 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
     folders = tuple(dict.fromkeys([here, root]))
     whole = [Path(state.file) for state in installed if state.presence == "installed"]
     findings += inspect_settings(host, read_host_settings(host, folders), folders, whole)
+    unseen = UNSEEN_TEXTS.get(host, ())
+    findings += [Finding(severity="warning", text=f"not seen: {each}") for each in unseen]
     deliveries: tuple[ComponentDelivery, ...] = ()
     for state in installed:
         named = loaded

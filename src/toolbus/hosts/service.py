@@ -95,6 +95,10 @@ class HookService:
             if (await asyncio.wait({task}, timeout=limit))[0]:
                 return task.result()
             error: Exception = DeadlineError(limit)
+        except asyncio.CancelledError as failure:
+            if not task.done():
+                raise  # It is who waits that is to end.
+            error = RuntimeError(str(failure))
         except Exception as failure:  # noqa: BLE001 - whatever it is, the host must be stopped
             error = failure
         finally:
@@ -120,7 +124,7 @@ class HookService:
                 return await self._answer(read, event_id)  # Another event was faster.
         if self._settings.filter_shell is not None:
             dialect = filtered(dialect, self._settings.filter_shell)
-        return await in_force.chain.handle(event, dialect, event_id)
+        return await in_force.chain.handle(event, dialect, event_id, session)
 
     def _open_store(self) -> SqliteStore:
         if self._store is None:

@@ -1,5 +1,6 @@
 """The answer to one event: the host's block for whatever fails, and whose rules hold."""
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -308,3 +309,29 @@ def test_observers_do_not_hold_an_answer_back_for_long(tmp_path, monkeypatch):
     made = {"id": "c1", "name": "shell", "arguments": {}}
     data = json.dumps({"session_id": "s1", "call": made, "result": ["fine"]}).encode()
     assert asked(environment, data, "result") == {}
+
+
+async def test_an_event_whose_work_is_cancelled_is_blocked(tmp_path, monkeypatch):
+    async def cancelled(*_):
+        raise asyncio.CancelledError
+
+    environment = named(tmp_path, RULES.format(reason="no"))
+    read = reading.read_event("plain", "call", call())
+    async with HookService(environment) as service:
+        monkeypatch.setattr(HookService, "_answer", cancelled)
+        assert set(told(await service.answer(read))) == {"blocked"}
+
+
+async def test_who_waits_for_an_answer_can_be_cancelled(tmp_path, monkeypatch):
+    async def endless(*_):
+        await asyncio.Event().wait()
+
+    environment = named(tmp_path, RULES.format(reason="no"))
+    read = reading.read_event("plain", "call", call())
+    async with HookService(environment) as service:
+        monkeypatch.setattr(HookService, "_answer", endless)
+        waiting = asyncio.ensure_future(service.answer(read))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
