@@ -24,6 +24,7 @@ FILES = (
     "records",
     "tool_call",
     "append",
+    "postgres",
     "ledger",
     "growth",
     "shared_bus",

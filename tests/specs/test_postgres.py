@@ -109,12 +109,12 @@ async def test_an_older_schema_is_upgraded(postgres, database):
         await store.append("s", user("a"))
     for statement in (
         "DROP VIEW toolbus.toolbus_calls, toolbus.toolbus_handlers",
-        "DROP FUNCTION toolbus.as_jsonb",
+        "DROP FUNCTION toolbus.as_jsonb, toolbus.append_message",
         "UPDATE toolbus.meta SET version = 1",
     ):
         postgres.execute(statement, name)
 
-    with pytest.raises(StoreError, match="older than 2; open it to write once"):
+    with pytest.raises(StoreError, match=f"older than {VERSION}; open it to write once"):
         PostgresStore(database, read_only=True)
     assert postgres.execute("SELECT version FROM toolbus.meta", name) == [(1,)]
 
@@ -660,9 +660,10 @@ async def test_a_stopped_server_is_an_error():
                 for pid in pids:
                     os.kill(pid, signal.SIGCONT)
             assert [type(result) for result in results] == [StoreError, StoreError]
+            assert "it may have been written" in str(results[0])
 
             await store.append("s", user("c"))
-            assert ids(await store.read("s")) == ["a", "c"]
+            assert [name for name in ids(await store.read("s")) if name != "b"] == ["a", "c"]
 
 
 @pytest.mark.full

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.components.components import AgentComponent
     from toolbus.hosts.hook_events import HookAnswer, HookEvent, HostDialect
+    from toolbus.hosts.hook_sessions import HookSession
     from toolbus.store.protocol import Store
     from toolbus.store.sqlite import SqliteStore
 
@@ -86,17 +87,22 @@ class HookChain(Participant):
         return text
 
     async def handle(
-        self, event: HookEvent, dialect: HostDialect, event_id: str = ""
+        self,
+        event: HookEvent,
+        dialect: HostDialect,
+        event_id: str = "",
+        session: HookSession | None = None,
     ) -> HookAnswer:
         """Let *event* pass the chain; return what the host is told of it.
 
-        *event_id* is the same for an event that is handled once more. Raises `StoreError` if what
-        it leaves cannot be kept, and whatever a handler with the policy "raise" raises.
+        *event_id* is the same for an event that is handled once more, *session* what is kept of the
+        event's, if somebody has read it already. Raises `StoreError` if what it leaves cannot be
+        kept, and whatever a handler with the policy "raise" raises.
         """
         await self.bus.catch_up()
         scope = scope_of(event, dialect.name)
         root = scope.root_session_id or scope.session_id
-        session = await self._sessions.read(root)
+        session = session or await self._sessions.read(root)
         waiting = () if session is None else session.context
         enqueued: list[UserMessage] = []
         token = _ENQUEUED.set(enqueued)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config import configuration
 from toolbus.config.documents import NAME, find
-from toolbus.config.trust import TRUSTED, read_trusted
+from toolbus.config.trust import TRUSTED, read_owned, read_trusted
 from toolbus.errors import DeadlineError, StoreError
 from toolbus.hosts.chain import HookChain, session_id_of
 from toolbus.hosts.filtered_shell import filtered
@@ -95,6 +95,10 @@ class HookService:
             if (await asyncio.wait({task}, timeout=limit))[0]:
                 return task.result()
             error: Exception = DeadlineError(limit)
+        except asyncio.CancelledError as failure:
+            if not task.done():
+                raise  # It is who waits that is to end.
+            error = RuntimeError(str(failure))
         except Exception as failure:  # noqa: BLE001 - whatever it is, the host must be stopped
             error = failure
         finally:
@@ -120,7 +124,7 @@ class HookService:
                 return await self._answer(read, event_id)  # Another event was faster.
         if self._settings.filter_shell is not None:
             dialect = filtered(dialect, self._settings.filter_shell)
-        return await in_force.chain.handle(event, dialect, event_id)
+        return await in_force.chain.handle(event, dialect, event_id, session)
 
     def _open_store(self) -> SqliteStore:
         if self._store is None:
@@ -154,6 +158,8 @@ class HookService:
         named = self._settings.config
         before = _stats([TRUSTED, NAME], config_folder())
         if named is not None:
+            # It was named once, and is read for as long as the hook is installed.
+            read_owned(named)
             read: Configuration | None = await asyncio.to_thread(configuration.read, named)
         else:
             read = await asyncio.to_thread(configuration.read_for_session, file)

@@ -1,5 +1,6 @@
 """The answer to one event: the host's block for whatever fails, and whose rules hold."""
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -129,9 +130,10 @@ def test_what_errors_quote_is_not_told(tmp_path):
     assert b"hunter2" not in made.stdout + made.stderr
 
 
-@pytest.mark.parametrize("wait", ["time.sleep(1000)", "threading.Event().wait()"])
-@pytest.mark.parametrize("where", ["import", "handler"])
-def test_what_hangs_is_blocked(tmp_path, wait, where):
+@pytest.mark.parametrize(
+    ("where", "wait"), [("import", "time.sleep(1000)"), ("handler", "threading.Event().wait()")]
+)
+def test_what_hangs_is_blocked(tmp_path, where, wait):
     at_import, in_handler = (wait, "pass") if where == "import" else ("pass", wait)
     source = f"""
         import threading, time
@@ -308,3 +310,36 @@ def test_observers_do_not_hold_an_answer_back_for_long(tmp_path, monkeypatch):
     made = {"id": "c1", "name": "shell", "arguments": {}}
     data = json.dumps({"session_id": "s1", "call": made, "result": ["fine"]}).encode()
     assert asked(environment, data, "result") == {}
+
+
+async def test_an_event_whose_work_is_cancelled_is_blocked(tmp_path, monkeypatch):
+    async def cancelled(*_):
+        raise asyncio.CancelledError
+
+    environment = named(tmp_path, RULES.format(reason="no"))
+    read = reading.read_event("plain", "call", call())
+    async with HookService(environment) as service:
+        monkeypatch.setattr(HookService, "_answer", cancelled)
+        assert set(told(await service.answer(read))) == {"blocked"}
+
+
+async def test_who_waits_for_an_answer_can_be_cancelled(tmp_path, monkeypatch):
+    async def endless(*_):
+        await asyncio.Event().wait()
+
+    environment = named(tmp_path, RULES.format(reason="no"))
+    read = reading.read_event("plain", "call", call())
+    async with HookService(environment) as service:
+        monkeypatch.setattr(HookService, "_answer", endless)
+        waiting = asyncio.ensure_future(service.answer(read))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+@pytest.mark.parametrize("name", ["toolbus.toml", "rules.py"])
+def test_a_named_configuration_that_others_may_write_blocks(tmp_path, name):
+    environment = named(tmp_path, RULES.format(reason="no"))
+    (tmp_path / "named" / name).chmod(0o666)
+    assert "others may write" in asked(environment)["blocked"]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolbus.messages.records import AssistantMessage, Message, ToolMessage
+from toolbus.errors import SessionBusyError
 from toolbus.store import rows
 from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.postgres import statements
+from toolbus.store.postgres.append_function import ELSEWHERE
 from toolbus.store.postgres.tables import KEYS_PER_SECOND, SECONDS_OFFSET
 from toolbus.store.postgres.text_ids import escape, indexed, is_shortened
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from toolbus.store.postgres.encoded_appends import EncodedAppend
 
 Plain: TypeAlias = Append | Open | Extend | Swap
 """What can share a transaction."""
@@ -31,56 +34,6 @@ FROM_NOW = 10**17
 
 KEY_BITS = 11
 """Each batch has so many bits of keys; a batch of 512 jobs has at most 1,536 rows with a key."""
-
-
-class EncodedAppend(NamedTuple):
-    """The rows of an append, but for the numbers, which are known once its session is locked.
-
-    *calls* are (index of the message, id, tool, status, duration).
-    """
-
-    messages: tuple[tuple[str, int, str, int], ...]
-    calls: tuple[tuple[int, str, str, str | None, int | None], ...]
-    page: tuple[int, int, str, int] | None
-    mentions: tuple[str, ...]
-    size: int
-
-
-def encode_append(job: Append) -> EncodedAppend:
-    """Return the rows of *job*; raises `UnicodeEncodeError` for half a character in an id."""
-    stored = job.stored
-    messages = [rows.message_row(message) for message in stored.messages]
-    calls = [
-        (index, indexed(call_id), escape(tool), status, duration)
-        for index, message in enumerate(stored.messages)
-        for call_id, tool, status, duration in _calls_of(message)
-    ]
-    mentions = rows.mentioned(stored.records, stored.message) if stored.records else ()
-    page = rows.page_row(stored.records) if stored.records else None
-    bodies = [row[2] for row in messages] + ([page[2]] if page else [])
-    originals = [len(original.body) for original in stored.originals]
-    names = [indexed(name) for name, *_ in messages]
-    for text in (*names, *[call[1] + call[2] for call in calls]):
-        text.encode()
-    return EncodedAppend(
-        tuple([(name, *row[1:]) for name, row in zip(names, messages, strict=True)]),
-        tuple(calls),
-        page,
-        tuple([indexed(name) for name in sorted(mentions)]),
-        sum(map(len, bodies)) + sum(originals),
-    )
-
-
-def _calls_of(message: Message) -> Iterator[tuple[str, str, str | None, int | None]]:
-    match message:
-        case ToolMessage(tool_call_id=call_id, tool_name=tool, tool_response=response):
-            if response is None:
-                yield call_id, tool, "ok", None
-            else:
-                status = (response.error_type or "error") if response.is_error else "ok"
-                yield call_id, tool, escape(status), response.duration_ns
-        case AssistantMessage(tool_calls=calls):
-            yield from [(call.id, call.name, None, None) for call in calls]
 
 
 class _Session:
@@ -121,6 +74,38 @@ class Batch:
         self.names = [indexed(job.session_id) for job in jobs]
         made = {name: job for name, job in zip(self.names, jobs, strict=True) if _makes(job)}
         self.made = {name: made[name].session_id for name in sorted(made)}
+
+    def alone(self, known: Container[str]) -> tuple[Any, ...] | None:
+        """Return the values of `append_function.CALL`, but for its first two, if it will do.
+
+        That is for one message that is appended to a session that is there.
+        """
+        job, encoded = self._jobs[0], self._encoded.get(0)
+        if len(self._jobs) > 1 or encoded is None or not isinstance(job, Append):
+            return None
+        if len(encoded.messages) != 1 or job.stored.originals or self.names[0] not in known:
+            return None
+        place = job.stored.at
+        position = (None, None) if place is None else (place.epoch, place.length)
+        columns = [list(column) for column in zip(*encoded.calls, strict=True)][1:]
+        calls: list[list[Any] | None] = [*columns] or [None] * 4
+        page = (*encoded.page[:1], *encoded.page[2:]) if encoded.page else (None, None, None)
+        return (
+            *(self.names[0], *position, job.now_ns, *encoded.messages[0]),
+            *calls,
+            *(*page, list(encoded.mentions)),
+        )
+
+    def answer(self, status: int, epoch: int, length: int) -> None:
+        """Take what the function has answered for its result; `UNKNOWN_SESSION` is none."""
+        self.results = [None]
+        if status == ELSEWHERE:
+            job = self._jobs[0]
+            try:
+                assert isinstance(job, Append)  # noqa: S101 - the function does no other job
+                check_position(job.session_id, job.stored.at, Position(epoch, length))
+            except SessionBusyError as error:
+                self.results = [error]
 
     def lock(self, unknown: Iterable[str]) -> Work:
         """Return what locks the sessions, of which the *unknown* are made first."""

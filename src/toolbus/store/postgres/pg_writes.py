@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import StoreError
 from toolbus.store.jobs import Append, Forget, ForgetSessions, JobResult
-from toolbus.store.postgres import partitions, statements
-from toolbus.store.postgres.batches import Batch, EncodedAppend, PgJob, Plain, Work, encode_append
+from toolbus.store.postgres import append_function, partitions, statements
+from toolbus.store.postgres.batches import Batch, PgJob, Plain, Work
 from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
+from toolbus.store.postgres.encoded_appends import EncodedAppend, encode_append
 from toolbus.store.postgres.migrations import SchemaFacts, prepare
 from toolbus.store.postgres.postgres_errors import UNKNOWN, failure_of
 from toolbus.store.postgres.text_ids import indexed, unescape
@@ -31,6 +32,7 @@ _BYTES_PER_SECOND = 1e6
 """How slow a wire may be before what is sent is taken for lost."""
 
 _AGAIN = ("40P01", "40001")
+_NO_ROW = "TB001"
 _HOUR = 3600.0
 
 
@@ -132,6 +134,9 @@ class PostgresWrites:
             except psycopg.Error as error:
                 if error.sqlstate in _AGAIN and monotonic() < until:
                     continue
+                if error.sqlstate == _NO_ROW and monotonic() < until:
+                    self._opened = 0  # It was idle for so long that its row was tidied up.
+                    continue
                 # Another error than a lost connection, or one that goes on being lost.
                 if not self._link.is_lost():
                     raise
@@ -145,6 +150,8 @@ class PostgresWrites:
     def _try(self, batch: Batch, sent: list[bool]) -> None:
         with self._link.exchange(batch.size / _BYTES_PER_SECOND) as connection:
             self._greet(connection)
+            if self._has_written_alone(connection, batch, sent):
+                return
             unknown = [name for name in sorted(batch.made) if name not in self._known]
             work: Work = [("BEGIN", ())]
             if not batch.lasting:
@@ -165,12 +172,28 @@ class PostgresWrites:
             self._known.clear()
         self._known.update(batch.made)
 
+    def _has_written_alone(self, connection: PgConnection, batch: Batch, sent: list[bool]) -> bool:
+        """Do a batch of one append in one exchange; return False if it is not such a batch."""
+        values = batch.alone(self._known)
+        if values is None:
+            return False
+        # If it turns out to be committed, then this is what it did.
+        batch.results = [None]
+        sent.append(True)
+        values = (self._id, self._number, *values)
+        cursor = connection.execute(append_function.CALL, values, binary=True)
+        status, epoch, length = cursor.fetchone() or (append_function.UNKNOWN_SESSION, 0, 0)
+        sent.clear()
+        batch.answer(status, epoch, length)
+        return bool(status != append_function.UNKNOWN_SESSION)
+
     def _greet(self, connection: PgConnection) -> None:
         """Do once on a new connection what the work relies on, and now and then make partitions."""
         if self._opened != self._link.opened:
             # The server may not have noticed that the last one was lost, and keeps its locks.
             connection.execute(statements.END_OTHERS, (self._name,))
             connection.execute(statements.NOT_OFF)
+            connection.execute(statements.MAKE_WRITER, (self._id,))
             self._opened = self._link.opened
         if self._facts.period and monotonic() > self._ahead_at:
             self._ahead_at = monotonic() + _HOUR
@@ -179,15 +202,18 @@ class PostgresWrites:
     def _has_committed(self, number: int) -> bool:
         """Find out whether the commit *number* has happened; raises `StoreError` if that cannot be.
 
-        The row was locked by the transaction before its commit was sent, so by the time when it is
-        read that transaction has ended, one way or the other.
+        By the time when its row is read that transaction has ended, one way or the other, or comes
+        too late: it waits for the row, in which there is a barrier then.
         """
+        self._number += 1
         until = monotonic() + self._timeout
         while True:
             try:
                 with self._link.exchange() as connection:
                     self._greet(connection)
-                    rows = connection.execute(statements.LAST_COMMIT, (self._id,)).fetchall()
+                    rows = connection.execute(
+                        statements.LAST_COMMIT, (self._number, self._id)
+                    ).fetchall()
                     return rows == [(number,)]
             except (psycopg.Error, StoreError) as error:
                 if monotonic() > until:

@@ -5,9 +5,12 @@ from __future__ import annotations
 # Arrays go over the wire in binary form, `%b`: a text of megabytes is not escaped and parsed.
 COUNT_COMMIT = """INSERT INTO toolbus.commits (writer, number) VALUES (%b, %b)
     ON CONFLICT (writer) DO UPDATE SET number = excluded.number, opened = now()"""
-# Waits for the transaction that made or changed the row, if that has not ended yet.
-LAST_COMMIT = """INSERT INTO toolbus.commits (writer, number) VALUES (%b, 0)
-    ON CONFLICT (writer) DO UPDATE SET opened = now() RETURNING number"""
+MAKE_WRITER = """INSERT INTO toolbus.commits (writer, number) VALUES (%b, 0)
+    ON CONFLICT (writer) DO UPDATE SET opened = now()"""
+# Waits for the transaction that changed the row, if that has not ended yet; what comes after this
+# and has a lower number than the barrier comes too late.
+LAST_COMMIT = """UPDATE toolbus.commits SET barrier = greatest(barrier, %b) WHERE writer = %b
+    RETURNING number"""
 END_OTHERS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE application_name = %b AND pid <> pg_backend_pid() AND datname = current_database()"""
 DROP_COMMITS = """DELETE FROM toolbus.commits

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from toolbus.store.postgres.append_function import FUNCTION
+
 Period: TypeAlias = Literal["day", "month"]
 """How long the sessions of one partition are made."""
 
@@ -102,6 +104,7 @@ _TABLES = (
     """CREATE TABLE toolbus.commits (
         writer text PRIMARY KEY,
         number bigint NOT NULL,
+        barrier bigint NOT NULL DEFAULT 0,
         opened timestamptz NOT NULL DEFAULT now()
     ) WITH (fillfactor = 50)""",
     "CREATE SEQUENCE toolbus.batches",
@@ -145,7 +148,7 @@ _VIEWS = (
         WHERE call.status IS NOT NULL""",
 )
 
-MIGRATIONS = (_TABLES, _VIEWS)
+MIGRATIONS = (_TABLES, _VIEWS, (FUNCTION,))
 """What makes a schema of each version of the one before; the first one of nothing."""
 
 VERSION = len(MIGRATIONS)
