@@ -68,6 +68,10 @@ def findings(data, severity, host=0):
     ]
 
 
+def others(data, host=0):
+    return [each for each in findings(data, "warning", host) if each.startswith("another hook")]
+
+
 @FULL
 def test_a_whole_installation_is_well(patient):
     patient.configure()
@@ -278,7 +282,7 @@ def test_another_hook_is_named(patient):
 
     text, data = patient.examine("claude-code", "vibe", "pi")
 
-    claude, vibe, pi = [findings(data, "warning", host) for host in range(3)]
+    claude, vibe, pi = [others(data, host) for host in range(3)]
     assert len(claude) == len(vibe) == len(pi) == 1
     assert "another hook for PostToolUse" in claude[0]
     assert "chance decides which the model reads" in claude[0]
@@ -286,6 +290,20 @@ def test_another_hook_is_named(patient):
     assert "other.ts" in pi[0]
     assert text.isprintable()
     assert "x" * 100 not in text
+
+
+def test_a_hook_that_looks_like_ours_is_named(patient):
+    patient.configure()
+    patient.install("claude-code")
+    command = f"evil # {patient.path}/.local/state/toolbus/hooks/user/hook.py claude-code x"
+    group = {"matcher": "*", "hooks": [{"type": "command", "command": command}]}
+    patient.write("work/.claude/settings.json", {"hooks": {"PostToolUse": [group]}})
+
+    _, data = patient.examine("claude-code")
+
+    (warning,) = others(data)
+    assert "another hook for PostToolUse" in warning
+    assert "'evil # " in warning
 
 
 @pytest.mark.parametrize(

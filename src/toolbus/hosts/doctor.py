@@ -110,7 +110,8 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
         text = f"installed for you and in {root}: every event is judged twice; take out one"
         findings.append(Finding(severity="warning", text=text))
     folders = tuple(dict.fromkeys([here, root]))
-    findings += inspect_settings(host, read_host_settings(host, folders), folders)
+    whole = [Path(state.file) for state in installed if state.presence == "installed"]
+    findings += inspect_settings(host, read_host_settings(host, folders), folders, whole)
     unseen = UNSEEN_TEXTS.get(host, ())
     findings += [Finding(severity="warning", text=f"not seen: {each}") for each in unseen]
     deliveries: tuple[ComponentDelivery, ...] = ()

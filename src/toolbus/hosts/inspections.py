@@ -14,7 +14,7 @@ from toolbus.hosts.host_settings import ForeignHook, programs_beside
 from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from toolbus.hosts.host_settings import HostSettings
@@ -77,9 +77,15 @@ _WIDTH = 80
 
 
 def inspect_settings(
-    host: str, settings: Sequence[HostSettings], projects: Sequence[Path]
+    host: str,
+    settings: Sequence[HostSettings],
+    projects: Sequence[Path],
+    whole: Collection[Path] = (),
 ) -> Iterator[Finding]:
-    """Yield what the *settings* of *host* do to hooks of ours that are installed."""
+    """Yield what the *settings* of *host* do to hooks of ours that are installed.
+
+    *whole* are the files in which what looks like ours is ours: it was compared.
+    """
     for each in settings:
         if each.problem:
             yield Finding(severity="warning", text=f"not looked into: {each.problem}")
@@ -91,8 +97,8 @@ def inspect_settings(
     if host == "claude-code":
         yield from _counted_results(settings)
     if host == "codex":
-        yield Finding(severity="fact", text=_UNTOLD)
-    for hook in _foreign_hooks(host, settings, projects):
+        yield Finding(severity="warning", text=_UNTOLD)
+    for hook in _foreign_hooks(host, settings, projects, whole):
         yield Finding(severity="warning", text=_worded(host, hook))
 
 
@@ -144,11 +150,11 @@ def _counted_results(settings: Sequence[HostSettings]) -> Iterator[Finding]:
                 f"{what} of more than a quarter of {variable} go to the model's server before any "
                 f'hook, to be counted: set env.{variable} to "{uncounted}" in the user\'s settings'
             )
-            yield Finding(severity="open", text=text)
+            yield Finding(severity="warning", text=text)
 
 
 def _foreign_hooks(
-    host: str, settings: Sequence[HostSettings], projects: Sequence[Path]
+    host: str, settings: Sequence[HostSettings], projects: Sequence[Path], whole: Collection[Path]
 ) -> Iterator[ForeignHook]:
     """Yield the hooks of others for calls and results, where they may rewrite as ours do."""
     for each in settings:
@@ -162,7 +168,8 @@ def _foreign_hooks(
             if event not in HOSTS[host].tool_events:
                 continue
             for hook in _dicts(group.get("hooks", [group])):
-                if not is_ours(hook, host):
+                # In other files a hook may only look like ours.
+                if each.file not in whole or not is_ours(hook, host):
                     what = hook.get("command") or hook.get("bash") or hook.get("url") or "a hook"
                     origin = each.origin
                     yield ForeignHook(file=each.file, origin=origin, event=event, what=str(what))
