@@ -443,6 +443,32 @@ def test_a_server_s_store_is_read_alike(tmp_path, command, database):
     assert exports[0] == exports[1]
 
 
+@pytest.mark.full
+def test_damage_on_a_server_is_told(tmp_path, command, postgres, database):
+    async def write():
+        store = open_store(database)
+        for name in ("m1", "m2", "m3"):
+            await store.append("s", user(name, 1))
+        await store.close()
+
+    asyncio.run(write())
+    name = database.rpartition("/")[2].partition("?")[0]
+    postgres.execute("UPDATE toolbus.messages SET body = '{' WHERE seq = 2", name)
+
+    checked = command("check", database)
+    recovered = command("check", database, "--recover", tmp_path / "new.db")
+    shown = command("show", database, "s")
+    copied = command("copy", database, tmp_path / "new.db")
+
+    problem = "✗ session 's': message 2 cannot be read: it is damaged"
+    assert (checked.returncode, problem in checked.stdout) == (1, True)
+    assert "it is damaged; copy the sessions that are whole:" in checked.stdout
+    assert (recovered.returncode, recovered.stderr.count("\n")) == (2, 1)
+    assert "only a file is recovered so; `toolbus copy` takes" in recovered.stderr
+    assert "! message 2 is damaged" in shown.stdout
+    assert (copied.returncode, "message 2 of session 's' is damaged" in copied.stdout) == (1, True)
+
+
 async def test_a_check_tells_of_any_store(make):
     call = AssistantMessage(id="a", tool_calls=[ToolCall(id="c", name="read", arguments={})])
     for kind in ("memory", "disk"):

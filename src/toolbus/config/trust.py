@@ -144,8 +144,20 @@ def own_document() -> Document | None:
     folder = config_folder()
     if folder is None or not (folder / NAME).is_file():
         return None
-    file = Path(os.path.realpath(folder / NAME))
-    if reason := foreign_hand(file):
+    return read_owned(folder / NAME)
+
+
+def read_owned(file: Path | str) -> Document:
+    """Return what *file* says, which nobody but its owner may change, nor the code that it names.
+
+    Raises `ConfigurationError`.
+    """
+    file = Path(os.path.realpath(file))
+    try:
+        reason = foreign_hand(file)
+    except OSError:
+        reason = None  # Reading it says what is wrong.
+    if reason:
         raise ConfigurationError(f"refused: {reason}; make it yours alone", str(file))
     document = read_document(file)
     for use in named_uses(document):

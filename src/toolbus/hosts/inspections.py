@@ -99,7 +99,7 @@ def inspect_settings(
     if host == "claude-code":
         yield from _counted_results(settings)
     if host == "codex":
-        yield Finding(severity="fact", text=_UNTOLD)
+        yield Finding(severity="warning", text=_UNTOLD)
     for hook in _foreign_hooks(host, settings, projects, whole):
         yield Finding(severity="warning", text=_worded(host, hook))
 
@@ -151,7 +151,7 @@ def _counted_results(settings: Sequence[HostSettings]) -> Iterator[Finding]:
                 f"{what} of more than a quarter of {variable} go to the model's server before any "
                 f'hook, to be counted: set env.{variable} to "{_UNCOUNTED}" in the user\'s settings'
             )
-            yield Finding(severity="fact", text=text)
+            yield Finding(severity="warning", text=text)
 
 
 def _foreign_hooks(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config import configuration
 from toolbus.config.documents import NAME, find
-from toolbus.config.trust import TRUSTED, read_trusted
+from toolbus.config.trust import TRUSTED, read_owned, read_trusted
 from toolbus.errors import DeadlineError, StoreError
 from toolbus.hosts.chain import HookChain, session_id_of
 from toolbus.hosts.filtered_shell import filtered
@@ -158,6 +158,8 @@ class HookService:
         named = self._settings.config
         before = _stats([TRUSTED, NAME], config_folder())
         if named is not None:
+            # It was named once, and is read for as long as the hook is installed.
+            read_owned(named)
             read: Configuration | None = await asyncio.to_thread(configuration.read, named)
         else:
             read = await asyncio.to_thread(configuration.read_for_session, file)

@@ -58,7 +58,8 @@ def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckRep
 
 
 def _show(report: CheckReport, screen: Screen) -> None:
-    facts = f"version {report.version}, {_count(report.pages, 'page')}, {report.bytes:,} bytes"
+    pages = f"{_count(report.pages, 'page')}, " if report.pages else ""
+    facts = f"version {report.version}, {pages}{report.bytes:,} bytes"
     screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
     if report.sessions:
         screen.table([_row(state) for state in report.sessions], indent=2, numbers=True)
@@ -99,6 +100,9 @@ def _show_verdict(report: CheckReport, screen: Screen) -> None:
         screen.line(Span("✓ ", "good"), "no damage found")
     elif not report.sessions:
         screen.line(Span("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
+    elif is_postgres(report.path):
+        screen.line(Span("✗ ", "bad"), "it is damaged; copy the sessions that are whole:")
+        screen.command("toolbus", "copy", report.path, "NEW.db")
     elif report.recovered is None:
         screen.line(Span("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")

@@ -335,3 +335,10 @@ async def test_who_waits_for_an_answer_can_be_cancelled(tmp_path, monkeypatch):
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+@pytest.mark.parametrize("name", ["toolbus.toml", "rules.py"])
+def test_a_named_configuration_that_others_may_write_blocks(tmp_path, name):
+    environment = named(tmp_path, RULES.format(reason="no"))
+    (tmp_path / "named" / name).chmod(0o666)
+    assert "others may write" in asked(environment)["blocked"]
