@@ -288,7 +288,6 @@ def _write(answer: Answer, offset: int, failure: int) -> int:
         _write_all(2, answer[2])
         while rest:
             rest = rest[posix.write(1, rest) :]
-        _signal.setitimer(_signal.ITIMER_REAL, 0)
     except BaseException as error:  # noqa: BLE001 - the host must be stopped
         # A block behind a part of an answer would be garbage, which hosts let pass.
         is_begun = isinstance(error, StoppedError) or len(rest) < len(answer[1])
