@@ -130,9 +130,10 @@ def test_what_errors_quote_is_not_told(tmp_path):
     assert b"hunter2" not in made.stdout + made.stderr
 
 
-@pytest.mark.parametrize("wait", ["time.sleep(1000)", "threading.Event().wait()"])
-@pytest.mark.parametrize("where", ["import", "handler"])
-def test_what_hangs_is_blocked(tmp_path, wait, where):
+@pytest.mark.parametrize(
+    ("where", "wait"), [("import", "time.sleep(1000)"), ("handler", "threading.Event().wait()")]
+)
+def test_what_hangs_is_blocked(tmp_path, where, wait):
     at_import, in_handler = (wait, "pass") if where == "import" else ("pass", wait)
     source = f"""
         import threading, time
