@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 import toolbus
 from postgres_server import Forwarder, running_server
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, ToolMessage, UserMessage, tool
+from toolbus.cli import main
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
@@ -28,6 +30,7 @@ from toolbus.store.opening import open_store
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.tables import VERSION
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 PROGRAM = Path(__file__).parents[1] / "unit" / "kill_many_agents.py"
 PASSWORD = "hunter" + str(2) + "%20of9"
 DAY_NS = 86_400 * 10**9
@@ -169,6 +172,23 @@ async def test_partitions_are_made_when_asked(postgres, database):
     await PostgresStore(plain).close()
     with pytest.raises(StoreError, match="it was made without partitions"):
         PostgresStore(plain, partitions="day")
+
+
+@pytest.mark.full
+async def test_files_of_0_1_0_are_copied_over(tmp_path, database, capsys):
+    file = tmp_path / "old.db"
+    shutil.copy(FIXTURES / "store-0.1.0.db", file)
+
+    assert await asyncio.to_thread(main, ["copy", str(file), database]) == 0
+    assert await asyncio.to_thread(main, ["check", database]) == 0
+
+    async with open_store(file, read_only=True) as old, PostgresStore(database) as store:
+        sessions = await old.sessions()
+        assert sessions
+        assert await store.sessions() == sessions
+        for info in sessions:
+            assert await store.read(info.id) == await old.read(info.id)
+            assert await store.records(info.id) == await old.records(info.id)
 
 
 # --- who follows ---------------------------------------------------------------------------------
