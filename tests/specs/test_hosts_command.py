@@ -213,6 +213,24 @@ def test_an_older_installation_is_replaced(home):
     assert f"config={second}" in (clients[0] / "settings").read_text()
 
 
+def test_large_results_are_not_sent_away_first(home):
+    file, text = hooks_file("claude-code"), '{"env": {"A": "1", "MAX_MCP_OUTPUT_TOKENS": "9"}}\n'
+    for before in (text, '{"env": {}, "model": "x"}\n', '{"env": {"A": "1"}, "model": "x"}\n'):
+        home.write(file, before)
+
+        home.run("install", "claude-code", "--yes")
+
+        variables = json.loads(file.read_text())["env"]
+        ours = dict(HOSTS["claude-code"].variables)
+        assert variables == ours | json.loads(before)["env"]
+        # What is added behind ours takes away the copy that the removal would put back.
+        file.write_text(file.read_text().replace("}\n", "}\n\n", 1) + "\n")
+        home.run("uninstall", "claude-code", "--yes")
+        after = json.loads(file.read_text())
+        assert after.get("env", {}) == json.loads(before)["env"]
+        assert "hooks" not in after
+
+
 def test_the_difference_is_shown_first(home):
     key = "made-up-" + "0123456789"
     text = json.dumps({"env": {"API_KEY": key}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -47,13 +48,15 @@ def is_ours(value: Any, host: str) -> bool:
 class JsonHooks(Struct, frozen=True, kw_only=True):
     """Hooks below `hooks` in a file of JSON; *entries* are pairs of an event and what stands there.
 
-    A file that is not there begins as *initial*; one that is that again is removed.
+    A file that is not there begins as *initial*; one that is that again is removed. *variables*
+    are put below `env`, unless the person has set them.
     """
 
     path: Path
     host: str
     entries: tuple[tuple[str, dict[str, Any]], ...]
     initial: dict[str, Any] = {}
+    variables: Mapping[str, str] = {}
 
     def holds(self, text: str) -> bool:
         """Tell whether exactly the *entries* stand in *text*, whatever else does."""
@@ -65,6 +68,8 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
             if is_ours(entry, self.host)
         }
         wanted = {(event, json.dumps(entry, sort_keys=True)) for event, entry in self.entries}
+        if not self.variables.keys() <= self._variables(text).value.keys():
+            return False
         return installed == wanted and _count_ours(events, self.host) == len(wanted)
 
     def install(self, text: str | None) -> str:
@@ -79,11 +84,17 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
                 edited = insert_last(edited, hooks, [entry], event)
             else:
                 edited = insert_last(edited, node, entry)
+        for name, value in self.variables.items():
+            variables = self._variables(edited)
+            if self._root(edited).child("env") is None:
+                edited = insert_last(edited, self._root(edited), {name: value}, "env")
+            elif name not in variables.value:
+                edited = insert_last(edited, variables, value, name)
         return edited
 
     def remove(self, text: str) -> str | None:
         """Return *text* without anything of ours, and what is empty then; None if nothing stays."""
-        while (place := self._find(text)) is not None:
+        while (place := self._find(text) or self._find_variable(text)) is not None:
             text = remove_child(text, *place)
         return None if text.strip() in {"", "{}"} or self._is_initial(text) else text
 
@@ -111,6 +122,25 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
                     return hooks, index
                 return root, [key for key, _ in root.keys or ()].index("hooks")
         return None
+
+    def _find_variable(self, text: str) -> tuple[JsonNode, int] | None:
+        """Return the node and the index of a child in it that is a variable as we set it."""
+        root, variables = self._root(text), self._variables(text)
+        names = [name for name, _ in variables.keys or ()]
+        for name, value in self.variables.items():
+            if variables.value.get(name) == value:
+                if len(names) > 1:
+                    return variables, names.index(name)
+                return root, [key for key, _ in root.keys or ()].index("env")
+        return None
+
+    def _variables(self, text: str) -> JsonNode:
+        variables = self._root(text).child("env") if self.variables else None
+        if variables is None:
+            return JsonNode(0, 0, {}, (), ())
+        if variables.keys is None:
+            raise ConfigurationError("'env' in it is no object; mend it first", str(self.path))
+        return variables
 
     def _root(self, text: str) -> JsonNode:
         root = locate(self.path, text)

@@ -20,8 +20,8 @@ MAX_ANSWER = 2**27
 """Bytes of a part of an answer."""
 HELLO = 2.0
 """Seconds in which a worker must say that it takes an event; it may be busy with others."""
-WRITING = 5
-"""Seconds in which the host must read the answer."""
+WRITING = 60
+"""Seconds in which the host must read the answer: then it has given us up itself."""
 STOPPED = 2
 """The exit code by which most hosts stop, where the block is not known."""
 UNANSWERED = 1
@@ -69,7 +69,7 @@ def main(host: str, event: str, offset: int = 0) -> int:
         except BaseException:  # noqa: BLE001 - as above; a shell around us knows the block, too
             posix.write(2, b"toolbus: its hook could not answer\n")
             return failure
-    return answer[0] + offset if _write(answer) else failure
+    return _write(answer, offset, failure)
 
 
 def read_settings(file: str) -> Settings:
@@ -278,17 +278,21 @@ def _stop(number: int, _: object) -> None:
     raise StoppedError(number)
 
 
-def _write(answer: Answer) -> bool:
-    """Write *answer*; return whether all of it could be written."""
+def _write(answer: Answer, offset: int, failure: int) -> int:
+    """Write *answer*; return the exit code, *failure* if the host has read nothing of it."""
     _on_signals(_signal.SIG_IGN)
-    _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGALRM, _stop)
     _signal.setitimer(_signal.ITIMER_REAL, WRITING)
+    rest = memoryview(answer[1])
     try:
         _write_all(2, answer[2])
-        _write_all(1, answer[1])
-    except OSError:
-        return False
-    return True
+        while rest:
+            rest = rest[posix.write(1, rest) :]
+    except BaseException as error:  # noqa: BLE001 - the host must be stopped
+        # A block behind a part of an answer would be garbage, which hosts let pass.
+        is_begun = isinstance(error, StoppedError) or len(rest) < len(answer[1])
+        return STOPPED + offset if is_begun else failure
+    return answer[0] + offset
 
 
 def _write_all(handle: int, data: bytes) -> None:

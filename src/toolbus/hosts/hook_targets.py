@@ -81,8 +81,11 @@ def codex_config() -> Path:
 def _json_hooks(
     host: str, path: Path, entries: tuple[tuple[str, dict[str, object]], ...]
 ) -> JsonHooks:
-    initial = {"version": 1} if host_files(host).form == "entries" else {}
-    return JsonHooks(path=path, host=host, entries=entries, initial=initial)
+    files = host_files(host)
+    initial = {"version": 1} if files.form == "entries" else {}
+    return JsonHooks(
+        path=path, host=host, entries=entries, initial=initial, variables=files.variables
+    )
 
 
 def _bridge(host: str, script: Path, python: str) -> str:

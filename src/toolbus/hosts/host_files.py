@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from toolbus.config.documents import repository_of
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Scope: TypeAlias = Literal["user", "project"]
 """Whose configuration: that of a person in all projects, or of a person in one project."""
@@ -52,6 +50,7 @@ class HostFiles(Struct, frozen=True, kw_only=True):
         other_events: those without.
         matcher: what matches every tool; "" if none is needed.
         bridge: the file of this package that is installed, where it is a program.
+        variables: what the host's own environment has to hold, so that nothing passes hooks by.
     """
 
     program: str
@@ -65,6 +64,7 @@ class HostFiles(Struct, frozen=True, kw_only=True):
     other_events: tuple[str, ...] = ()
     matcher: str = ""
     bridge: str = ""
+    variables: Mapping[str, str] = {}
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -84,6 +84,12 @@ HOSTS: Mapping[str, HostFiles] = {
         tool_events=("PreToolUse", "PostToolUse", "PostToolUseFailure"),
         other_events=("UserPromptSubmit", "Stop", "SubagentStop", "SessionStart", "SessionEnd"),
         matcher="*",
+        # A file or a result of an MCP server that has more than a quarter of these tokens is sent
+        # to `/v1/messages/count_tokens` before any hook (found in runs of 2.1.329).
+        variables={
+            "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS": "10000000",
+            "MAX_MCP_OUTPUT_TOKENS": "10000000",
+        },
     ),
     "codex": HostFiles(
         program="codex",

@@ -66,9 +66,7 @@ _COUNTING = {
     "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS": "files",
     "MAX_MCP_OUTPUT_TOKENS": "results of MCP servers",
 }
-"""By the variables that Claude Code 2.1.329 compares sizes with: what has more than a quarter of
-these tokens it sends to `/v1/messages/count_tokens`, as the tool returned it (found in runs)."""
-_UNCOUNTED = 10_000_000
+"""What is compared with the variables that `HOSTS` has for Claude Code."""
 
 _UNTOLD = (
     "what a command has written while it still runs goes to the model as it is: Codex tells hooks "
@@ -144,12 +142,13 @@ def _environment(host: str, settings: HostSettings) -> Iterator[Finding]:
 def _counted_results(settings: Sequence[HostSettings]) -> Iterator[Finding]:
     """Yield which large results Claude Code sends away, to have them counted, before any hook."""
     known = [_value_at(each.value, ("env",)) for each in settings if each.origin != "project"]
-    for variable, what in _COUNTING.items():
+    for variable, uncounted in HOSTS["claude-code"].variables.items():
+        what = _COUNTING[variable]
         values = [str(env.get(variable)) for env in known if isinstance(env, dict)]
-        if not any(value.isdecimal() and int(value) >= _UNCOUNTED for value in values):
+        if not any(value.isdecimal() and int(value) >= int(uncounted) for value in values):
             text = (
                 f"{what} of more than a quarter of {variable} go to the model's server before any "
-                f'hook, to be counted: set env.{variable} to "{_UNCOUNTED}" in the user\'s settings'
+                f'hook, to be counted: set env.{variable} to "{uncounted}" in the user\'s settings'
             )
             yield Finding(severity="warning", text=text)
 

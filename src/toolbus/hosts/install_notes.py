@@ -26,8 +26,9 @@ _ALWAYS = {
     "lines in its config.toml store that trust, as its own question would: writing them is your "
     "deed. Another hook in front of ours, or a change of ours, ends it: then install again",
     "claude-code": "Claude Code gives what a failed tool wrote to its model as it is, whatever a "
-    "hook says, and it has large results counted by the model's server before any hook; "
-    "`toolbus doctor claude-code` tells the way round",
+    "hook says: `toolbus doctor claude-code` tells the way round. The two variables keep it from "
+    "sending large results away to be counted before any hook; so it does not refuse those as too "
+    'long either, which `use = "truncate-output"` does',
     "cursor": "of Cursor only the documentation was read; it also runs the hooks of Claude Code, "
     "and no call is judged twice",
 }

@@ -190,6 +190,19 @@ def test_a_closed_standard_output_is_no_answer(hook, words, code):
     os.close(writing)
 
 
+@pytest.mark.parametrize("how", ["closed", "late"])
+def test_nothing_follows_a_part_of_an_answer(hook, how):
+    hook.write("answer(0, bytes(2**20), b'')")
+    with subprocess.Popen(
+        hook.command("a", "Pre", "100"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.read(1) == b"\0"
+        if how == "late":
+            process.send_signal(signal.SIGALRM)
+            process.wait()
+    assert process.returncode == 102
+
+
 def test_a_closed_standard_input_is_an_empty_event(hook):
     hook.write("answer(0, b'empty: %r' % body, b'')")
     arguments = ["/bin/sh", "-c", '"$@" <&-', "-", *hook.command()]
