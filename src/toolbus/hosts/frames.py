@@ -38,9 +38,17 @@ WITHHELD_NAME = (
 _MIME_TYPE = re.compile(r"(?:image|audio|video|text|application|font|model)/[\w.+-]{1,80}")
 _MIME_NAMES = ("mimeType", "mediaType", "media_type", "type")
 _DATA_NAMES = frozenset({"data", "base64", "blob"})
+_BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}\s*")
+_MEDIA_TYPES = ("image", "audio", "base64")
+_SHORTEST = 128
+"""Letters of base64 in a member that may as well be somebody's text; a key has fewer."""
 _COPIES = ("structuredContent", "_meta")
 """What of an MCP result says once more, or about, what its content said."""
 
+_FIXED = re.compile(
+    r".{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|toolu_\w{24}|data:[^,]*;base64,.*"
+)
+"""What a host writes as a type or an id; anything longer may be a text of others, or a key."""
 _IDENTIFIER = re.compile(r"[a-z][A-Za-z_]{0,39}")
 
 
@@ -51,7 +59,8 @@ class ResultFrame(Struct, frozen=True, kw_only=True):
         names: the names of members that every such result has; others may be texts too.
         identifiers: whether each name that a program could have is such a name.
         words: for the name of a member the values that are the host's, such as its types.
-        fixed: the names of members that are the host's whatever they say: types, ids.
+        fixed: the names of members that are the host's, if what they say is no longer than types
+            and ids are.
         media: the names of members that are base64 data, of whatever type.
         main: paths to where a whole new text can stand; the first that is there is taken.
     """
@@ -190,10 +199,10 @@ def _walk_members(
             part = TextPart(text=mend_text(key))
             if change(part) != part:
                 raise _NameChangedError
-        is_data = key in frame.media or (mime_name is not None and key in _DATA_NAMES)
+        is_data = key in frame.media or (mime_name is not None and _is_data(key, value))
         if key == mime_name:
             yield key, item
-        elif is_data and item and isinstance(item, str):
+        elif is_data and isinstance(item, str) and _BASE64.fullmatch(item):
             mime_type = value[mime_name] if mime_name else "application/octet-stream"
             yield key, _changed(item, _media(mend_text(item), mime_type), change)
         else:
@@ -223,11 +232,21 @@ def _is_name(key: str, frame: ResultFrame) -> bool:
 
 def _is_word(text: str, name: str, frame: ResultFrame) -> bool:
     """Tell whether the host said *text* in the member *name*."""
-    return name in frame.fixed or text in frame.words.get(name, ())
+    return text in frame.words.get(name, ()) or (
+        name in frame.fixed and _FIXED.fullmatch(text) is not None
+    )
 
 
 def _is_mime_type(value: Any) -> bool:
     return isinstance(value, str) and _MIME_TYPE.fullmatch(value) is not None
+
+
+def _is_data(key: str, value: Mapping[str, Any]) -> bool:
+    """Tell whether the member *key* of *value*, which has a type, is data and no text."""
+    if key not in _DATA_NAMES:
+        return False
+    is_resource = key == "blob" and "uri" in value
+    return is_resource or value.get("type") in _MEDIA_TYPES or len(str(value[key])) >= _SHORTEST
 
 
 def _media(data: str, mime_type: str) -> Part:

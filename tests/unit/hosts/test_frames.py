@@ -128,6 +128,30 @@ def test_media_are_parts_of_their_kind():
     assert parts_in({"data": "a text"}, BLOCKS) == (TextPart("a text"),)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "text/plain", "data": "aKey"},
+        {"mimeType": "application/json", "data": '{"a": 1}'},
+        {"uri": "a://b", "mimeType": "text/plain", "blob": "a_key"},
+        {**IMAGE, "data": "no data"},
+        {"base64": "no data"},
+    ],
+)
+def test_what_is_called_data_and_is_a_text_is_a_text(value):
+    frame = ResultFrame(identifiers=True, media=frozenset({"base64"}), fixed=frozenset({"uri"}))
+    text = next(item for key, item in value.items() if key in {"data", "blob", "base64"})
+
+    assert TextPart(text) in parts_in(value, frame)
+
+
+def test_an_id_that_is_longer_than_ids_are_is_a_text():
+    frame = ResultFrame(identifiers=True, fixed=frozenset({"id", "status"}))
+    value = {"id": "ae0b5b71550317b9b", "status": "done", "below": {"id": "a text of some length"}}
+
+    assert parts_in(value, frame) == (TextPart("a text of some length"),)
+
+
 def test_text_in_a_resource_is_rewritten_in_its_base64():
     svg = {"type": "image", "data": "PHN2Zz5rZXk8L3N2Zz4=", "mimeType": "image/svg+xml"}
     blob = {"uri": "a://b", "mimeType": "text/plain", "blob": "YSBrZXk="}

@@ -164,6 +164,11 @@ class PostgresLink:
             "statement_timeout": 2 * bound,
             "lock_timeout": bound,
             "idle_in_transaction_session_timeout": bound,
+            # A plan that was made while the tables were small is used when they are large, too.
+            "enable_seqscan": "off",
+            "enable_hashjoin": "off",
+            "enable_mergejoin": "off",
+            "jit": "off",
         }
         if self._read_only:
             settings["default_transaction_read_only"] = "on"
