@@ -144,7 +144,10 @@ def revoke(file: Path | str) -> bool:
     """
     names = {os.path.realpath(file), os.path.abspath(file)}  # noqa: PTH100 - beside the other
     with _changing() as trusted:
-        return any([trusted.pop(name, None) is not None for name in names])
+        known = names & trusted.keys()
+        for name in known:
+            del trusted[name]
+    return bool(known)
 
 
 def read_trusted() -> dict[str, _Digests]:
