@@ -124,6 +124,15 @@ def test_a_killed_child_is_answered_by_the_block(install):
 
 
 @pytest.mark.full
+def test_a_crash_leaves_no_memory_in_a_file(install):
+    limits = "__import__('resource').getrlimit(__import__('resource').RLIMIT_CORE)"
+    hooks = install(COMPONENT, f"return Deny(str({limits}))")
+    local = hooks.call()
+    hooks.await_worker()
+    assert [local["reason"], hooks.call()["reason"]] == ["(0, 0)", "(0, 0)"]
+
+
+@pytest.mark.full
 def test_a_worker_that_stands_still_stops_nothing(install):
     hooks = install()
     expected = without_numbers(hooks.result())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from toolbus.cli.parsing import make_parser, seconds
 
@@ -52,6 +53,8 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, _: Output) -> int:
         try:
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, _stop)
             from toolbus.hosts.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
             from toolbus.hosts.payloads import MAX_BYTES  # noqa: PLC0415 - as above
 
@@ -67,11 +70,15 @@ def command() -> Command:
             for number, data in zip(outputs, (made.stdout, made.stderr), strict=True):
                 _write(number, data)
         except Exception:  # noqa: BLE001 - nobody reads the answer
-            os._exit(2)  # By this code most hosts stop.
+            _stop()
         # What hangs in a thread would be waited for.
         os._exit(made.exit_code)
 
     return parser, run
+
+
+def _stop(*_: object) -> NoReturn:
+    os._exit(2)  # By this code most hosts stop.
 
 
 def _answer(parsed: argparse.Namespace, data: bytes | None, limit: float) -> HookAnswer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> None:
     """Run `SETTINGS answer` or `SETTINGS serve FOLDER HOST`."""
     os.umask(0o077)
+    # What is in our memory is not to be in a file when we crash.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     settings = hook_client.read_settings(words[0])
     # What the host's other programs left open is not held open by us; 3 is a worker's lock.
     os.closerange(4 if words[1] == "serve" else 3, 1024)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -91,3 +92,11 @@ def test_an_unknown_host_is_no_success(run):
     assert "block" in json.loads(done.stdout)
     assert (strange.returncode, strange.stdout) == (2, b"")
     assert b"did you mean 'pi'" in strange.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_in_the_code_that_stops(run, number):
+    ending = f"answering.answer = lambda *_: os.kill(os.getpid(), {int(number)})"
+    done = run(before=f"from toolbus.hosts import answering; {ending}")
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
