@@ -53,8 +53,8 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, _: Output) -> int:
         try:
-            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, _stop)
+            for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                signal.signal(each, _stop)
             from toolbus.hosts.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
             from toolbus.hosts.payloads import MAX_BYTES  # noqa: PLC0415 - as above
 
