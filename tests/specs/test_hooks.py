@@ -1,6 +1,7 @@
 """The scenarios of `specs/hooks.md`."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -408,6 +409,34 @@ def test_a_changed_configuration_closes(place):
     assert "toolbus trust" in changed["reason"]
     assert "toolbus trust --revoke" in deleted["reason"]
     assert trusted["reason"] == "not again, by my own guard"
+
+
+def test_a_configuration_that_is_gone_closes(place):
+    file = place.write(place.project, LOCAL.format("Never"), NEVER)
+    main(["trust"])
+    place.call()
+    file.rename(place.project / "aside.toml")
+
+    replacements = (
+        lambda: None,
+        lambda: file.symlink_to("aside.toml"),
+        lambda: file.symlink_to("/dev/zero"),
+        lambda: file.symlink_to("nowhere"),
+        lambda: os.mkfifo(file),
+    )
+    told = []
+    for replace in replacements:
+        replace()
+        told += [place.call(), place.call(session="another")]
+        file.unlink(missing_ok=True)
+    place.store.unlink()
+    told.append(place.call())
+
+    file.symlink_to("nowhere")
+    code = main(["trust", "--revoke", str(file)])
+
+    assert all("toolbus trust --revoke" in each.get("reason", "") for each in told)
+    assert (code, place.call(session="without")) == (0, {})
 
 
 def test_nothing_of_a_foreign_repository_counts(place):

@@ -142,11 +142,12 @@ def read_for_session(file: Path | None) -> Configuration | None:
     For somebody who must not lose rules that were in force. Raises `LoadError` if *file* was
     trusted and has changed, or is gone, until it is trusted again or its trust is revoked.
     """
-    if file is not None and not file.is_file():
-        if os.path.realpath(file) in read_trusted():
+    if file is not None and (not file.is_file() or str(file) != os.path.realpath(file)):
+        # It was trusted by its real path: a link that stands there now may lead anywhere.
+        if str(file) in read_trusted():
             way_out = f"put it back, or: toolbus trust --revoke {shlex.quote(str(file))}"
             raise LoadError(f"{file} is trusted and is not there; {way_out}")
-        file = None
+        file = file if file.is_file() else None
     force = InForce(own_document()) if file is None else in_force(file)
     if force.has_changed:
         raise LoadError(force.refusal)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 NAME = "toolbus.toml"
 _PROJECT = "pyproject.toml"
+NAMES = (NAME, _PROJECT)
+_LONGEST = 2**26
+"""Bytes of a project's file; what is longer, or has no end, is read by nobody."""
 
 
 class Document(NamedTuple):
@@ -39,16 +42,21 @@ def find(folder: Path | None = None) -> Path | None:
     `toolbus.toml` counts before a `pyproject.toml` with `[tool.toolbus]`. Raises
     `ConfigurationError` for a `pyproject.toml` that speaks of toolbus and cannot be read.
     """
-    here = Path.cwd() if folder is None else folder
-    end = _end_of_search(here)
-    nearest = Path() if folder is None else folder
-    for place in (nearest, *[above for above in here.parents if above.is_relative_to(end)]):
+    for place in search_places(folder):
         if (place / NAME).is_file():
             return place / NAME
         project = place / _PROJECT
         if project.is_file() and _speaks_of_us(project):
             return project
     return None
+
+
+def search_places(folder: Path | None = None) -> tuple[Path, ...]:
+    """Return the folders in which `find` looks, the nearest first."""
+    here = Path.cwd() if folder is None else folder
+    end = _end_of_search(here)
+    nearest = Path() if folder is None else folder
+    return (nearest, *[above for above in here.parents if above.is_relative_to(end)])
 
 
 def repository_of(folder: Path) -> Path | None:
@@ -92,7 +100,7 @@ def read_document(file: Path, data: bytes | None = None) -> Document:
 
 
 def _speaks_of_us(project: Path) -> bool:
-    text = decode_text(project, read_bytes(project))
+    text = decode_text(project, read_bytes(project, _LONGEST))
     # Who does not even mention us may be as broken as he likes.
     tools = parse_toml(project, text).get("tool") if "toolbus" in text else None
     return isinstance(tools, dict) and "toolbus" in tools

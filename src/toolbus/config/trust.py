@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from toolbus.config.documents import NAME, find, read_document
+from toolbus.config.documents import NAME, NAMES, find, read_document, search_places
 from toolbus.config.entries import named_uses
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.ownership import foreign_hand
@@ -97,6 +97,18 @@ def in_force(file: Path | None = None) -> InForce:
     return InForce(personal, None, refusal, changed is not None)
 
 
+def find_or_missed(folder: Path) -> Path | None:
+    """Return what `find` does from *folder*, a real path, or what is trusted there and is gone."""
+    file, trusted = find(folder), read_trusted()
+    for place in search_places(folder):
+        if file is not None and place == file.parent and file.name == NAME:
+            return file
+        for name in NAMES:
+            if str(place / name) in trusted:
+                return place / name
+    return file
+
+
 def judge(file: Path | str) -> Judgement:
     """Return whether *file* is trusted, by its real path, and as it was read for that.
 
@@ -126,9 +138,16 @@ def trust(snapshot: Snapshot) -> None:
 
 
 def revoke(file: Path | str) -> bool:
-    """Take back the trust in *file*, by its real path; return whether there was any."""
+    """Take back the trust in *file*, by its real path; return whether there was any.
+
+    By its name as well: a link may stand where a trusted file stood.
+    """
+    names = {os.path.realpath(file), os.path.abspath(file)}  # noqa: PTH100 - beside the other
     with _changing() as trusted:
-        return trusted.pop(os.path.realpath(file), None) is not None
+        known = names & trusted.keys()
+        for name in known:
+            del trusted[name]
+    return bool(known)
 
 
 def read_trusted() -> dict[str, _Digests]:

@@ -46,14 +46,15 @@ def concerns_nobody(read: ReadEvent, environment: HookSettings) -> bool:
         return True
     if environment.config is not None or environment.store.exists():
         return False
-    from toolbus.config.documents import find  # noqa: PLC0415 - not for garbage
-    from toolbus.config.trust import in_force, own_document  # noqa: PLC0415 - as above
+    from toolbus.config import trust  # noqa: PLC0415 - not for garbage
 
-    file = find(folder_of(read.event))
+    file = trust.find_or_missed(folder_of(read.event))
     if file is None:
-        return own_document() is None
-    force = in_force(file)
-    return force.personal is None and force.project is None and not force.has_changed
+        return trust.own_document() is None
+    if str(file) in trust.read_trusted():
+        return False
+    force = trust.in_force(file)
+    return force.personal is None and force.project is None
 
 
 class _Answering:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config import configuration
-from toolbus.config.documents import NAME, find
-from toolbus.config.trust import TRUSTED, read_owned, read_trusted
+from toolbus.config.documents import NAME
+from toolbus.config.trust import TRUSTED, find_or_missed, read_owned, read_trusted
 from toolbus.errors import DeadlineError, StoreError
 from toolbus.hosts.chain import HookChain, session_id_of
 from toolbus.hosts.filtered_shell import filtered
@@ -146,7 +146,7 @@ class HookService:
         file = None
         if self._settings.config is None:
             bound = None if session is None else session.configuration
-            file = find(folder) if bound is None else Path(bound)
+            file = find_or_missed(folder) if bound is None else Path(bound)
         key = host, str(folder), None if file is None else str(file)
         known = self._chains.get(key)
         if known is None or any(_stat(name) != stat for name, stat in known.stats.items()):

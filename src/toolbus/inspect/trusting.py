@@ -118,8 +118,8 @@ def list_trusted(output: Output, *, as_json: bool = False) -> int:
 
 def revoke_trust(output: Output, file: str | None) -> int:
     """Take back the trust in *file*, else in the nearest configuration; return 0, 1 without any."""
-    path = os.path.realpath(_chosen(file))
-    is_revoked = revoke(path)
+    chosen = _chosen(file)
+    path, is_revoked = os.path.realpath(chosen), revoke(chosen)
     text = "is not trusted any more" if is_revoked else "was not trusted"
     open_screen(output).whole(f"{path} {text}")
     return 0 if is_revoked else 1
