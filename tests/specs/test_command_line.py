@@ -123,8 +123,10 @@ async def test_each_command_has_examples(command, name):
     done = command(name, "--help")
 
     assert (done.returncode, done.stderr) == (0, "")
-    # What these two write is JSON anyway.
-    assert name in {"export", "proxy"} or re.search(r"^  --json +\w", done.stdout, re.MULTILINE)
+    # What these write is JSON anyway.
+    assert name in {"export", "hook", "proxy"} or re.search(
+        r"^  --json +\w", done.stdout, re.MULTILINE
+    )
     assert done.stdout.count(f"\n  toolbus {name} ") >= 3
     assert max(map(len, done.stdout.splitlines())) <= 80
 

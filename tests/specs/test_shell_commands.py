@@ -1,6 +1,7 @@
 import os
 import subprocess
 from functools import cache
+from importlib import metadata
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -447,9 +448,9 @@ def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     def missing(name):
-        raise syntax.PackageNotFoundError(name)
+        raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(syntax, "distribution", missing)
+    monkeypatch.setattr(metadata, "distribution", missing)
     monkeypatch.setattr(syntax, "_shfmt", syntax._shfmt.__wrapped__)
 
     reading = read_command("ls; echo for the first time")

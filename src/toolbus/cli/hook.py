@@ -21,16 +21,21 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus hook claude-code PreToolUse < event.json       what Claude Code would be told
+  toolbus hook claude-code PreToolUse < event.json    what Claude Code would
+                                                      be told
   toolbus hook gemini-cli AfterTool --config rules.toml < event.json
-  docker mcp gateway run --interceptor "before:exec:toolbus hook docker-gateway before" \\
+  toolbus hook codex PreToolUse --store try.db < event.json
+  docker mcp gateway run \\
+    --interceptor "before:exec:toolbus hook docker-gateway before" \\
     --interceptor "after:exec:toolbus hook docker-gateway after"
 
-It reads the JSON of one event from standard input, and answers in the host's words. Your own
-toolbus.toml is in force, and that of the project in which the session began, if you trust it.
-Whatever fails is answered by the host's block: garbage, a broken configuration, a full disk, an
-event that takes longer than --limit. What handlers print goes nowhere: a host keeps the output of
-its hooks. The sessions are in the store: toolbus sessions, show, explain, export and replay."""
+It reads the JSON of one event from standard input, and answers in the host's
+words. Your own toolbus.toml is in force, and that of the project in which the
+session began, if you trust it. Whatever fails is answered by the host's block:
+garbage, a broken configuration, a full disk, an event that takes longer than
+--limit. What handlers print goes nowhere: a host keeps the output of its hooks.
+The sessions are in the store: toolbus sessions, show, explain, export, replay.
+`toolbus hosts install HOST` writes a faster one into a host's settings."""
 
 _BLOCK = 2**20
 
@@ -39,7 +44,7 @@ def command() -> Command:
     """Return the parser and what to do."""
     summary = "Answer one event of a coding agent's hooks."
     parser = make_parser("toolbus hook", summary, _EPILOG)
-    parser.add_argument("host", metavar="HOST", help="claude-code, codex, copilot, gemini-cli, ...")
+    parser.add_argument("host", metavar="HOST", help="claude-code, codex, gemini-cli, ...")
     parser.add_argument("event", metavar="EVENT", help="what the host calls it: PreToolUse, ...")
     parser.add_argument("--config", metavar="FILE", help="this configuration, and no other")
     parser.add_argument(

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -328,7 +329,8 @@ def test_a_folder_that_is_not_ours_alone_has_no_workers(hook, how):
     name = socket_name(digest, os.fsencode(hook.folder)).decode()
     listener = socket.socket(socket.AF_UNIX)
     if how != "file":
-        listener.bind(str(hook.folder / "sockets" / name))
+        with chdir(hook.folder / "sockets"):  # The whole path may be too long for a socket.
+            listener.bind(name)
         listener.listen()
     listener.settimeout(0)
     assert hook.run(cwd=hook.folder).stdout == b"by a child"
@@ -341,8 +343,9 @@ def test_a_folder_that_is_not_ours_alone_has_no_workers(hook, how):
 FOREIGN = """
 import os, socket, sys
 listener = socket.socket(socket.AF_UNIX)
-listener.bind(sys.argv[1])
-os.chmod(sys.argv[1], 0o777)
+os.chdir(sys.argv[1])
+listener.bind(sys.argv[2])
+os.chmod(sys.argv[2], 0o777)
 os.setuid(12345)
 listener.listen()  # From here on that is who is at this end.
 print("ready", flush=True)
@@ -358,7 +361,7 @@ def test_a_worker_of_another_user_is_told_nothing(hook, user):
     (hook.folder / "sockets").mkdir(mode=0o700)
     digest = read_settings(str(hook.script.parent / "settings"))[b"digest"][0]
     name = socket_name(digest, os.fsencode(hook.folder)).decode()
-    words = [sys.executable, "-c", FOREIGN, str(hook.folder / "sockets" / name)]
+    words = [sys.executable, "-c", FOREIGN, str(hook.folder / "sockets"), name]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as foreign:
         assert foreign.stdout.readline() == b"ready\n"
         assert hook.run(cwd=hook.folder).stdout == b"by a child"

@@ -246,9 +246,8 @@ async def test_a_replaced_socket_is_not_removed_by_the_first(place, monkeypatch)
 )
 async def test_garbage_of_a_client_ends_nothing(place, data):
     async with place.running():
-        reader, writer = await asyncio.open_unix_connection(
-            str(place.sockets / os.fsdecode(place.name()))
-        )
+        # The worker's working folder is that of its socket, and so is ours.
+        reader, writer = await asyncio.open_unix_connection(os.fsdecode(place.name()))
         writer.write(data)
         writer.write_eof()
         assert TAKEN not in await reader.read()
@@ -260,9 +259,8 @@ async def test_a_foreign_peer_is_not_answered(place, monkeypatch):
     async with place.running():
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
         monkeypatch.setattr("posix.geteuid", lambda: 12345)
-        reader, writer = await asyncio.open_unix_connection(
-            str(place.sockets / os.fsdecode(place.name()))
-        )
+        # The worker's working folder is that of its socket, and so is ours.
+        reader, writer = await asyncio.open_unix_connection(os.fsdecode(place.name()))
         assert await reader.read() == b""
         writer.close()
     assert place.events == []
