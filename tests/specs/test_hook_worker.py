@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -71,6 +72,48 @@ def test_a_worker_answers_as_a_child_does(install):
     assert warm["decision"] == "deny"
     assert warm["reason"].startswith("token ")
     assert SECRET not in json.dumps(warm)
+
+
+def random_event(chooser, number):
+    """Return an event's name and fields, as a host, a model or somebody hostile may send them."""
+    pick = chooser.choice
+    text = pick(["", "fine", f"a {SECRET} b", SECRET * 2, "\ud800", "x\n" * 30_000, None, [SECRET]])
+    command = pick(["ls", "rm x", "cd /tmp && rm y", f"echo {SECRET}", 'echo "', "\0", 5])
+    fields = {
+        "session_id": f"{number % 3}",
+        "cwd": pick(["/tmp", "/none", "", "relative", 5]) if chooser.random() < 0.3 else None,
+        "tool_name": pick(["run_shell_command"] * 4 + ["mcp_a_b", None]),
+        "tool_input": pick([{"command": command}] * 4 + [None, [], {SECRET: 1}]),
+        "tool_response": pick([{"llmContent": text}] * 4 + [None, {"error": {"message": text}}]),
+        "prompt": text,
+    }
+    return pick(["BeforeTool", "AfterTool", "BeforeAgent"]), fields
+
+
+@pytest.mark.full
+def test_random_events_are_answered_alike(install):
+    hooks, chooser = install(POLICY + RULE + REDACTION), random.Random(17)
+    events = [random_event(chooser, number) for number in range(100)]
+
+    def answers(prefix):
+        for event, fields in events:
+            session, folder = prefix + fields["session_id"], fields["cwd"]
+            folder = str(hooks.work) if folder is None else folder
+            with hooks.start(event) as client:
+                said = {**fields, "session_id": session, "cwd": folder}
+                stdout, stderr = client.communicate(hooks.payload(event, **said))
+            answer = hooks.answer_of(client.returncode, stdout, stderr)
+            yield event, folder, re.sub(r"gemini-cli:\S+", "CALL", without_numbers(answer))
+
+    hooks.sockets.write_text("")
+    local = list(answers("local"))
+    hooks.sockets.unlink()
+    hooks.result()
+    hooks.await_worker()
+    assert list(answers("warm")) == local
+    assert len({answer for _, _, answer in local}) > 5
+    files = [each for each in hooks.folder.rglob("*") if each.is_file()]
+    assert not any(SECRET.encode() in file.read_bytes() for file in files)
 
 
 @pytest.mark.full
