@@ -431,6 +431,8 @@ def test_a_configuration_that_is_gone_closes(place):
         file.unlink(missing_ok=True)
     place.store.unlink()
     told.append(place.call())
+    (place.project / "pyproject.toml").write_text("[tool.toolbus]\n")
+    told.append(place.call())
 
     file.symlink_to("nowhere")
     code = main(["trust", "--revoke", str(file)])

@@ -98,14 +98,17 @@ def in_force(file: Path | None = None) -> InForce:
 
 
 def find_or_missed(folder: Path) -> Path | None:
-    """Return what `find` does from *folder*, a real path, or what is trusted there and is gone."""
+    """Return what `find` does from *folder*, a real path, or what is trusted nearer or beside it.
+
+    That may be gone, and what nobody trusts does not take its place.
+    """
     file, trusted = find(folder), read_trusted()
     for place in search_places(folder):
-        if file is not None and place == file.parent and file.name == NAME:
-            return file
         for name in NAMES:
             if str(place / name) in trusted:
                 return place / name
+        if file is not None and place == file.parent:
+            return file
     return file
 
 
