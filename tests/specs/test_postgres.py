@@ -20,6 +20,7 @@ import toolbus
 from postgres_server import Forwarder, running_server
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.cli import main
+from toolbus.console.assembly import find_model
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
@@ -29,6 +30,7 @@ from toolbus.store import PostgresStore, Stored
 from toolbus.store.opening import open_store
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.tables import VERSION
+from toolbus.terminal.screen import UsageError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PROGRAM = Path(__file__).parents[1] / "unit" / "kill_many_agents.py"
@@ -261,6 +263,20 @@ def remove(path: str) -> str:
 def asking(*calls):
     made = [ToolCall(id=name, name=name, arguments=arguments) for name, arguments in calls]
     return AssistantMessage(tool_calls=made)
+
+
+@pytest.mark.full
+async def test_a_model_plays_its_session(database):
+    async with PostgresStore(database) as store:
+        await store.append("b", user("b1"))
+        async with Agent(ScriptedModel(["it is 4"]), store=store, session_id="a") as agent:
+            await agent.run("what is 2 + 2?")
+
+    model = find_model(f"replay:{database}#a")
+    async with Agent(model) as again:
+        assert (await again.run("what is 2 + 2?")).text == "it is 4"
+    with pytest.raises(UsageError, match="2 sessions"):
+        find_model(f"replay:{database}")
 
 
 async def test_calls_are_a_view(postgres, database):

@@ -59,7 +59,7 @@ def find_model(name: str, base_url: str | None = None, key_env: str | None = Non
 
 
 def _recorded(place: str) -> ReplayModel:
-    """Return what plays the file *place*, or one session of it that stands behind a `#`."""
+    """Return what plays the file or store *place*, or its session that stands behind a `#`."""
     file, mark, session = place.rpartition("#")
     if mark and not Path(place).exists():
         return ReplayModel.from_file(file, session=session)

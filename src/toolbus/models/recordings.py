@@ -1,7 +1,8 @@
-"""Recorded sessions in files: messages, a line each; an export; a store; other programs' own."""
+"""Recorded sessions: in a store, or in files of messages, an export's or other programs' own."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
@@ -9,10 +10,10 @@ from toolbus.formats.items import MessageItem, Problem, SessionStart
 from toolbus.formats.parsing import parse
 from toolbus.formats.reading import read
 from toolbus.messages.records import decode
+from toolbus.store.opening import is_postgres, open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from toolbus.messages.records import Message
 
@@ -20,15 +21,18 @@ _STORE = b"SQLite format 3\0"
 _MOST_NAMED = 5
 
 
-def read_session(path: Path, session: str | None = None) -> tuple[Message, ...]:
-    """Return the messages of the only session in *path*, or of *session*, or its beginning.
+def read_session(place: Path | str, session: str | None = None) -> tuple[Message, ...]:
+    """Return the messages of the only session in *place*, or of *session*, or its beginning.
 
-    Sessions of sub-agents count only if they are named. Raises `OSError`, `StoreError`, and
-    `DecodeError`, which says where.
+    *place* is a file, or the address of a store. Sessions of sub-agents count only if they are
+    named. Raises `OSError`, `StoreError`, and `DecodeError`, which says where.
     """
+    if is_postgres(place):
+        return _read_store(str(place), "the store", session)
+    path = Path(place)
     with path.open("rb") as stream:
         if stream.read(len(_STORE)) == _STORE:
-            return _read_store(path, session)
+            return _read_store(str(path), path.name, session)
         stream.seek(0)
         first = next((line for line in stream if line.strip()), b"")
     return _read_export(path, session) if _is_of_export(first) else tuple(read_lines(path))
@@ -66,24 +70,22 @@ def _read_export(path: Path, session: str | None) -> tuple[Message, ...]:
                     sessions.setdefault(item.session, []).append(item.message)
                 case Problem():
                     raise DecodeError(f"{path.name}, line {item.line}: {item.reason}")
-    return tuple(sessions[_choose(path, sessions, session)])
+    return tuple(sessions[_choose(path.name, sessions, session)])
 
 
-def _read_store(path: Path, session: str | None) -> tuple[Message, ...]:
-    from toolbus.store.opening import open_reader  # noqa: PLC0415 - it loads SQLite
-
-    with open_reader(str(path), live=True) as reader:
+def _read_store(address: str, name: str, session: str | None) -> tuple[Message, ...]:
+    with open_reader(address, live=True) as reader:
         rows = {row.id: row for row in reader.sessions()}
-        session_id = _choose(path, rows, session)
+        session_id = _choose(name, rows, session)
         messages: list[Message] = []
         for row in reader.messages(rows[session_id].key):
             if row.message is None:
-                raise DecodeError(f"{path.name}: {row.problem_in(session_id)}")
+                raise DecodeError(f"{name}: {row.problem_in(session_id)}")
             messages.append(row.message)
     return tuple(messages)
 
 
-def _choose(path: Path, sessions: Iterable[str], wanted: str | None) -> str:
+def _choose(name: str, sessions: Iterable[str], wanted: str | None) -> str:
     """Return the one of *sessions* that is *wanted*; raises `DecodeError` that names them."""
     ids = list(sessions)
     if wanted in ids:
@@ -95,9 +97,9 @@ def _choose(path: Path, sessions: Iterable[str], wanted: str | None) -> str:
     if len(fits) == 1:
         return fits[0]
     if not ids:
-        raise DecodeError(f"{path.name} holds no session")
+        raise DecodeError(f"{name} holds no session")
     names = ", ".join([repr(session_id) for session_id in (fits or ids)[:_MOST_NAMED]])
     if wanted is None:
-        raise DecodeError(f"{path.name} holds {len(ids)} sessions; name one of them: {names}, …")
+        raise DecodeError(f"{name} holds {len(ids)} sessions; name one of them: {names}, …")
     count = "no session" if not fits else f"{len(fits)} sessions"
-    raise DecodeError(f"{path.name} holds {count} {wanted!r}; there are: {names}, …")
+    raise DecodeError(f"{name} holds {count} {wanted!r}; there are: {names}, …")

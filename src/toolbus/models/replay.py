@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from toolbus.errors import ModelError
@@ -14,6 +13,7 @@ from toolbus.models.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from toolbus.events.catalogue import ModelRequest
     from toolbus.messages.records import Message, Part
@@ -45,12 +45,12 @@ class ReplayModel(ScriptedModel):
     def from_file(
         cls, path: str | Path, *, session: str | None = None, name: str = "replay"
     ) -> Self:
-        """Read a session from a file: messages, a line each, an export, or a store.
+        """Read a session from a file, messages, a line each, or an export; or from a store.
 
         *session* is the id of one of several, or its beginning. Raises `DecodeError`, with the
         number of the line, before anything is played, and `StoreError`.
         """
-        return cls(read_session(Path(path), session), name=name)
+        return cls(read_session(path, session), name=name)
 
     async def complete(self, request: ModelRequest) -> AssistantMessage:
         """Return the next answer; raises `ModelError` behind the last."""
